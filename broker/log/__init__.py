@@ -1,0 +1,1 @@
+"""Log storage: synchronous, all file access through files.py."""

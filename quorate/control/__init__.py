@@ -1,0 +1,1 @@
+"""The control plane's messages between brokers and controllers, in CBOR."""

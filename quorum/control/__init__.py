@@ -1,0 +1,1 @@
+"""Decisions: (image, request) -> Decision(records, response)."""

@@ -1,0 +1,1 @@
+"""PySyncObj, boxed and hardened: a pure core, its journal and snapshots."""

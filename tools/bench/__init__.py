@@ -1,0 +1,1 @@
+"""Load generators, scenarios, peers and the report."""
