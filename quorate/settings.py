@@ -1,0 +1,445 @@
+"""Typed settings: Kafka property names to frozen dataclasses, with units and ranges.
+
+A setting is declared once, as a field of the dataclass that carries it; its table entry (name,
+type, range, unit, meaning) is the field's metadata. Property names are Kafka's; names that Kafka does not
+have begin with ``quorate.``.
+"""
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, TypeVar
+
+from quorate.errors import InvalidConfigError
+
+Value = bool | int | float | str | tuple[str, ...]
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+WEEK_MS: Final = 7 * 24 * 3_600_000
+
+
+class Kind(Enum):
+    """The type of a setting; the values are Kafka's wire numbers (DescribeConfigs)."""
+
+    BOOL = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What may be said about one property.
+
+    ``unit`` is ``"bytes"``, ``"ms"`` or empty. ``broker_name`` is the node-wide property that a topic's
+    setting falls back to. ``dynamic`` ones may be changed while a node runs.
+    """
+
+    name: str
+    kind: Kind
+    default: Value
+    meaning: str
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    unit: str = ""
+    broker_name: str = ""
+    dynamic: bool = False
+
+
+def _setting(name: str, kind: Kind, default: Value, meaning: str, **rules: Any) -> Any:
+    """Declare a field and its setting in one; typed Any, as ``dataclasses.field`` is."""
+    setting = Setting(name, kind, default, meaning, **rules)
+    return dataclasses.field(default=default, metadata={"setting": setting})
+
+
+def _bytes(name: str, default: int, meaning: str, **rules: Any) -> Any:
+    return _setting(
+        name, Kind.INT, default, meaning, **{"low": 0, "high": INT_MAX, "unit": "bytes", **rules}
+    )
+
+
+def _ms(name: str, default: int, meaning: str, **rules: Any) -> Any:
+    return _setting(
+        name, Kind.LONG, default, meaning, **{"low": 0, "high": LONG_MAX, "unit": "ms", **rules}
+    )
+
+
+def _number(name: str, default: int, meaning: str, **rules: Any) -> Any:
+    return _setting(name, Kind.INT, default, meaning, **{"low": 0, "high": INT_MAX, **rules})
+
+
+def _flag(name: str, default: bool, meaning: str, **rules: Any) -> Any:  # noqa: FBT001 - a value, not a switch
+    return _setting(name, Kind.BOOL, default, meaning, **rules)
+
+
+def _text(name: str, default: str, meaning: str, **rules: Any) -> Any:
+    return _setting(name, Kind.STRING, default, meaning, **rules)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """The settings of one topic."""
+
+    cleanup_policy: tuple[str, ...] = _setting(
+        "cleanup.policy", Kind.LIST, ("delete",), "What happens to old segments.",
+        choices=("delete",), broker_name="log.cleanup.policy",
+    )  # fmt: skip
+    compression_type: str = _text(
+        "compression.type", "producer", "Codec of stored batches; 'producer' keeps what came.",
+        choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
+        broker_name="compression.type",
+    )  # fmt: skip
+    delete_retention_ms: int = _ms(
+        "delete.retention.ms", 86_400_000, "How long a compacted log keeps tombstones.",
+        broker_name="log.cleaner.delete.retention.ms",
+    )  # fmt: skip
+    file_delete_delay_ms: int = _ms(
+        "file.delete.delay.ms", 60_000, "How long a deleted segment's files stay on disk.",
+        broker_name="log.segment.delete.delay.ms",
+    )  # fmt: skip
+    flush_messages: int = _setting(
+        "flush.messages", Kind.LONG, LONG_MAX, "Sync the log after so many records; 1 acknowledges only synced ones.",
+        low=1, high=LONG_MAX, broker_name="log.flush.interval.messages",
+    )  # fmt: skip
+    flush_ms: int = _ms(
+        "flush.ms", LONG_MAX, "Sync the log at least so often.", broker_name="log.flush.interval.ms",
+    )  # fmt: skip
+    index_interval_bytes: int = _bytes(
+        "index.interval.bytes", 4096, "Bytes of log between two index entries.",
+        broker_name="log.index.interval.bytes",
+    )  # fmt: skip
+    max_message_bytes: int = _bytes(
+        "max.message.bytes", 1_048_588, "The largest record batch accepted.",
+        broker_name="message.max.bytes",
+    )  # fmt: skip
+    message_timestamp_after_max_ms: int = _ms(
+        "message.timestamp.after.max.ms", 3_600_000, "How far ahead of the broker's clock a record's time may be.",
+        broker_name="log.message.timestamp.after.max.ms",
+    )  # fmt: skip
+    message_timestamp_before_max_ms: int = _ms(
+        "message.timestamp.before.max.ms", LONG_MAX, "How far behind the broker's clock a record's time may be.",
+        broker_name="log.message.timestamp.before.max.ms",
+    )  # fmt: skip
+    message_timestamp_type: str = _text(
+        "message.timestamp.type", "CreateTime", "Whose clock dates records: the producer's or the broker's.",
+        choices=("CreateTime", "LogAppendTime"), broker_name="log.message.timestamp.type",
+    )  # fmt: skip
+    min_insync_replicas: int = _number(
+        "min.insync.replicas", 1, "With fewer replicas in sync, acks=all is refused.",
+        low=1, broker_name="min.insync.replicas",
+    )  # fmt: skip
+    preallocate: bool = _flag(
+        "preallocate", False, "Reserve a segment's space when it is created.",
+        broker_name="log.preallocate",
+    )  # fmt: skip
+    retention_bytes: int = _setting(
+        "retention.bytes", Kind.LONG, -1, "Keep at most so much per partition; -1 is no limit.",
+        low=-1, high=LONG_MAX, unit="bytes", broker_name="log.retention.bytes",
+    )  # fmt: skip
+    retention_ms: int = _ms(
+        "retention.ms", WEEK_MS, "Keep records so long; -1 is forever.", low=-1,
+        broker_name="log.retention.ms",
+    )  # fmt: skip
+    segment_bytes: int = _bytes(
+        "segment.bytes", 1_073_741_824, "Begin a new segment at this size.", low=1024,
+        broker_name="log.segment.bytes",
+    )  # fmt: skip
+    segment_index_bytes: int = _bytes(
+        "segment.index.bytes", 10_485_760, "Begin a new segment when an index has this size.", low=16,
+        broker_name="log.index.size.max.bytes",
+    )  # fmt: skip
+    segment_jitter_ms: int = _ms(
+        "segment.jitter.ms", 0, "Roll by age earlier by up to so much, at random.",
+        broker_name="log.roll.jitter.ms",
+    )  # fmt: skip
+    segment_ms: int = _ms(
+        "segment.ms", WEEK_MS, "Begin a new segment at this age.", low=1, broker_name="log.roll.ms",
+    )  # fmt: skip
+    unclean_leader_election_enable: bool = _flag(
+        "unclean.leader.election.enable", False, "Elect a replica that may lack committed records.",
+        broker_name="unclean.leader.election.enable",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """The settings of one node, broker or controller."""
+
+    node_id: int = _number("node.id", 1, "This node's id, unique in the cluster.")
+    log_dir: str = _text("log.dir", ".quorate", "Where this node keeps its data.")
+    listeners: tuple[str, ...] = _setting(
+        "listeners", Kind.LIST, ("PLAINTEXT://127.0.0.1:9092",), "Where clients connect: NAME://host:port.",
+    )  # fmt: skip
+    advertised_listeners: tuple[str, ...] = _setting(
+        "advertised.listeners", Kind.LIST, (), "What clients are told to connect to; the listeners if empty.",
+    )  # fmt: skip
+    controller_listener: str = _text(
+        "quorate.controller.listener", "127.0.0.1:9190", "Where the controller listens for brokers.",
+    )  # fmt: skip
+    controller_quorum_bootstrap_servers: tuple[str, ...] = _setting(
+        "controller.quorum.bootstrap.servers", Kind.LIST, (), "The controllers that a broker connects to.",
+    )  # fmt: skip
+    broker_rack: str = _text(
+        "broker.rack", "", "Where the node stands; replicas are spread over racks."
+    )
+    broker_session_timeout_ms: int = _ms(
+        "broker.session.timeout.ms", 9_000, "A broker silent for so long is fenced.", low=100,
+    )  # fmt: skip
+    broker_heartbeat_interval_ms: int = _ms(
+        "broker.heartbeat.interval.ms", 2_000, "How often a broker tells the controller that it lives.", low=10,
+    )  # fmt: skip
+    num_partitions: int = _number(
+        "num.partitions", 1, "Partitions of a topic created without a number.", low=1, dynamic=True,
+    )  # fmt: skip
+    default_replication_factor: int = _number(
+        "default.replication.factor", 1, "Replicas of a topic created without a number.", low=1, high=32767,
+    )  # fmt: skip
+    auto_create_topics_enable: bool = _flag(
+        "auto.create.topics.enable", True, "Create a topic when a client asks for its metadata.",
+    )  # fmt: skip
+    delete_topic_enable: bool = _flag("delete.topic.enable", True, "Whether topics may be deleted.")
+    socket_request_max_bytes: int = _bytes(
+        "socket.request.max.bytes", 104_857_600, "The largest request accepted.", low=1,
+    )  # fmt: skip
+    small_request_max_bytes: int = _bytes(
+        "quorate.small.request.max.bytes", 1_048_576, "The largest request accepted that is not a Produce.", low=1024,
+    )  # fmt: skip
+    socket_send_buffer_bytes: int = _bytes(
+        "socket.send.buffer.bytes", -1, "SO_SNDBUF; -1 is the system's.", low=-1
+    )
+    socket_receive_buffer_bytes: int = _bytes(
+        "socket.receive.buffer.bytes", -1, "SO_RCVBUF; -1 is the system's.", low=-1,
+    )  # fmt: skip
+    socket_listen_backlog_size: int = _number(
+        "socket.listen.backlog.size", 512, "Connections waiting for accept.", low=1
+    )
+    max_connections: int = _number("max.connections", 10_000, "Connections served at once.", low=1)
+    connections_max_idle_ms: int = _ms(
+        "connections.max.idle.ms", 600_000, "Close a connection that was silent for so long.", low=1,
+    )  # fmt: skip
+    max_in_flight_requests: int = _number(
+        "quorate.connection.max.in.flight.requests", 256, "Requests of one connection in work before we stop reading.",
+        low=1, high=65_536,
+    )  # fmt: skip
+    fetch_max_bytes: int = _bytes(
+        "fetch.max.bytes", 57_671_680, "The most record bytes in one Fetch answer.", low=1024
+    )
+    log_retention_check_interval_ms: int = _ms(
+        "log.retention.check.interval.ms", 300_000, "How often old segments are looked for.", low=1,
+    )  # fmt: skip
+    log_flush_offset_checkpoint_interval_ms: int = _ms(
+        "log.flush.offset.checkpoint.interval.ms", 60_000, "How often logs are synced and the recovery point is noted.",
+        low=1,
+    )  # fmt: skip
+    high_watermark_checkpoint_interval_ms: int = _ms(
+        "replica.high.watermark.checkpoint.interval.ms", 5_000, "How often high watermarks are saved.", low=1,
+    )  # fmt: skip
+    producer_id_expiration_ms: int = _ms(
+        "producer.id.expiration.ms", 86_400_000, "Forget an idle producer's sequences after so long.", low=1,
+    )  # fmt: skip
+    ssl_keystore_location: str = _text(
+        "ssl.keystore.location", "", "PEM file with this node's private key and certificate chain.",
+    )  # fmt: skip
+    ssl_keystore_type: str = _text(
+        "ssl.keystore.type", "PEM", "The keystore's format.", choices=("PEM",)
+    )
+    ssl_key_password: str = _text(
+        "ssl.key.password", "", "Password of the private key, if it has one."
+    )
+    ssl_truststore_location: str = _text(
+        "ssl.truststore.location", "", "PEM file with the certificates of those we trust.",
+    )  # fmt: skip
+    ssl_truststore_type: str = _text(
+        "ssl.truststore.type", "PEM", "The truststore's format.", choices=("PEM",)
+    )
+    ssl_client_auth: str = _text(
+        "ssl.client.auth", "none", "Whether clients must show a certificate.",
+        choices=("none", "requested", "required"),
+    )  # fmt: skip
+
+
+def settings_of(config: type) -> dict[str, Setting]:
+    """Return the settings that a config dataclass declares, by property name."""
+    return {f.metadata["setting"].name: f.metadata["setting"] for f in dataclasses.fields(config)}
+
+
+TOPIC_SETTINGS: Final = settings_of(TopicConfig)
+"""Every topic setting, by property name."""
+
+NODE_SETTINGS: Final = settings_of(NodeConfig)
+"""Every node setting, by property name."""
+
+TOPIC_DEFAULTS: Final = {
+    s.broker_name: dataclasses.replace(s, name=s.broker_name, dynamic=True)
+    for s in TOPIC_SETTINGS.values()
+}
+"""The node-wide properties that topics fall back to, by property name."""
+
+BROKER_SETTINGS: Final = {**NODE_SETTINGS, **TOPIC_DEFAULTS}
+"""Everything that a node's configuration may say."""
+
+_BYTE_UNITS: Final = {
+    "": 1, "b": 1, "k": 2**10, "kib": 2**10, "kb": 10**3, "m": 2**20, "mib": 2**20, "mb": 10**6,
+    "g": 2**30, "gib": 2**30, "gb": 10**9, "t": 2**40, "tib": 2**40, "tb": 10**12,
+}  # fmt: skip
+_TIME_UNITS: Final = {
+    "": 1,
+    "ms": 1,
+    "s": 1000,
+    "min": 60_000,
+    "m": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+    "w": WEEK_MS,
+}
+_QUANTITY: Final = re.compile(r"(-?[0-9]+)\s*([A-Za-z]*)")
+
+
+def find_setting(table: Mapping[str, Setting], name: str) -> Setting:
+    """Return a setting by name.
+
+    Raises:
+        InvalidConfigError: there is none of that name; the message names the nearest.
+    """
+    setting = table.get(name)
+    if setting is None:
+        near = difflib.get_close_matches(name, table, n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise InvalidConfigError(f"unknown configuration {name!r}{hint}")
+    return setting
+
+
+def parse_value(setting: Setting, text: str) -> Value:
+    """Return the typed value of a property's text.
+
+    Numbers of bytes take K, M, G, T (powers of 1024) and KB, MB, GB, TB (powers of 1000); times take ms, s,
+    m, h, d, w.
+
+    Raises:
+        InvalidConfigError: what is wrong with the text, and what would be right.
+    """
+    text = text.strip()
+    value = _convert(setting, text)
+    if setting.choices:
+        chosen = value if isinstance(value, tuple) else (value,)
+        if not chosen or not set(chosen) <= set(setting.choices):
+            raise _invalid(setting, text, f"one of {', '.join(setting.choices)}")
+    if (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and not _in_range(setting, value)
+    ):
+        raise _invalid(setting, text, _range_text(setting))
+    return value
+
+
+def _convert(setting: Setting, text: str) -> Value:
+    match setting.kind:
+        case Kind.STRING:
+            return text
+        case Kind.LIST:
+            return tuple(part.strip() for part in text.split(",") if part.strip())
+        case Kind.BOOL:
+            if text.lower() not in {"true", "false"}:
+                raise _invalid(setting, text, "true or false")
+            return text.lower() == "true"
+        case Kind.DOUBLE:
+            try:
+                return float(text)
+            except ValueError:
+                raise _invalid(setting, text, "a number") from None
+        case Kind.INT | Kind.LONG:
+            return _quantity(setting, text)
+
+
+def _quantity(setting: Setting, text: str) -> int:
+    units = {"bytes": _BYTE_UNITS, "ms": _TIME_UNITS}.get(setting.unit, {"": 1})
+    match = _QUANTITY.fullmatch(text)
+    factor = units.get(match[2].lower()) if match else None
+    if match is None or factor is None:
+        examples = {
+            "bytes": "a number of bytes such as 1048576 or 1M",
+            "ms": "a time such as 60000, 1m or 7d",
+        }
+        raise _invalid(setting, text, examples.get(setting.unit, "a whole number"))
+    return int(match[1]) * factor
+
+
+def _in_range(setting: Setting, value: float) -> bool:
+    low_ok = setting.low is None or value >= setting.low
+    return low_ok and (setting.high is None or value <= setting.high)
+
+
+def _range_text(setting: Setting) -> str:
+    unit = f" {setting.unit}" if setting.unit else ""
+    return f"from {setting.low} to {setting.high}{unit}"
+
+
+def _invalid(setting: Setting, text: str, wanted: str) -> InvalidConfigError:
+    return InvalidConfigError(f"invalid value {text!r} for {setting.name}: expected {wanted}")
+
+
+def value_text(value: Value) -> str:
+    """Return a value as Kafka's tools print it and configuration records keep it."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case tuple():
+            return ",".join(value)
+        case _:
+            return str(value)
+
+
+Config = TypeVar("Config", TopicConfig, NodeConfig)
+
+
+def _build(config: type[Config], texts: Mapping[str, str]) -> Config:
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(config):
+        setting: Setting = field.metadata["setting"]
+        if setting.name in texts:
+            values[field.name] = parse_value(setting, texts[setting.name])
+    return config(**values)
+
+
+def node_config(texts: Mapping[str, str]) -> NodeConfig:
+    """Return a node's settings; topic defaults among ``texts`` are checked, and left to :func:`topic_config`.
+
+    Raises:
+        InvalidConfigError: an unknown name or an invalid value.
+    """
+    for name, text in texts.items():
+        parse_value(find_setting(BROKER_SETTINGS, name), text)
+    return _build(NodeConfig, texts)
+
+
+def topic_config(node: Mapping[str, str], overrides: Mapping[str, str]) -> TopicConfig:
+    """Return a topic's settings: its own, else the node's, else the built-in defaults.
+
+    Raises:
+        InvalidConfigError: an unknown name or an invalid value.
+    """
+    for name in overrides:
+        find_setting(TOPIC_SETTINGS, name)
+    inherited = {
+        s.name: node[s.broker_name] for s in TOPIC_SETTINGS.values() if s.broker_name in node
+    }
+    return _build(TopicConfig, {**inherited, **overrides})
+
+
+def checked_topic_overrides(overrides: Mapping[str, str]) -> dict[str, str]:
+    """Return a topic's overrides with each value checked and written the standard way ("1M" as "1048576").
+
+    Raises:
+        InvalidConfigError: an unknown name or an invalid value.
+    """
+    return {
+        n: value_text(parse_value(find_setting(TOPIC_SETTINGS, n), t)) for n, t in overrides.items()
+    }
