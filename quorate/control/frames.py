@@ -1,0 +1,104 @@
+"""Frames of the control plane: ``length | CBOR map`` of type, correlation id and fields."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from quorate.control import messages as m
+from quorate.control.codec import (
+    DecodeError,
+    as_map,
+    decode_fields,
+    dump_cbor,
+    encode_fields,
+    load_cbor,
+)
+
+LENGTH_BYTES: Final = 4
+FRAME_BYTES_MAX_BEFORE_HELLO: Final = 4096
+FRAME_BYTES_MAX: Final = 16 * 2**20
+ANSWER_BYTES_MAX: Final = 512 * 2**20
+"""What a client accepts: a snapshot of a very large cluster is one frame."""
+
+_TYPE: Final = 1
+_CORRELATION_ID: Final = 2
+_FIELDS: Final = 3
+
+Message = m.Request[Any] | m.Answer
+
+# Numbers are never reused.  An answer has the number of its request plus one.
+MESSAGES: Final[dict[int, type[Any]]] = {
+    1: m.ErrorAnswer,
+    2: m.Hello,
+    3: m.HelloAnswer,
+    10: m.RegisterBroker,
+    11: m.RegisterBrokerAnswer,
+    12: m.BrokerHeartbeat,
+    13: m.BrokerHeartbeatAnswer,
+    14: m.UnregisterBroker,
+    15: m.UnregisterBrokerAnswer,
+    16: m.AllocateProducerIds,
+    17: m.AllocateProducerIdsAnswer,
+    20: m.FetchMetadata,
+    21: m.FetchMetadataAnswer,
+    22: m.DescribeQuorum,
+    23: m.DescribeQuorumAnswer,
+    30: m.CreateTopics,
+    31: m.CreateTopicsAnswer,
+    32: m.DeleteTopics,
+    33: m.DeleteTopicsAnswer,
+    34: m.CreatePartitions,
+    35: m.CreatePartitionsAnswer,
+    36: m.AlterConfigs,
+    37: m.AlterConfigsAnswer,
+}
+_NUMBERS: Final = {cls: number for number, cls in MESSAGES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A message, and the id that pairs a request with its answer."""
+
+    correlation_id: int
+    message: Message
+
+
+def encode_frame(frame: Frame) -> bytes:
+    """Return the bytes of a frame, length first."""
+    message = frame.message
+    body = dump_cbor(
+        {
+            _TYPE: _NUMBERS[type(message)],
+            _CORRELATION_ID: frame.correlation_id,
+            _FIELDS: encode_fields(message),
+        }
+    )
+    return len(body).to_bytes(LENGTH_BYTES, "big") + body
+
+
+def decode_frame(body: bytes | bytearray | memoryview) -> Frame:
+    """Return the frame of a body (without the length).
+
+    Raises:
+        DecodeError: not a frame of a known type.
+    """
+    envelope = as_map(load_cbor(body))
+    correlation_id = envelope.get(_CORRELATION_ID)
+    number = envelope.get(_TYPE)
+    if type(correlation_id) is not int or type(number) is not int:
+        raise DecodeError("a frame has a type and a correlation id")
+    cls = MESSAGES.get(number)
+    if cls is None:
+        raise DecodeError(f"unknown message type {number}")
+    return Frame(correlation_id, decode_fields(cls, envelope.get(_FIELDS)))
+
+
+def frame_length(prefix: bytes | bytearray | memoryview, bytes_max: int) -> int:
+    """Return the length that a prefix announces.
+
+    Raises:
+        DecodeError: more than is acceptable, or nothing.
+    """
+    length = int.from_bytes(prefix, "big")
+    if not 0 < length <= bytes_max:
+        raise DecodeError(f"a frame of {length} bytes; at most {bytes_max} are accepted")
+    return length
