@@ -1,0 +1,182 @@
+"""The API table: key, name, request, response, and the versions that we can read and write."""
+
+from dataclasses import dataclass
+from enum import IntEnum, unique
+from typing import Any, Final
+
+from quorate.protocol.fields import NO_VERSIONS, layout_of
+from quorate.protocol.messages import (
+    cluster,
+    configs,
+    data,
+    groups,
+    metadata,
+    placement,
+    session,
+    topics,
+    transactions,
+)
+
+
+@unique
+class ApiKey(IntEnum):
+    """The numbers that requests carry."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    FIND_COORDINATOR = 10
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    ELECT_LEADERS = 43
+    INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
+    DESCRIBE_QUORUM = 55
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    DESCRIBE_TOPIC_PARTITIONS = 75
+
+
+ADVERTISED_MIN_VERSIONS: Final = {ApiKey.PRODUCE: 0}
+"""Where we claim older versions than we have.
+
+Old librdkafka compresses only if Produce starts at 0 (KAFKA-18659).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One request, its response, and the versions of both."""
+
+    key: ApiKey
+    name: str
+    request: type[Any]
+    response: type[Any]
+    min_version: int
+    max_version: int
+    flexible_from: int | None
+    advertised_min_version: int
+
+    def is_flexible(self, version: int) -> bool:
+        """Whether this version has compact lengths and tag sections."""
+        return self.flexible_from is not None and version >= self.flexible_from
+
+    def request_header_version(self, version: int) -> int:
+        """2 adds a tag section to 1."""
+        return 2 if self.is_flexible(version) else 1
+
+    def response_header_version(self, version: int) -> int:
+        """1 adds a tag section to 0.
+
+        ApiVersions stays at 0: its reader cannot know yet what the broker speaks.
+        """
+        return 1 if self.is_flexible(version) and self.key != ApiKey.API_VERSIONS else 0
+
+
+def _api(key: ApiKey, request: type[Any], response: type[Any]) -> Api:
+    asked, answered = layout_of(request), layout_of(response)
+    assert (asked.versions, asked.flexible) == (answered.versions, answered.flexible), key
+    versions, flexible = asked.versions, asked.flexible
+    return Api(
+        key=key,
+        name=request.__name__.removesuffix("Request"),
+        request=request,
+        response=response,
+        min_version=versions.first,
+        max_version=versions.last,
+        flexible_from=None if flexible == NO_VERSIONS else flexible.first,
+        advertised_min_version=ADVERTISED_MIN_VERSIONS.get(key, versions.first),
+    )
+
+
+APIS: Final[dict[int, Api]] = {
+    api.key: api
+    for api in (
+        _api(ApiKey.PRODUCE, data.ProduceRequest, data.ProduceResponse),
+        _api(ApiKey.FETCH, data.FetchRequest, data.FetchResponse),
+        _api(ApiKey.LIST_OFFSETS, data.ListOffsetsRequest, data.ListOffsetsResponse),
+        _api(ApiKey.METADATA, metadata.MetadataRequest, metadata.MetadataResponse),
+        _api(
+            ApiKey.FIND_COORDINATOR, groups.FindCoordinatorRequest, groups.FindCoordinatorResponse
+        ),
+        _api(ApiKey.SASL_HANDSHAKE, session.SaslHandshakeRequest, session.SaslHandshakeResponse),
+        _api(ApiKey.API_VERSIONS, session.ApiVersionsRequest, session.ApiVersionsResponse),
+        _api(ApiKey.CREATE_TOPICS, topics.CreateTopicsRequest, topics.CreateTopicsResponse),
+        _api(ApiKey.DELETE_TOPICS, topics.DeleteTopicsRequest, topics.DeleteTopicsResponse),
+        _api(ApiKey.DELETE_RECORDS, topics.DeleteRecordsRequest, topics.DeleteRecordsResponse),
+        _api(
+            ApiKey.INIT_PRODUCER_ID,
+            transactions.InitProducerIdRequest,
+            transactions.InitProducerIdResponse,
+        ),
+        _api(
+            ApiKey.OFFSET_FOR_LEADER_EPOCH,
+            data.OffsetForLeaderEpochRequest,
+            data.OffsetForLeaderEpochResponse,
+        ),
+        _api(
+            ApiKey.DESCRIBE_CONFIGS, configs.DescribeConfigsRequest, configs.DescribeConfigsResponse
+        ),
+        _api(ApiKey.ALTER_CONFIGS, configs.AlterConfigsRequest, configs.AlterConfigsResponse),
+        _api(
+            ApiKey.DESCRIBE_LOG_DIRS,
+            cluster.DescribeLogDirsRequest,
+            cluster.DescribeLogDirsResponse,
+        ),
+        _api(
+            ApiKey.SASL_AUTHENTICATE,
+            session.SaslAuthenticateRequest,
+            session.SaslAuthenticateResponse,
+        ),
+        _api(
+            ApiKey.CREATE_PARTITIONS,
+            topics.CreatePartitionsRequest,
+            topics.CreatePartitionsResponse,
+        ),
+        _api(ApiKey.ELECT_LEADERS, placement.ElectLeadersRequest, placement.ElectLeadersResponse),
+        _api(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            configs.IncrementalAlterConfigsRequest,
+            configs.IncrementalAlterConfigsResponse,
+        ),
+        _api(
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+            placement.AlterPartitionReassignmentsRequest,
+            placement.AlterPartitionReassignmentsResponse,
+        ),
+        _api(
+            ApiKey.LIST_PARTITION_REASSIGNMENTS,
+            placement.ListPartitionReassignmentsRequest,
+            placement.ListPartitionReassignmentsResponse,
+        ),
+        _api(ApiKey.DESCRIBE_QUORUM, cluster.DescribeQuorumRequest, cluster.DescribeQuorumResponse),
+        _api(
+            ApiKey.DESCRIBE_CLUSTER,
+            metadata.DescribeClusterRequest,
+            metadata.DescribeClusterResponse,
+        ),
+        _api(
+            ApiKey.DESCRIBE_PRODUCERS,
+            cluster.DescribeProducersRequest,
+            cluster.DescribeProducersResponse,
+        ),
+        _api(
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+            metadata.DescribeTopicPartitionsRequest,
+            metadata.DescribeTopicPartitionsResponse,
+        ),
+    )
+}
+"""Everything declared. Which of these a broker serves is decided by its table of handlers."""

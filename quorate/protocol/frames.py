@@ -1,0 +1,156 @@
+"""Splits a byte stream into frames, and puts headers and bodies together.
+
+A frame is a four-byte size, a header, a body. The client id in a request header keeps its old two-
+byte length in all versions, so that a broker can read the header of a request that it does not
+know.
+"""
+
+from struct import Struct, error
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from quorate.protocol.apis import APIS, Api
+from quorate.protocol.message import encoder
+from quorate.protocol.primitives import DecodeError, Part, skip_tags
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SIZE_BYTES: Final = 4
+
+_SIZE = Struct(">i")
+_REQUEST_HEADER = Struct(">hhih")
+_RESPONSE_START = Struct(">ii")
+
+
+class RequestHeader(NamedTuple):
+    """What stands before every request; a named tuple, because every request makes one."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def read_request_header(buffer: bytes | bytearray, pos: int, end: int) -> tuple[RequestHeader, int]:
+    """Returns the header and where the body starts.
+
+    The API and the version may well be unknown: then only the position means nothing.
+
+    Raises:
+        DecodeError: The bytes are not a header.
+    """
+    try:
+        key, version, correlation_id, size_bytes = _REQUEST_HEADER.unpack_from(buffer, pos)
+        pos += _REQUEST_HEADER.size
+        client_id = None
+        if size_bytes >= 0:
+            stop = pos + size_bytes
+            if stop > end:
+                raise DecodeError("client_id: longer than what is left")
+            client_id = buffer[pos:stop].decode()
+            pos = stop
+        elif size_bytes != -1:
+            raise DecodeError("client_id: a length below -1")
+        api = APIS.get(key)
+        if api is not None and api.is_flexible(version):
+            pos = skip_tags(buffer, pos, end)
+    except (error, IndexError, UnicodeDecodeError) as problem:
+        raise DecodeError(str(problem)) from None
+    if pos > end:
+        raise DecodeError("request header: cut off")
+    return RequestHeader(key, version, correlation_id, client_id), pos
+
+
+def encode_request(
+    api: Api, version: int, correlation_id: int, client_id: str | None, body: Any
+) -> bytes:
+    """Returns the whole frame; records in it must be buffers."""
+    encoded_id = b"" if client_id is None else client_id.encode()
+    id_bytes = -1 if client_id is None else len(encoded_id)
+    head = bytearray(SIZE_BYTES)
+    head += _REQUEST_HEADER.pack(api.key, version, correlation_id, id_bytes)
+    head += encoded_id
+    if api.is_flexible(version):
+        head.append(0)
+    parts: list[Part] = [head]
+    encoder(api.request, version)(body, parts)
+    frame = bytearray().join(cast("Iterable[bytes]", parts))
+    _SIZE.pack_into(frame, 0, len(frame) - SIZE_BYTES)
+    return bytes(frame)
+
+
+def encode_response(api: Api, version: int, correlation_id: int, body: Any) -> list[Part]:
+    """Returns the frame in parts: bytearrays, and between them the body's records as they are."""
+    head = bytearray(_RESPONSE_START.pack(0, correlation_id))
+    if api.response_header_version(version):
+        head.append(0)
+    parts: list[Part] = [head]
+    encoder(api.response, version)(body, parts)
+    if not parts[-1]:
+        parts.pop()
+    _SIZE.pack_into(head, 0, sum(map(len, parts)) - SIZE_BYTES)
+    return parts
+
+
+def read_response_header(
+    buffer: bytes | bytearray, pos: int, end: int, api: Api, version: int
+) -> tuple[int, int]:
+    """Returns the correlation id and where the body starts.
+
+    Raises:
+        DecodeError: The bytes are not a header.
+    """
+    try:
+        (correlation_id,) = _SIZE.unpack_from(buffer, pos)
+        pos += SIZE_BYTES
+        if api.response_header_version(version):
+            pos = skip_tags(buffer, pos, end)
+    except (error, IndexError) as problem:
+        raise DecodeError(str(problem)) from None
+    if pos > end:
+        raise DecodeError("response header: cut off")
+    return correlation_id, pos
+
+
+class FrameBuffer:
+    """Turns chunks of a byte stream into frames.
+
+    It holds the bytes received and not yet given out: after all frames are taken, less than one
+    frame. It allocates for bytes that came, not for those that a size promises.
+    """
+
+    def __init__(self, frame_bytes_max: int) -> None:
+        self.frame_bytes_max = frame_bytes_max
+        self._buffer = bytearray()
+
+    def __len__(self) -> int:
+        return len(self._buffer)
+
+    def feed(self, chunk: bytes | bytearray | memoryview) -> None:
+        """Adds what was received."""
+        self._buffer += chunk
+
+    def next_frame(self) -> bytearray | None:
+        """Returns the next whole frame, without its size and for the caller to keep, or None.
+
+        Raises:
+            DecodeError: The size is not in 0..`frame_bytes_max`; the stream is beyond repair.
+        """
+        buffer = self._buffer
+        if len(buffer) < SIZE_BYTES:
+            return None
+        (size_bytes,) = _SIZE.unpack_from(buffer)
+        if not 0 <= size_bytes <= self.frame_bytes_max:
+            raise DecodeError(
+                f"a frame of {size_bytes} bytes, at most {self.frame_bytes_max} are allowed"
+            )
+        if len(buffer) < SIZE_BYTES + size_bytes:
+            return None
+        del buffer[:SIZE_BYTES]
+        if len(buffer) == size_bytes:
+            # The usual case, one request at a time, needs no copy: the buffer becomes the frame.
+            self._buffer = bytearray()
+            return buffer
+        frame = buffer[:size_bytes]
+        del buffer[:size_bytes]
+        return frame

@@ -1,0 +1,193 @@
+"""The insides of brokers and of the quorum: DescribeLogDirs, DescribeProducers, DescribeQuorum."""
+
+from quorate.protocol.fields import array, boolean, int16, int32, int64, string, uint16, uuid
+from quorate.protocol.message import message, nested
+
+
+@nested
+class DescribableLogDirTopic:
+    """The partitions of one topic to look for."""
+
+    topic: str = string()
+    partitions: list[int] = array("int32")
+
+
+@message(versions="1-5", flexible="2+")
+class DescribeLogDirsRequest:
+    """Asks what a broker has on its disks; null means everything."""
+
+    topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, nullable="0+")
+
+
+@nested
+class DescribeLogDirsPartition:
+    """One replica on disk."""
+
+    partition_index: int = int32()
+    partition_size: int = int64()
+    offset_lag: int = int64()
+    is_future_key: bool = boolean()
+
+
+@nested
+class DescribeLogDirsTopic:
+    """The replicas of one topic on disk."""
+
+    name: str = string()
+    partitions: list[DescribeLogDirsPartition] = array(DescribeLogDirsPartition)
+
+
+@nested
+class DescribeLogDirsResult:
+    """One directory; sizes of -1 are not known."""
+
+    error_code: int = int16()
+    log_dir: str = string()
+    topics: list[DescribeLogDirsTopic] = array(DescribeLogDirsTopic)
+    total_bytes: int = int64("4+", default=-1)
+    usable_bytes: int = int64("4+", default=-1)
+    is_cordoned: bool = boolean("5+")
+
+
+@message(versions="1-5", flexible="2+")
+class DescribeLogDirsResponse:
+    """Answers a DescribeLogDirsRequest."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16("3+")
+    results: list[DescribeLogDirsResult] = array(DescribeLogDirsResult)
+
+
+@nested
+class DescribeProducersTopicRequest:
+    """The partitions of one topic to look at."""
+
+    name: str = string()
+    partition_indexes: list[int] = array("int32")
+
+
+@message(versions="0", flexible="0+")
+class DescribeProducersRequest:
+    """Asks who has been writing to partitions (KIP-664)."""
+
+    topics: list[DescribeProducersTopicRequest] = array(DescribeProducersTopicRequest)
+
+
+@nested
+class ProducerState:
+    """What the leader remembers about one producer."""
+
+    producer_id: int = int64()
+    producer_epoch: int = int32()
+    last_sequence: int = int32(default=-1)
+    last_timestamp: int = int64(default=-1)
+    coordinator_epoch: int = int32()
+    current_txn_start_offset: int = int64(default=-1)
+
+
+@nested
+class DescribeProducersPartitionResponse:
+    """The producers of one partition."""
+
+    partition_index: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    active_producers: list[ProducerState] = array(ProducerState)
+
+
+@nested
+class DescribeProducersTopicResponse:
+    """The producers of one topic."""
+
+    name: str = string()
+    partitions: list[DescribeProducersPartitionResponse] = array(DescribeProducersPartitionResponse)
+
+
+@message(versions="0", flexible="0+")
+class DescribeProducersResponse:
+    """Answers a DescribeProducersRequest."""
+
+    throttle_time_ms: int = int32()
+    topics: list[DescribeProducersTopicResponse] = array(DescribeProducersTopicResponse)
+
+
+@nested
+class DescribeQuorumPartitionRequest:
+    """A partition of the metadata log; there is only number 0."""
+
+    partition_index: int = int32()
+
+
+@nested
+class DescribeQuorumTopicRequest:
+    """The metadata topic."""
+
+    topic_name: str = string()
+    partitions: list[DescribeQuorumPartitionRequest] = array(DescribeQuorumPartitionRequest)
+
+
+@message(versions="0-2", flexible="0+")
+class DescribeQuorumRequest:
+    """Asks about the quorum that keeps the metadata (KIP-595, KIP-853)."""
+
+    topics: list[DescribeQuorumTopicRequest] = array(DescribeQuorumTopicRequest)
+
+
+@nested
+class DescribeQuorumReplicaState:
+    """How far one member of the quorum is."""
+
+    replica_id: int = int32()
+    replica_directory_id: bytes = uuid("2+")
+    log_end_offset: int = int64()
+    last_fetch_timestamp: int = int64("1+", default=-1)
+    last_caught_up_timestamp: int = int64("1+", default=-1)
+
+
+@nested
+class DescribeQuorumPartitionData:
+    """Who leads the quorum, who votes and who only listens."""
+
+    partition_index: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string("2+", nullable="2+")
+    leader_id: int = int32()
+    leader_epoch: int = int32()
+    high_watermark: int = int64()
+    current_voters: list[DescribeQuorumReplicaState] = array(DescribeQuorumReplicaState)
+    observers: list[DescribeQuorumReplicaState] = array(DescribeQuorumReplicaState)
+
+
+@nested
+class DescribeQuorumTopicData:
+    """The quorum of one topic."""
+
+    topic_name: str = string()
+    partitions: list[DescribeQuorumPartitionData] = array(DescribeQuorumPartitionData)
+
+
+@nested
+class DescribeQuorumListener:
+    """Where a member of the quorum listens."""
+
+    name: str = string()
+    host: str = string()
+    port: int = uint16()
+
+
+@nested
+class DescribeQuorumNode:
+    """A member of the quorum and its listeners."""
+
+    node_id: int = int32()
+    listeners: list[DescribeQuorumListener] = array(DescribeQuorumListener)
+
+
+@message(versions="0-2", flexible="0+")
+class DescribeQuorumResponse:
+    """Answers a DescribeQuorumRequest."""
+
+    error_code: int = int16()
+    error_message: str | None = string("2+", nullable="2+")
+    topics: list[DescribeQuorumTopicData] = array(DescribeQuorumTopicData)
+    nodes: list[DescribeQuorumNode] = array(DescribeQuorumNode, "2+")

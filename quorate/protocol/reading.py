@@ -1,0 +1,227 @@
+"""Compiles readers: straight-line Python that decodes one version of one message.
+
+Runs of fixed-size fields become one `struct` call, varints have a fast path for one byte, an empty
+tag section costs one comparison. Every length is checked against what is left, every array also
+against the least that its elements take, before anything is allocated. What a `struct` call or an
+index reads beyond `end` is caught by one comparison at the end: the reader never goes back, so a
+position that was once too far stays too far.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from quorate.protocol.fields import (
+    FIXED,
+    FRESH,
+    Field,
+    layout_of,
+    minimum_value_bytes,
+)
+from quorate.protocol.primitives import ZERO_UUID, read_uvarint, skip_tags
+from quorate.protocol.source import SHORT_ARRAY_COUNTS, Source
+
+
+def compile_reader(cls: type[Any], version: int) -> Callable[..., Any]:
+    """Returns `(buffer, pos, end) -> (message, next position)` for one version."""
+    flexible = version in layout_of(cls).flexible
+    return _Reader(version=version, flexible=flexible).compile(cls)
+
+
+class _Reader:
+    """Writes the source of one reader. In it, `b` is the buffer and `p` the position."""
+
+    def __init__(self, *, version: int, flexible: bool) -> None:
+        self._version = version
+        self._flexible = flexible
+        self._source = Source()
+        self._source.constant("new", object.__new__)
+        self._source.constant("read_uvarint", read_uvarint)
+        self._source.constant("skip_tags", skip_tags)
+        self._source.constant("unpack_from", struct.unpack_from)
+        self._source.constant("struct_error", struct.error)
+
+    def compile(self, cls: type[Any]) -> Callable[..., Any]:
+        source = self._source
+        with source.block("def read(b, p, end):"):
+            with source.block("try:"):
+                self._struct("o", cls)
+            with source.block("except (struct_error, IndexError, UnicodeDecodeError) as error:"):
+                source.line("raise DecodeError(str(error)) from None")
+            self._refuse_if("p > end", f"{cls.__name__}: cut off")
+            source.line("return o, p")
+        return source.function("read", f"{cls.__name__} v{self._version} reader")
+
+    def _refuse_if(self, condition: str, reason: str) -> None:
+        self._source.line(f"if {condition}: raise DecodeError({reason!r})")
+
+    def _struct(self, target: str, cls: type[Any]) -> None:
+        layout = layout_of(cls)
+        self._source.line(f"{target} = new({self._class(cls)})")
+        present = layout.untagged(self._version)
+        for field in layout.fields:
+            if field not in present:
+                self._default(f"{target}.{field.name}", layout.name, field)
+        run: list[Field] = []
+        for field in present:
+            if field.fixed:
+                run.append(field)
+                continue
+            self._run(target, run)
+            run = []
+            self._field(f"{target}.{field.name}", field)
+        self._run(target, run)
+        if self._flexible:
+            self._tags(target, layout.name, layout.tagged(self._version))
+
+    def _class(self, cls: type[Any]) -> str:
+        return self._source.constant(f"class_{cls.__name__}", cls)
+
+    def _default(self, target: str, owner: str, field: Field) -> None:
+        if field.default is not FRESH:
+            value = self._source.constant(f"default_{owner}_{field.name}", field.default)
+        elif field.is_array:
+            value = "[]"
+        else:
+            assert field.struct is not None
+            value = f"{self._class(field.struct)}()"
+        self._source.line(f"{target} = {value}")
+
+    def _run(self, target: str, run: list[Field]) -> None:
+        if not run:
+            return
+        kinds = [FIXED[field.kind] for field in run]
+        unpack = self._source.unpacker("".join(kind.character for kind in kinds))
+        targets = "".join(f"{target}.{field.name}, " for field in run)
+        self._source.line(f"{targets.strip()} = {unpack}(b, p)")
+        self._source.line(f"p += {sum(kind.size_bytes for kind in kinds)}")
+
+    def _field(self, target: str, field: Field) -> None:
+        nullable = self._version in field.nullable
+        if field.is_array:
+            self._array(target, field, nullable=nullable)
+        elif field.struct is not None:
+            self._inner_struct(target, field.struct, nullable=nullable)
+        else:
+            self._value(target, field, nullable=nullable)
+
+    def _value(self, target: str, field: Field, *, nullable: bool) -> None:
+        """A value that is neither an array nor a struct."""
+        fixed = FIXED.get(field.kind)
+        if fixed:
+            self._source.line(f"{target}, = {self._source.unpacker(fixed.character)}(b, p)")
+            self._source.line(f"p += {fixed.size_bytes}")
+        elif field.kind == "uuid":
+            self._source.line(f"{target} = bytes(b[p:p + {len(ZERO_UUID)}])")
+            self._source.line(f"p += {len(ZERO_UUID)}")
+        else:
+            self._sized_value(target, field, nullable=nullable)
+
+    def _sized_value(self, target: str, field: Field, *, nullable: bool) -> None:
+        source = self._source
+        count = self._length(
+            target, field, character="h" if field.kind == "string" else "i", nullable=nullable
+        )
+        with source.block("else:"):
+            stop = source.temporary("e")
+            source.line(f"{stop} = p + {count}")
+            self._refuse_if(f"{stop} > end", f"{field.name}: longer than what is left")
+            piece = {
+                "string": f"b[p:{stop}].decode()",
+                "records": f"memoryview(b)[p:{stop}]",
+                "bytes": f"bytes(b[p:{stop}])",
+            }[field.kind]
+            source.line(f"{target} = {piece}")
+            source.line(f"p = {stop}")
+
+    def _length(self, target: str, field: Field, *, character: str, nullable: bool) -> str:
+        """Reads a length and deals with null; returns its expression for the else block."""
+        source = self._source
+        n = source.temporary("n")
+        if self._flexible:
+            source.line(f"{n} = b[p]; p += 1")
+            source.line(f"if {n} > 127: {n}, p = read_uvarint(b, p - 1)")
+        else:
+            source.line(f"{n}, = {source.unpacker(character)}(b, p)")
+            source.line(f"p += {2 if character == 'h' else 4}")
+        with source.block(f"if {n} == 0:" if self._flexible else f"if {n} < 0:"):
+            if not nullable:
+                source.line(f"raise DecodeError({field.name + ': null'!r})")
+            else:
+                if not self._flexible:
+                    self._refuse_if(f"{n} != -1", f"{field.name}: a length below -1")
+                source.line(f"{target} = None")
+        return f"{n} - 1" if self._flexible else n
+
+    def _array(self, target: str, field: Field, *, nullable: bool) -> None:
+        source = self._source
+        length = self._length(target, field, character="i", nullable=nullable)
+        with source.block("else:"):
+            count = source.temporary("c")
+            source.line(f"{count} = {length}")
+            # A struct without fields takes no byte; counted as one, its number stays bounded.
+            least = max(1, minimum_value_bytes(field, self._version, flexible=self._flexible))
+            room = "end - p" if least == 1 else f"(end - p) // {least}"
+            self._refuse_if(
+                f"{count} > {room}", f"{field.name}: more elements than what is left can hold"
+            )
+            if field.kind in FIXED:
+                self._fixed_array(target, field.kind, count)
+            else:
+                self._element_loop(target, field, count)
+
+    def _fixed_array(self, target: str, kind: str, count: str) -> None:
+        source = self._source
+        character, size_bytes = FIXED[kind]
+        short = f"{source.array_unpackers(character)}[{count}](b, p)"
+        long = f"unpack_from('>%d{character}' % {count}, b, p)"
+        source.line(f"{target} = list({short} if {count} < {SHORT_ARRAY_COUNTS} else {long})")
+        source.line(f"p += {size_bytes} * {count}")
+
+    def _element_loop(self, target: str, field: Field, count: str) -> None:
+        source = self._source
+        items, item = source.temporary("a"), source.temporary("x")
+        source.line(f"{target} = {items} = []")
+        with source.block(f"for _ in range({count}):"):
+            if field.struct is not None:
+                self._struct(item, field.struct)
+            else:
+                self._value(item, field, nullable=False)
+            source.line(f"{items}.append({item})")
+
+    def _inner_struct(self, target: str, cls: type[Any], *, nullable: bool) -> None:
+        source = self._source
+        item = source.temporary("x")
+        if not nullable:
+            self._struct(item, cls)
+            source.line(f"{target} = {item}")
+            return
+        source.line("p += 1")
+        source.line(f"if b[p - 1] > 127: {target} = None")
+        with source.block("else:"):
+            self._struct(item, cls)
+            source.line(f"{target} = {item}")
+
+    def _tags(self, target: str, owner: str, tagged: list[Field]) -> None:
+        source = self._source
+        source.line("if b[p] == 0: p += 1")
+        if not tagged:
+            source.line("else: p = skip_tags(b, p, end)")
+            return
+        count, tag, stop = (source.temporary(prefix) for prefix in ("k", "t", "q"))
+        with source.block("else:"):
+            source.line(f"{count}, p = read_uvarint(b, p)")
+            with source.block(f"for _ in range({count}):"):
+                source.line(f"{tag}, p = read_uvarint(b, p)")
+                source.line(f"{stop}, p = read_uvarint(b, p)")
+                source.line(f"{stop} += p")
+                self._refuse_if(
+                    f"{stop} > end", f"{owner}: a tagged field is longer than what is left"
+                )
+                for field in tagged:
+                    with source.block(f"if {tag} == {field.tag}:"):
+                        self._field(f"{target}.{field.name}", field)
+                        source.line(
+                            f"if p != {stop}: raise DecodeError({field.name + ': wrong size'!r})"
+                        )
+                source.line(f"p = {stop}")
