@@ -36,7 +36,10 @@ FIXED: Final[dict[str, Fixed]] = {
     "uint32": Fixed("I", 4),
     "int64": Fixed("q", 8),
     "float64": Fixed("d", 8),
+    "uuid": Fixed("16s", 16),
 }
+NUMBERS: Final = frozenset(FIXED) - {"uuid"}
+"""The fixed kinds that stand in arrays side by side in one `struct` call: `3i`, but not `316s`."""
 
 
 class Versions(NamedTuple):
@@ -81,11 +84,6 @@ class Field:
     nullable: Versions
     tag: int | None
     default: object
-
-    @property
-    def fixed(self) -> Fixed | None:
-        """How wide the field is, if it always has the same width."""
-        return None if self.is_array else FIXED.get(self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +136,6 @@ def minimum_value_bytes(field: Field, version: int, *, flexible: bool) -> int:
         return minimum_bytes(field.struct, version, flexible=flexible)
     if field.kind in FIXED:
         return FIXED[field.kind].size_bytes
-    if field.kind == "uuid":
-        return len(ZERO_UUID)
     if flexible:
         return 1
     return 2 if field.kind == "string" else 4

@@ -53,7 +53,7 @@ def read_request_header(buffer: bytes | bytearray, pos: int, end: int) -> tuple[
             raise DecodeError("client_id: a length below -1")
         api = APIS.get(key)
         if api is not None and api.is_flexible(version):
-            pos = skip_tags(buffer, pos, end)
+            pos = pos + 1 if buffer[pos] == 0 else skip_tags(buffer, pos, end)
     except (error, IndexError, UnicodeDecodeError) as problem:
         raise DecodeError(str(problem)) from None
     if pos > end:
@@ -88,7 +88,8 @@ def encode_response(api: Api, version: int, correlation_id: int, body: Any) -> l
     encoder(api.response, version)(body, parts)
     if not parts[-1]:
         parts.pop()
-    _SIZE.pack_into(head, 0, sum(map(len, parts)) - SIZE_BYTES)
+    size_bytes = len(head) if len(parts) == 1 else sum(map(len, parts))
+    _SIZE.pack_into(head, 0, size_bytes - SIZE_BYTES)
     return parts
 
 

@@ -1,6 +1,6 @@
 """Compiles readers: straight-line Python that decodes one version of one message.
 
-Runs of fixed-size fields become one `struct` call, varints have a fast path for one byte, an empty
+Runs of fixed-size values become one `struct` call, varints have a fast path for one byte, an empty
 tag section costs one comparison. Every length is checked against what is left, every array also
 against the least that its elements take, before anything is allocated. What a `struct` call or an
 index reads beyond `end` is caught by one comparison at the end: the reader never goes back, so a
@@ -9,17 +9,21 @@ position that was once too far stays too far.
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from quorate.protocol.fields import (
     FIXED,
     FRESH,
+    NUMBERS,
     Field,
+    Fixed,
     layout_of,
     minimum_value_bytes,
 )
-from quorate.protocol.primitives import ZERO_UUID, read_uvarint, skip_tags
+from quorate.protocol.primitives import read_uvarint, skip_tags
 from quorate.protocol.source import SHORT_ARRAY_COUNTS, Source
+
+BYTE: Final = Fixed("B", 1)
 
 
 def compile_reader(cls: type[Any], version: int) -> Callable[..., Any]:
@@ -29,11 +33,16 @@ def compile_reader(cls: type[Any], version: int) -> Callable[..., Any]:
 
 
 class _Reader:
-    """Writes the source of one reader. In it, `b` is the buffer and `p` the position."""
+    """Writes the source of one reader. In it, `b` is the buffer and `p` the position.
+
+    What has a fixed size is only noted down at first; all that was noted down is read by one call
+    as soon as anything else is to be read.
+    """
 
     def __init__(self, *, version: int, flexible: bool) -> None:
         self._version = version
         self._flexible = flexible
+        self._noted: list[tuple[str, Fixed]] = []
         self._source = Source()
         self._source.constant("new", object.__new__)
         self._source.constant("read_uvarint", read_uvarint)
@@ -46,6 +55,7 @@ class _Reader:
         with source.block("def read(b, p, end):"):
             with source.block("try:"):
                 self._struct("o", cls)
+                self._read_noted()
             with source.block("except (struct_error, IndexError, UnicodeDecodeError) as error:"):
                 source.line("raise DecodeError(str(error)) from None")
             self._refuse_if("p > end", f"{cls.__name__}: cut off")
@@ -55,6 +65,25 @@ class _Reader:
     def _refuse_if(self, condition: str, reason: str) -> None:
         self._source.line(f"if {condition}: raise DecodeError({reason!r})")
 
+    def _note(self, target: str, fixed: Fixed) -> None:
+        self._noted.append((target, fixed))
+
+    def _read_noted(self) -> None:
+        if self._noted:
+            unpack = self._source.unpacker("".join(fixed.character for _, fixed in self._noted))
+            targets = "".join(f"{target}, " for target, _ in self._noted).strip()
+            self._source.line(f"{targets} = {unpack}(b, p)")
+            self._source.line(f"p += {sum(fixed.size_bytes for _, fixed in self._noted)}")
+            self._noted.clear()
+
+    def _read_uvarint(self, prefix: str) -> str:
+        """Reads an unsigned varint: its first byte together with what was noted down."""
+        n = self._source.temporary(prefix)
+        self._note(n, BYTE)
+        self._read_noted()
+        self._source.line(f"if {n} > 127: {n}, p = read_uvarint(b, p - 1)")
+        return n
+
     def _struct(self, target: str, cls: type[Any]) -> None:
         layout = layout_of(cls)
         self._source.line(f"{target} = new({self._class(cls)})")
@@ -62,15 +91,8 @@ class _Reader:
         for field in layout.fields:
             if field not in present:
                 self._default(f"{target}.{field.name}", layout.name, field)
-        run: list[Field] = []
         for field in present:
-            if field.fixed:
-                run.append(field)
-                continue
-            self._run(target, run)
-            run = []
             self._field(f"{target}.{field.name}", field)
-        self._run(target, run)
         if self._flexible:
             self._tags(target, layout.name, layout.tagged(self._version))
 
@@ -87,15 +109,6 @@ class _Reader:
             value = f"{self._class(field.struct)}()"
         self._source.line(f"{target} = {value}")
 
-    def _run(self, target: str, run: list[Field]) -> None:
-        if not run:
-            return
-        kinds = [FIXED[field.kind] for field in run]
-        unpack = self._source.unpacker("".join(kind.character for kind in kinds))
-        targets = "".join(f"{target}.{field.name}, " for field in run)
-        self._source.line(f"{targets.strip()} = {unpack}(b, p)")
-        self._source.line(f"p += {sum(kind.size_bytes for kind in kinds)}")
-
     def _field(self, target: str, field: Field) -> None:
         nullable = self._version in field.nullable
         if field.is_array:
@@ -107,21 +120,12 @@ class _Reader:
 
     def _value(self, target: str, field: Field, *, nullable: bool) -> None:
         """A value that is neither an array nor a struct."""
-        fixed = FIXED.get(field.kind)
-        if fixed:
-            self._source.line(f"{target}, = {self._source.unpacker(fixed.character)}(b, p)")
-            self._source.line(f"p += {fixed.size_bytes}")
-        elif field.kind == "uuid":
-            self._source.line(f"{target} = bytes(b[p:p + {len(ZERO_UUID)}])")
-            self._source.line(f"p += {len(ZERO_UUID)}")
-        else:
-            self._sized_value(target, field, nullable=nullable)
-
-    def _sized_value(self, target: str, field: Field, *, nullable: bool) -> None:
+        if field.kind in FIXED:
+            self._note(target, FIXED[field.kind])
+            return
         source = self._source
-        count = self._length(
-            target, field, character="h" if field.kind == "string" else "i", nullable=nullable
-        )
+        width = FIXED["int16" if field.kind == "string" else "int32"]
+        count = self._length(target, field, width=width, nullable=nullable)
         with source.block("else:"):
             stop = source.temporary("e")
             source.line(f"{stop} = p + {count}")
@@ -134,28 +138,29 @@ class _Reader:
             source.line(f"{target} = {piece}")
             source.line(f"p = {stop}")
 
-    def _length(self, target: str, field: Field, *, character: str, nullable: bool) -> str:
+    def _length(self, target: str, field: Field, *, width: Fixed, nullable: bool) -> str:
         """Reads a length and deals with null; returns its expression for the else block."""
         source = self._source
-        n = source.temporary("n")
         if self._flexible:
-            source.line(f"{n} = b[p]; p += 1")
-            source.line(f"if {n} > 127: {n}, p = read_uvarint(b, p - 1)")
+            n = self._read_uvarint("n")
+            length, is_null = f"{n} - 1", f"{n} == 0"
         else:
-            source.line(f"{n}, = {source.unpacker(character)}(b, p)")
-            source.line(f"p += {2 if character == 'h' else 4}")
-        with source.block(f"if {n} == 0:" if self._flexible else f"if {n} < 0:"):
+            n = source.temporary("n")
+            self._note(n, width)
+            self._read_noted()
+            length, is_null = n, f"{n} < 0"
+        with source.block(f"if {is_null}:"):
             if not nullable:
                 source.line(f"raise DecodeError({field.name + ': null'!r})")
             else:
                 if not self._flexible:
                     self._refuse_if(f"{n} != -1", f"{field.name}: a length below -1")
                 source.line(f"{target} = None")
-        return f"{n} - 1" if self._flexible else n
+        return length
 
     def _array(self, target: str, field: Field, *, nullable: bool) -> None:
         source = self._source
-        length = self._length(target, field, character="i", nullable=nullable)
+        length = self._length(target, field, width=FIXED["int32"], nullable=nullable)
         with source.block("else:"):
             count = source.temporary("c")
             source.line(f"{count} = {length}")
@@ -165,12 +170,12 @@ class _Reader:
             self._refuse_if(
                 f"{count} > {room}", f"{field.name}: more elements than what is left can hold"
             )
-            if field.kind in FIXED:
-                self._fixed_array(target, field.kind, count)
+            if field.kind in NUMBERS:
+                self._numbers(target, field.kind, count)
             else:
-                self._element_loop(target, field, count)
+                self._elements(target, field, count)
 
-    def _fixed_array(self, target: str, kind: str, count: str) -> None:
+    def _numbers(self, target: str, kind: str, count: str) -> None:
         source = self._source
         character, size_bytes = FIXED[kind]
         short = f"{source.array_unpackers(character)}[{count}](b, p)"
@@ -178,7 +183,7 @@ class _Reader:
         source.line(f"{target} = list({short} if {count} < {SHORT_ARRAY_COUNTS} else {long})")
         source.line(f"p += {size_bytes} * {count}")
 
-    def _element_loop(self, target: str, field: Field, count: str) -> None:
+    def _elements(self, target: str, field: Field, count: str) -> None:
         source = self._source
         items, item = source.temporary("a"), source.temporary("x")
         source.line(f"{target} = {items} = []")
@@ -187,6 +192,7 @@ class _Reader:
                 self._struct(item, field.struct)
             else:
                 self._value(item, field, nullable=False)
+            self._read_noted()
             source.line(f"{items}.append({item})")
 
     def _inner_struct(self, target: str, cls: type[Any], *, nullable: bool) -> None:
@@ -196,32 +202,38 @@ class _Reader:
             self._struct(item, cls)
             source.line(f"{target} = {item}")
             return
-        source.line("p += 1")
-        source.line(f"if b[p - 1] > 127: {target} = None")
+        presence = source.temporary("n")
+        self._note(presence, FIXED["int8"])
+        self._read_noted()
+        source.line(f"if {presence} < 0: {target} = None")
         with source.block("else:"):
             self._struct(item, cls)
+            self._read_noted()
             source.line(f"{target} = {item}")
 
     def _tags(self, target: str, owner: str, tagged: list[Field]) -> None:
         source = self._source
-        source.line("if b[p] == 0: p += 1")
+        count = source.temporary("k")
+        self._note(count, BYTE)
+        self._read_noted()
         if not tagged:
-            source.line("else: p = skip_tags(b, p, end)")
+            source.line(f"if {count}: p = skip_tags(b, p - 1, end)")
             return
-        count, tag, stop = (source.temporary(prefix) for prefix in ("k", "t", "q"))
-        with source.block("else:"):
-            source.line(f"{count}, p = read_uvarint(b, p)")
+        with source.block(f"if {count}:"):
+            source.line(f"{count}, p = read_uvarint(b, p - 1)")
             with source.block(f"for _ in range({count}):"):
-                source.line(f"{tag}, p = read_uvarint(b, p)")
-                source.line(f"{stop}, p = read_uvarint(b, p)")
-                source.line(f"{stop} += p")
-                self._refuse_if(
-                    f"{stop} > end", f"{owner}: a tagged field is longer than what is left"
-                )
-                for field in tagged:
-                    with source.block(f"if {tag} == {field.tag}:"):
-                        self._field(f"{target}.{field.name}", field)
-                        source.line(
-                            f"if p != {stop}: raise DecodeError({field.name + ': wrong size'!r})"
-                        )
-                source.line(f"p = {stop}")
+                self._tag(target, owner, tagged)
+
+    def _tag(self, target: str, owner: str, tagged: list[Field]) -> None:
+        source = self._source
+        tag, stop = source.temporary("t"), source.temporary("q")
+        source.line(f"{tag}, p = read_uvarint(b, p)")
+        source.line(f"{stop}, p = read_uvarint(b, p)")
+        source.line(f"{stop} += p")
+        self._refuse_if(f"{stop} > end", f"{owner}: a tagged field is longer than what is left")
+        for field in tagged:
+            with source.block(f"if {tag} == {field.tag}:"):
+                self._field(f"{target}.{field.name}", field)
+                self._read_noted()
+                self._refuse_if(f"p != {stop}", f"{field.name}: not as long as its tag says")
+        source.line(f"p = {stop}")

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from quorate.protocol.fields import FIXED, FRESH, Field, layout_of
+from quorate.protocol.fields import FIXED, FRESH, NUMBERS, Field, layout_of
 from quorate.protocol.primitives import uvarint
 from quorate.protocol.source import SHORT_ARRAY_COUNTS, Source
 
@@ -19,11 +19,16 @@ def compile_writer(cls: type[Any], version: int) -> Callable[..., None]:
 
 
 class _Writer:
-    """Writes the source of one writer. In it, `a` is the bytearray that grows."""
+    """Writes the source of one writer. In it, `a` is the bytearray that grows.
+
+    What has a fixed size is only noted down at first, as characters for `struct` and values; all
+    that was noted down is written by one call as soon as anything else is to be written.
+    """
 
     def __init__(self, *, version: int, flexible: bool) -> None:
         self._version = version
         self._flexible = flexible
+        self._noted: list[tuple[str, str]] = []
         self._source = Source()
         self._source.constant("uvarint", uvarint)
         self._source.constant("pack", struct.pack)
@@ -33,52 +38,62 @@ class _Writer:
         with source.block("def write(o, parts):"):
             source.line("a = parts.pop() if parts else bytearray()")
             self._struct("o", cls)
+            self._write_noted()
             source.line("parts.append(a)")
         return source.function("write", f"{cls.__name__} v{self._version} writer")
 
+    def _note(self, character: str, value: str) -> None:
+        self._noted.append((character, value))
+
+    def _write_noted(self) -> None:
+        if self._noted:
+            self._source.line(f"a += {self._packed(self._noted)}")
+            self._noted.clear()
+
+    def _packed(self, noted: list[tuple[str, str]]) -> str:
+        pack = self._source.packer("".join(character for character, _ in noted))
+        return f"{pack}({', '.join(value for _, value in noted if value)})"
+
     def _struct(self, value: str, cls: type[Any]) -> None:
         layout = layout_of(cls)
-        run: list[Field] = []
         for field in layout.untagged(self._version):
-            if field.fixed:
-                run.append(field)
-                continue
-            self._run(value, run, ending="")
-            run = []
             self._field(f"{value}.{field.name}", field)
-        tagged = layout.tagged(self._version) if self._flexible else []
-        # The zero of an empty tag section travels with the last numbers: "x" is a zero byte.
-        has_zero = self._flexible and not tagged
-        if has_zero and not run:
-            self._source.line("a.append(0)")
-        self._run(value, run, ending="x" if has_zero else "")
+        if not self._flexible:
+            return
+        tagged = layout.tagged(self._version)
         if tagged:
             self._tags(value, layout.name, tagged)
-
-    def _run(self, value: str, run: list[Field], *, ending: str) -> None:
-        if run:
-            pack = self._source.packer("".join(FIXED[f.kind].character for f in run) + ending)
-            self._source.line(f"a += {pack}({', '.join(f'{value}.{f.name}' for f in run)})")
+        else:
+            self._note("x", "")
 
     def _field(self, value: str, field: Field) -> None:
+        if field.kind in FIXED and not field.is_array:
+            self._note(FIXED[field.kind].character, value)
+            return
         source = self._source
         local = source.temporary("v")
         source.line(f"{local} = {value}")
         if self._version not in field.nullable:
             self._present(local, field)
             return
-        source.line(f"if {local} is None: {self._null(field)}")
+        # Either branch writes what was noted down before, each together with what it adds.
+        before = list(self._noted)
+        with source.block(f"if {local} is None:"):
+            self._note(*self._null(field))
+            self._write_noted()
+        self._noted = before
         with source.block("else:"):
             if field.kind == "struct" and not field.is_array:
-                source.line("a.append(1)")
+                self._note("b", "1")
             self._present(local, field)
+            self._write_noted()
 
-    def _null(self, field: Field) -> str:
+    def _null(self, field: Field) -> tuple[str, str]:
         if field.kind == "struct" and not field.is_array:
-            return "a.append(255)"
+            return "b", "-1"
         if self._flexible:
-            return "a.append(0)"
-        return "a += " + repr(b"\xff" * (2 if field.kind == "string" and not field.is_array else 4))
+            return "x", ""
+        return "h" if field.kind == "string" and not field.is_array else "i", "-1"
 
     def _present(self, value: str, field: Field) -> None:
         if field.is_array:
@@ -91,18 +106,14 @@ class _Writer:
         source = self._source
         if field.struct is not None:
             self._struct(value, field.struct)
-        elif field.kind in FIXED:
-            source.line(f"a += {source.packer(FIXED[field.kind].character)}({value})")
-        elif field.kind == "uuid":
-            source.line(f"a += {value}")
-        else:
-            self._sized_value(value, field)
-
-    def _sized_value(self, value: str, field: Field) -> None:
-        source = self._source
+            return
+        if field.kind in FIXED:
+            self._note(FIXED[field.kind].character, value)
+            return
         if field.kind == "string":
             source.line(f"{value} = {value}.encode()")
         self._length(value, character="h" if field.kind == "string" else "i")
+        self._write_noted()
         if field.kind == "records":
             assert field.tag is None
             source.line(f"parts.append(a); parts.append({value}); a = bytearray()")
@@ -112,17 +123,23 @@ class _Writer:
     def _length(self, value: str, *, character: str) -> None:
         source = self._source
         if not self._flexible:
-            source.line(f"a += {source.packer(character)}(len({value}))")
+            self._note(character, f"len({value})")
             return
         n = source.temporary("n")
         source.line(f"{n} = len({value}) + 1")
-        source.line(f"if {n} < 128: a.append({n})")
-        source.line(f"else: a += uvarint({n})")
+        if self._noted:
+            source.line(f"if {n} < 128: a += {self._packed([*self._noted, ('B', n)])}")
+            source.line(f"else: a += {self._packed(self._noted)} + uvarint({n})")
+            self._noted.clear()
+        else:
+            source.line(f"if {n} < 128: a.append({n})")
+            source.line(f"else: a += uvarint({n})")
 
     def _array(self, value: str, field: Field) -> None:
         source = self._source
         self._length(value, character="i")
-        if field.kind in FIXED:
+        self._write_noted()
+        if field.kind in NUMBERS:
             character = FIXED[field.kind].character
             short = f"{source.array_packers(character)}[len({value})](*{value})"
             long = f"pack('>%d{character}' % len({value}), *{value})"
@@ -131,9 +148,11 @@ class _Writer:
         item = source.temporary("x")
         with source.block(f"for {item} in {value}:"):
             self._value(item, field)
+            self._write_noted()
 
     def _tags(self, value: str, owner: str, tagged: list[Field]) -> None:
         source = self._source
+        self._write_noted()
         conditions = [self._differs_from_default(f"{value}.{f.name}", owner, f) for f in tagged]
         source.line(f"if not ({' or '.join(conditions)}): a.append(0)")
         with source.block("else:"):
@@ -145,6 +164,7 @@ class _Writer:
                 with source.block(f"if {condition}:"):
                     source.line(f"{outer} = a; a = bytearray()")
                     self._field(f"{value}.{field.name}", field)
+                    self._write_noted()
                     source.line(f"{outer}.append({field.tag}); {outer} += uvarint(len(a))")
                     source.line(f"{outer} += a; a = {outer}")
 
