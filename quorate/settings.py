@@ -1,8 +1,8 @@
 """Typed settings: Kafka property names to frozen dataclasses, with units and ranges.
 
 A setting is declared once, as a field of the dataclass that carries it; its table entry (name,
-type, range, unit, meaning) is the field's metadata. Property names are Kafka's; names that Kafka does not
-have begin with ``quorate.``.
+type, range, unit, meaning) is the field's metadata. Property names are Kafka's; names that Kafka
+does not have begin with ``quorate.``.
 """
 
 import dataclasses
@@ -37,8 +37,8 @@ class Kind(Enum):
 class Setting:
     """What may be said about one property.
 
-    ``unit`` is ``"bytes"``, ``"ms"`` or empty. ``broker_name`` is the node-wide property that a topic's
-    setting falls back to. ``dynamic`` ones may be changed while a node runs.
+    ``unit`` is ``"bytes"``, ``"ms"`` or empty. ``broker_name`` is the node-wide property that a
+    topic's setting falls back to. ``dynamic`` ones may be changed while a node runs.
     """
 
     name: str
@@ -319,8 +319,8 @@ def find_setting(table: Mapping[str, Setting], name: str) -> Setting:
 def parse_value(setting: Setting, text: str) -> Value:
     """Return the typed value of a property's text.
 
-    Numbers of bytes take K, M, G, T (powers of 1024) and KB, MB, GB, TB (powers of 1000); times take ms, s,
-    m, h, d, w.
+    Numbers of bytes take K, M, G, T (powers of 1024) and KB, MB, GB, TB (powers of 1000); times
+    take ms, s, m, h, d, w.
 
     Raises:
         InvalidConfigError: what is wrong with the text, and what would be right.

@@ -1,0 +1,141 @@
+"""Builds a broker out of its parts and runs its tasks in one nursery."""
+
+import gc
+import logging
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import trio
+
+from quorate.broker.controller_link import Call, ControllerLink, Identity
+from quorate.broker.handlers.context import Broker
+from quorate.broker.handlers.producer_ids import ProducerIds
+from quorate.broker.housekeeping import Housekeeping
+from quorate.broker.listeners import PLAINTEXT, Listener, advertised_endpoints, tls_context
+from quorate.broker.log.files import OsFileSystem
+from quorate.broker.log.store import LogStore, open_store
+from quorate.broker.replication.deadlines import Deadlines
+from quorate.broker.replication.replicas import Replicas
+from quorate.broker.server import RequestServer
+from quorate.model import Endpoint
+from quorate.net.connection import Service
+from quorate.net.reactor import Reactor, Traffic
+from quorate.net.tls import TlsServer
+from quorate.quorum.metadata.image import EMPTY_IMAGE
+from quorate.settings import NodeConfig
+
+logger = logging.getLogger(__name__)
+
+INCARNATION_BYTES = 16
+YOUNG_OBJECTS_MAX = 50_000
+"""Allocations between two collections of the youngest objects; the hot path makes no cycles."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerPlan:
+    """What a broker is started with.
+
+    Attributes:
+        texts: the node's properties as text, for what topics inherit and DescribeConfigs shows.
+        listeners: bound and listening; closed by the broker.
+        call: sends a request to the active controller.
+    """
+
+    config: NodeConfig
+    texts: Mapping[str, str]
+    cluster_id: str
+    listeners: list[Listener]
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class RunningBroker:
+    """A broker that serves."""
+
+    endpoints: Mapping[str, Endpoint]
+    traffic: Traffic
+    broker: Broker
+
+
+async def run_broker(
+    plan: BrokerPlan, *, task_status: trio.TaskStatus[RunningBroker] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Run a broker until cancelled, then stop cleanly; started once clients are served.
+
+    Raises:
+        QuorateError: the data directory, a listener or the controller refuses this broker, or the disk
+            failed.
+    """
+    endpoints = advertised_endpoints(plan.config, plan.listeners)
+    store = await trio.to_thread.run_sync(_open_store, plan)
+    clean = False
+    try:
+        await _run(plan, store, endpoints, task_status)
+        clean = True
+    except trio.Cancelled:
+        clean = True
+        raise
+    finally:
+        store.close(clean=clean)
+
+
+def _open_store(plan: BrokerPlan) -> LogStore:
+    return open_store(
+        OsFileSystem(),
+        plan.config.log_dir,
+        cluster_id=plan.cluster_id,
+        node_id=plan.config.node_id,
+    )
+
+
+async def _run(
+    plan: BrokerPlan,
+    store: LogStore,
+    endpoints: Mapping[str, Endpoint],
+    task_status: trio.TaskStatus[RunningBroker],
+) -> None:
+    broker = Broker(
+        config=plan.config,
+        node_texts=plan.texts,
+        cluster_id=plan.cluster_id,
+        replicas=Replicas(plan.config.node_id, store, EMPTY_IMAGE, plan.texts),
+        deadlines=Deadlines(),
+        producer_ids=ProducerIds(),
+    )
+    server = RequestServer(broker)
+    server.begin_turn()
+    identity = Identity(secrets.token_bytes(INCARNATION_BYTES), store.directory_id, endpoints)
+    link = ControllerLink(broker, identity, plan.call, server.end_turn)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(link.run)
+        nursery.start_soon(Housekeeping(broker, server.begin_turn, server.end_turn).run)
+        traffic = _serve(nursery, plan, server)
+        _calm_collector()
+        task_status.started(RunningBroker(endpoints, traffic, broker))
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await link.leave()
+
+
+def _serve(nursery: trio.Nursery, plan: BrokerPlan, server: RequestServer) -> Traffic:
+    """Start serving every listener; return the counters of the plain ones."""
+    service: Service = server.service(PLAINTEXT)
+    reactor = Reactor([x.sock for x in plan.listeners if x.protocol == PLAINTEXT], service)
+    nursery.start_soon(reactor.run)
+    for listener in plan.listeners:
+        if listener.protocol != PLAINTEXT:
+            context = tls_context(plan.config)
+            stream = trio.SocketListener(trio.socket.from_stdlib_socket(listener.sock))
+            tls = TlsServer([stream], context, server.service(listener.protocol))
+            nursery.start_soon(tls.run)
+    return reactor.traffic
+
+
+def _calm_collector() -> None:
+    """Keep the cyclic collector off the hot path: what lives now lives on."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS_MAX, 20, 100)

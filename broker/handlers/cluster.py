@@ -1,0 +1,134 @@
+"""The cluster's insides: disks, producers, reassignments, the controller quorum."""
+
+from typing import Final
+
+from quorate.broker.handlers.context import Broker, Caller
+from quorate.broker.replication.leader import LeaderReplica
+from quorate.control.messages import DescribeQuorum, DescribeQuorumAnswer
+from quorate.errors import ErrorCode, KafkaError
+from quorate.promise import Promise
+from quorate.protocol.messages.cluster import (
+    DescribableLogDirTopic,
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+    DescribeProducersPartitionResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeProducersTopicResponse,
+    DescribeQuorumPartitionData,
+    DescribeQuorumReplicaState,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeQuorumTopicData,
+    ProducerState,
+)
+from quorate.protocol.messages.placement import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+
+
+def describe_log_dirs(
+    broker: Broker, request: DescribeLogDirsRequest, _caller: Caller
+) -> DescribeLogDirsResponse:
+    """Say how many bytes each partition has on this broker's disk (KIP-113, KIP-827)."""
+    sizes: dict[str, list[DescribeLogDirsPartition]] = {}
+    for replica in broker.replicas:
+        if _is_asked_for(replica, request.topics):
+            topic, partition = replica.topic_partition
+            sizes.setdefault(topic, []).append(
+                DescribeLogDirsPartition(
+                    partition_index=partition, partition_size=replica.log.size_bytes
+                )
+            )
+    space = broker.replicas.store.disk_space()
+    result = DescribeLogDirsResult(
+        log_dir=broker.config.log_dir,
+        topics=[DescribeLogDirsTopic(name=n, partitions=p) for n, p in sizes.items()],
+        total_bytes=space.total_bytes,
+        usable_bytes=space.usable_bytes,
+    )
+    return DescribeLogDirsResponse(results=[result])
+
+
+def _is_asked_for(replica: LeaderReplica, topics: list[DescribableLogDirTopic] | None) -> bool:
+    if topics is None:
+        return True
+    topic, partition = replica.topic_partition
+    return any(topic == t.topic and partition in t.partitions for t in topics)
+
+
+def describe_producers(
+    broker: Broker, request: DescribeProducersRequest, _caller: Caller
+) -> DescribeProducersResponse:
+    """Say which idempotent producers wrote to each partition lately (KIP-664)."""
+    return DescribeProducersResponse(
+        topics=[
+            DescribeProducersTopicResponse(
+                name=topic.name,
+                partitions=[
+                    _producers_of(broker, topic.name, index) for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _producers_of(broker: Broker, topic: str, partition: int) -> DescribeProducersPartitionResponse:
+    answer = DescribeProducersPartitionResponse(partition_index=partition)
+    try:
+        producers = broker.replicas.leader(topic, partition).log.producers
+    except KafkaError as error:
+        answer.error_code, answer.error_message = int(error.code), error.message
+        return answer
+    answer.active_producers = [
+        ProducerState(
+            producer_id=p.producer_id,
+            producer_epoch=p.producer_epoch,
+            last_sequence=p.last_sequence,
+            last_timestamp=p.last_timestamp_ms,
+            coordinator_epoch=-1,
+        )
+        for p in producers.active()
+    ]
+    return answer
+
+
+def list_partition_reassignments(
+    _broker: Broker, _request: ListPartitionReassignmentsRequest, _caller: Caller
+) -> ListPartitionReassignmentsResponse:
+    """Say which partitions are being moved (KIP-455): none, while each has a single replica."""
+    return ListPartitionReassignmentsResponse()
+
+
+def describe_quorum(
+    broker: Broker, _request: DescribeQuorumRequest, _caller: Caller
+) -> Promise[DescribeQuorumResponse]:
+    """Describe the controllers (KIP-595): who leads, and how far each has the metadata log."""
+    promise: Promise[DescribeQuorumResponse] = Promise()
+
+    def answered(answer: DescribeQuorumAnswer) -> None:
+        voters = [
+            DescribeQuorumReplicaState(replica_id=v.node_id, log_end_offset=v.log_end_offset)
+            for v in answer.voters
+        ]
+        partition = DescribeQuorumPartitionData(
+            leader_id=answer.leader_id,
+            leader_epoch=answer.leader_epoch,
+            high_watermark=answer.high_watermark,
+            current_voters=voters,
+        )
+        topic = DescribeQuorumTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
+        promise.resolve(DescribeQuorumResponse(topics=[topic]))
+
+    def failed(code: ErrorCode, message: str) -> None:
+        promise.resolve(DescribeQuorumResponse(error_code=int(code), error_message=message))
+
+    broker.ask(DescribeQuorum(), answered, failed)
+    return promise

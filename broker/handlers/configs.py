@@ -1,0 +1,272 @@
+"""Configurations described and changed: read from the image, changed by the controller."""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from typing import Final
+
+from quorate.broker.handlers.context import Broker, Caller
+from quorate.control.messages import (
+    AlterConfigs,
+    AlterConfigsAnswer,
+    ConfigChange,
+    ConfigOperation,
+    ResourceChanges,
+)
+from quorate.errors import (
+    ErrorCode,
+    InvalidRequestError,
+    KafkaError,
+    UnknownTopicOrPartitionError,
+)
+from quorate.promise import Promise
+from quorate.protocol.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+    IncrementalAlterConfigsResponse,
+)
+from quorate.quorum.metadata.image import BROKER, CLUSTER_DEFAULT, TOPIC, ConfigResource
+from quorate.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Setting, value_text
+
+TOPIC_TYPE: Final = 2
+BROKER_TYPE: Final = 4
+RESOURCE_NAMES: Final = {TOPIC_TYPE: TOPIC, BROKER_TYPE: BROKER}
+
+
+class Source(IntEnum):
+    """Where a value comes from; the numbers are Kafka's."""
+
+    TOPIC = 1
+    BROKER = 2
+    CLUSTER = 3
+    NODE_FILE = 4
+    DEFAULT = 5
+
+
+def describe_configs(
+    broker: Broker, request: DescribeConfigsRequest, _caller: Caller
+) -> DescribeConfigsResponse:
+    """Describe topics and brokers: each property's value, where it comes from, what it means."""
+    results: list[DescribeConfigsResult] = []
+    for resource in request.resources:
+        result = DescribeConfigsResult(
+            resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        try:
+            result.configs = _describe_one(broker, resource, request)
+        except KafkaError as error:
+            result.error_code, result.error_message = int(error.code), error.message
+        results.append(result)
+    return DescribeConfigsResponse(results=results)
+
+
+def _describe_one(
+    broker: Broker, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+) -> list[DescribeConfigsResourceResult]:
+    name = resource.resource_name
+    if resource.resource_type == TOPIC_TYPE:
+        if name not in broker.replicas.image.topics:
+            raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
+        own = broker.replicas.image.config(ConfigResource(TOPIC, name))
+        entries = topic_entries(broker, name, own)
+    elif resource.resource_type == BROKER_TYPE:
+        entries = _broker_entries(broker, name)
+    else:
+        raise InvalidRequestError(f"resource type {resource.resource_type} is not supported here")
+    wanted = resource.configuration_keys
+    for entry in entries:
+        if not request.include_synonyms:
+            entry.synonyms = []
+        if not request.include_documentation:
+            entry.documentation = None
+    return [entry for entry in entries if wanted is None or entry.name in wanted]
+
+
+def topic_entries(
+    broker: Broker, _topic: str, own: Mapping[str, str]
+) -> list[DescribeConfigsResourceResult]:
+    """Return every property of a topic whose own settings are ``own``."""
+    entries: list[DescribeConfigsResourceResult] = []
+    for setting in TOPIC_SETTINGS.values():
+        layers = [
+            (Source.TOPIC, setting.name, own.get(setting.name)),
+            *_node_layers(broker, setting.broker_name),
+        ]
+        entries.append(_entry(setting, layers, read_only=False))
+    return entries
+
+
+def _broker_entries(broker: Broker, name: str) -> list[DescribeConfigsResourceResult]:
+    if name not in (CLUSTER_DEFAULT, str(broker.config.node_id)):
+        raise InvalidRequestError(f"this is broker {broker.config.node_id}, not {name!r}")
+    entries: list[DescribeConfigsResourceResult] = []
+    for setting in BROKER_SETTINGS.values():
+        layers = _node_layers(broker, setting.name)
+        if name == CLUSTER_DEFAULT:
+            layers = [layer for layer in layers if layer[0] == Source.CLUSTER]
+            if not any(value is not None for _, _, value in layers):
+                continue
+        entries.append(_entry(setting, layers, read_only=not setting.dynamic))
+    return entries
+
+
+def _node_layers(broker: Broker, name: str) -> list[tuple[Source, str, str | None]]:
+    image = broker.replicas.image
+    own = image.config(ConfigResource(BROKER, str(broker.config.node_id)))
+    shared = image.config(ConfigResource(BROKER, CLUSTER_DEFAULT))
+    return [
+        (Source.BROKER, name, own.get(name)),
+        (Source.CLUSTER, name, shared.get(name)),
+        (Source.NODE_FILE, name, broker.node_texts.get(name)),
+    ]
+
+
+def _entry(
+    setting: Setting, layers: Sequence[tuple[Source, str, str | None]], *, read_only: bool
+) -> DescribeConfigsResourceResult:
+    default = (Source.DEFAULT, setting.broker_name or setting.name, value_text(setting.default))
+    found = [(s, n, v) for s, n, v in [*layers, default] if v is not None]
+    source, _, value = found[0]
+    secret = "password" in setting.name
+    return DescribeConfigsResourceResult(
+        name=setting.name,
+        value=None if secret else value,
+        read_only=read_only,
+        config_source=int(source),
+        is_sensitive=secret,
+        synonyms=[]
+        if secret
+        else [DescribeConfigsSynonym(name=n, value=v, source=int(s)) for s, n, v in found],
+        config_type=setting.kind.value,
+        documentation=setting.meaning,
+    )
+
+
+def alter_configs(
+    broker: Broker, request: AlterConfigsRequest, _caller: Caller
+) -> Promise[AlterConfigsResponse]:
+    """Replace all that was set for each resource."""
+    promise: Promise[AlterConfigsResponse] = Promise()
+    changes = [
+        [ConfigChange(c.name, ConfigOperation.SET, c.value) for c in resource.configs]
+        for resource in request.resources
+    ]
+    _alter(
+        broker,
+        _Alteration(request.resources, changes, replace=True, validate_only=request.validate_only),
+        lambda responses: promise.resolve(AlterConfigsResponse(responses=responses)),
+    )
+    return promise
+
+
+def incremental_alter_configs(
+    broker: Broker, request: IncrementalAlterConfigsRequest, _caller: Caller
+) -> Promise[IncrementalAlterConfigsResponse]:
+    """Change properties one by one, leaving the others (KIP-339)."""
+    promise: Promise[IncrementalAlterConfigsResponse] = Promise()
+    changes = [
+        [_change(c.name, c.config_operation, c.value) for c in resource.configs]
+        for resource in request.resources
+    ]
+    _alter(
+        broker,
+        _Alteration(request.resources, changes, replace=False, validate_only=request.validate_only),
+        lambda responses: promise.resolve(IncrementalAlterConfigsResponse(responses=responses)),
+    )
+    return promise
+
+
+def _change(name: str, operation: int, value: str | None) -> ConfigChange | None:
+    """Return the change, or None for an operation that does not exist."""
+    try:
+        return ConfigChange(name, ConfigOperation(operation), value)
+    except ValueError:
+        return None
+
+
+class _Alteration:
+    """Changes as they came, per resource."""
+
+    def __init__(
+        self,
+        resources: Sequence[AlterConfigsResource] | Sequence[IncrementalAlterConfigsResource],
+        changes: Sequence[Sequence[ConfigChange | None]],
+        *,
+        replace: bool,
+        validate_only: bool,
+    ) -> None:
+        self.keys = [(r.resource_type, r.resource_name) for r in resources]
+        self.changes = changes
+        self.replace = replace
+        self.validate_only = validate_only
+
+
+def _alter(
+    broker: Broker,
+    alteration: _Alteration,
+    resolve: Callable[[list[AlterConfigsResourceResponse]], None],
+) -> None:
+    """Have the controller change what can be changed, and answer each resource in its place."""
+    failures = {
+        key: failure
+        for key, changes in zip(alteration.keys, alteration.changes, strict=True)
+        if (failure := _refusal(key, changes)) is not None
+    }
+
+    def answer(outcomes: Mapping[tuple[int, str], tuple[int, str]]) -> None:
+        responses: list[AlterConfigsResourceResponse] = []
+        for key in alteration.keys:
+            code, message = outcomes.get(key) or failures[key]
+            responses.append(
+                AlterConfigsResourceResponse(
+                    error_code=code,
+                    error_message=message or None,
+                    resource_type=key[0],
+                    resource_name=key[1],
+                )
+            )
+        resolve(responses)
+
+    wanted = [
+        (key, tuple(c for c in changes if c is not None))
+        for key, changes in zip(alteration.keys, alteration.changes, strict=True)
+        if key not in failures
+    ]
+    if not wanted:
+        answer({})
+        return
+
+    def answered(done: AlterConfigsAnswer) -> None:
+        keys = (key for key, _ in wanted)
+        pairs = zip(keys, done.resources, strict=True)
+        answer({key: (one.failure.code, one.failure.message) for key, one in pairs})
+
+    def failed(code: ErrorCode, message: str) -> None:
+        answer({key: (int(code), message) for key, _ in wanted})
+
+    resources = tuple(
+        ResourceChanges(RESOURCE_NAMES[key[0]], key[1], changes, alteration.replace)
+        for key, changes in wanted
+    )
+    broker.ask(AlterConfigs(resources, alteration.validate_only, "AlterConfigs"), answered, failed)
+
+
+def _refusal(
+    key: tuple[int, str], changes: Sequence[ConfigChange | None]
+) -> tuple[int, str] | None:
+    if key[0] not in RESOURCE_NAMES:
+        return int(ErrorCode.INVALID_REQUEST), f"resource type {key[0]} is not supported here"
+    if None in changes:
+        return int(
+            ErrorCode.INVALID_REQUEST
+        ), "unknown operation; there are SET, DELETE, APPEND, SUBTRACT"
+    return None

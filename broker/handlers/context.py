@@ -1,0 +1,68 @@
+"""What handlers may use: the broker they serve, and who calls."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from quorate.broker.handlers.producer_ids import ProducerIds
+from quorate.broker.replication.deadlines import Deadlines
+from quorate.broker.replication.replicas import Replicas
+from quorate.control.messages import Answer, ErrorAnswer, Request
+from quorate.errors import ErrorCode, KafkaError, QuorateError, known_code
+from quorate.promise import Promise
+from quorate.settings import NodeConfig
+
+A = TypeVar("A", bound=Answer)
+
+class CloseConnectionError(QuorateError):
+    """The request gets no answer, and the connection must be closed to say that it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """How a request came: over which listener, in which version of its API."""
+
+    listener: str
+    api_version: int
+
+
+@dataclass(slots=True)
+class Broker:
+    """The broker as handlers see it.
+
+    Attributes:
+        now_ms: the wall clock, as of the current turn of the loop.
+        ask_controller: sends a request to the active controller; failures come as ErrorAnswer. By
+            the time an answer is given, :attr:`replicas` have followed the metadata it speaks of.
+    """
+
+    config: NodeConfig
+    node_texts: Mapping[str, str]
+    cluster_id: str
+    replicas: Replicas
+    deadlines: Deadlines
+    producer_ids: ProducerIds
+    ask_controller: Callable[[Request[Any]], Promise[Answer]] | None = None
+    now_ms: int = 0
+
+    def ask(
+        self,
+        request: Request[A],
+        on_answer: Callable[[A], None],
+        on_error: Callable[[ErrorCode, str], None],
+    ) -> None:
+        """Ask the controller, and call one of the two back once."""
+
+        def answered(answer: Answer) -> None:
+            if isinstance(answer, ErrorAnswer):
+                on_error(known_code(answer.code), answer.message)
+            else:
+                on_answer(answer)  # type: ignore[arg-type]  # the request names the type of its answer
+
+        assert self.ask_controller is not None, "set before requests are served"
+        self.ask_controller(request).when_resolved(answered)
+
+
+def error_code(error: KafkaError) -> int:
+    """Return an error's code as the wire has it."""
+    return int(error.code)

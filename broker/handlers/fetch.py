@@ -1,0 +1,166 @@
+"""Fetch: committed batches out, from the file; long polls parked until there are enough."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from quorate.broker.handlers.context import Broker, Caller
+from quorate.broker.replication.leader import LeaderReplica
+from quorate.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicIdError
+from quorate.model import UNKNOWN_OFFSET
+from quorate.promise import Promise
+from quorate.protocol.messages.data import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+
+TOPIC_IDS_FROM: Final = 13
+WAIT_MAX_MS: Final = 600_000
+"""The longest that a fetch is parked: a peer that went away must not be remembered for ever."""
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What a fetch would answer now."""
+
+    response: FetchResponse
+    size_bytes: int
+    failed: bool
+    waitable: list[LeaderReplica]
+
+
+def fetch(
+    broker: Broker, request: FetchRequest, caller: Caller
+) -> FetchResponse | Promise[FetchResponse]:
+    """Answer with what is committed, or park the request until ``min_bytes`` are (KIP-74).
+
+    No fetch session is ever opened (KIP-227): clients told session id 0 name their partitions each
+    time.
+    """
+    outcome = _read_all(broker, request, caller)
+    if (
+        outcome.failed
+        or outcome.size_bytes >= request.min_bytes
+        or request.max_wait_ms <= 0
+        or not outcome.waitable
+    ):
+        return outcome.response
+    return _Parked(broker, request, caller, outcome.waitable).promise
+
+
+class _Parked:
+    """A fetch that waits on its partitions, and on its deadline."""
+
+    __slots__ = ("_broker", "_caller", "_replicas", "_request", "promise")
+
+    def __init__(
+        self,
+        broker: Broker,
+        request: FetchRequest,
+        caller: Caller,
+        replicas: list[LeaderReplica],
+    ) -> None:
+        self._broker = broker
+        self._request = request
+        self._caller = caller
+        self._replicas = replicas
+        self.promise: Promise[FetchResponse] = Promise()
+        for replica in replicas:
+            replica.read_waiters.add(self)
+        broker.deadlines.after(min(request.max_wait_ms, WAIT_MAX_MS), self._expire)
+
+    def on_progress(self) -> None:
+        """Answer if there is enough now."""
+        if self.promise.resolved:
+            return
+        outcome = _read_all(self._broker, self._request, self._caller)
+        if outcome.failed or outcome.size_bytes >= self._request.min_bytes:
+            self._answer(outcome.response)
+
+    def _expire(self) -> None:
+        if not self.promise.resolved:
+            self._answer(_read_all(self._broker, self._request, self._caller).response)
+
+    def _answer(self, response: FetchResponse) -> None:
+        for replica in self._replicas:
+            replica.read_waiters.discard(self)
+        self.promise.resolve(response)
+
+
+def _read_all(broker: Broker, request: FetchRequest, caller: Caller) -> _Outcome:
+    outcome = _Outcome(FetchResponse(), 0, failed=False, waitable=[])
+    left_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
+    for topic in request.topics:
+        name = _topic_name(broker, topic, caller)
+        answers = FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id)
+        outcome.response.responses.append(answers)
+        for partition in topic.partitions:
+            room_bytes = left_bytes - outcome.size_bytes
+            answers.partitions.append(_read_one(broker, name, partition, room_bytes, outcome))
+    return outcome
+
+
+def _topic_name(broker: Broker, topic: FetchTopic, caller: Caller) -> str | None:
+    if caller.api_version < TOPIC_IDS_FROM:
+        return topic.topic
+    return broker.replicas.image.topic_names.get(topic.topic_id)
+
+
+def _read_one(
+    broker: Broker, name: str | None, partition: FetchPartition, room_bytes: int, outcome: _Outcome
+) -> PartitionData:
+    try:
+        if name is None:
+            raise UnknownTopicIdError
+        replica = broker.replicas.leader(name, partition.partition)
+        replica.check_epoch(partition.current_leader_epoch)
+        return _read(replica, partition, room_bytes, outcome)
+    except KafkaError as error:
+        outcome.failed = True
+        return _failure(broker, name, partition, error)
+
+
+def _read(
+    replica: LeaderReplica, partition: FetchPartition, room_bytes: int, outcome: _Outcome
+) -> PartitionData:
+    first = outcome.size_bytes == 0
+    records = None
+    if room_bytes > 0 or first:
+        records = replica.read(
+            partition.fetch_offset,
+            max_bytes=max(min(partition.partition_max_bytes, room_bytes), 0),
+            at_least_one=first,
+        )
+    else:
+        replica.check_readable(partition.fetch_offset)
+    outcome.waitable.append(replica)
+    if records is not None:
+        outcome.size_bytes += len(records)
+    return PartitionData(
+        partition_index=partition.partition,
+        high_watermark=replica.high_watermark,
+        last_stable_offset=replica.high_watermark,
+        log_start_offset=replica.log.log_start_offset,
+        records=b"" if records is None else records,
+    )
+
+
+def _failure(
+    broker: Broker, name: str | None, partition: FetchPartition, error: KafkaError
+) -> PartitionData:
+    """Return an error answer; one about offsets says which there are, as Kafka's does."""
+    data = PartitionData(
+        partition_index=partition.partition,
+        error_code=int(error.code),
+        high_watermark=UNKNOWN_OFFSET,
+        records=b"",
+    )
+    replica = broker.replicas.find(name, partition.partition) if name is not None else None
+    if replica is not None and isinstance(error, OffsetOutOfRangeError):
+        data.high_watermark = replica.high_watermark
+        data.last_stable_offset = replica.high_watermark
+        data.log_start_offset = replica.log.log_start_offset
+    return data

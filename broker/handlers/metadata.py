@@ -1,0 +1,220 @@
+"""Metadata: which brokers there are, which topics, and who leads what."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from quorate.broker.handlers.context import Broker, Caller
+from quorate.control.messages import CreateTopics, CreateTopicsAnswer, NewTopic
+from quorate.errors import ErrorCode, known_code
+from quorate.model import NO_LEADER, Endpoint
+from quorate.promise import Promise
+from quorate.protocol.messages.metadata import (
+    Cursor,
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from quorate.quorum.metadata.image import BrokerImage, MetadataImage, PartitionState, TopicImage
+
+NO_TOPIC_ID: Final = bytes(16)
+DESCRIBED_PARTITIONS_MAX: Final = 2000
+BROKERS_ENDPOINT: Final = 1
+
+
+def metadata(
+    broker: Broker, request: MetadataRequest, caller: Caller
+) -> MetadataResponse | Promise[MetadataResponse]:
+    """Describe brokers and topics; absent topics are created first, if both sides want that."""
+    missing = _to_create(broker, request, caller)
+    if not missing:
+        return _describe(broker, request, caller, {})
+    promise: Promise[MetadataResponse] = Promise()
+
+    def created(answer: CreateTopicsAnswer) -> None:
+        codes = {topic.name: known_code(topic.failure.code) for topic in answer.topics}
+        promise.resolve(_describe(broker, request, caller, codes))
+
+    def failed(code: ErrorCode, _message: str) -> None:
+        promise.resolve(_describe(broker, request, caller, dict.fromkeys(missing, code)))
+
+    topics = tuple(NewTopic(name) for name in missing)
+    broker.ask(CreateTopics(topics, principal="auto.create.topics.enable"), created, failed)
+    return promise
+
+
+def _to_create(broker: Broker, request: MetadataRequest, caller: Caller) -> list[str]:
+    if not broker.config.auto_create_topics_enable or _wants_all(request, caller):
+        return []
+    if not request.allow_auto_topic_creation:
+        return []
+    topics = broker.replicas.image.topics
+    names = (topic.name for topic in request.topics or [])
+    return list(dict.fromkeys(name for name in names if name is not None and name not in topics))
+
+
+def _wants_all(request: MetadataRequest, caller: Caller) -> bool:
+    # Version 0 had no null: there an empty list means all topics.
+    return request.topics is None or (caller.api_version == 0 and not request.topics)
+
+
+def _describe(
+    broker: Broker, request: MetadataRequest, caller: Caller, codes: dict[str, ErrorCode]
+) -> MetadataResponse:
+    image = broker.replicas.image
+    if _wants_all(request, caller):
+        topics = [_topic(image, topic) for topic in image.topics.values()]
+    else:
+        topics = [_asked_topic(image, asked, codes) for asked in request.topics or []]
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(
+                node_id=node.broker_id, host=endpoint.host, port=endpoint.port, rack=node.rack
+            )
+            for node, endpoint in live_brokers(image, caller.listener)
+        ],
+        cluster_id=broker.cluster_id,
+        controller_id=broker.config.node_id,
+        topics=topics,
+    )
+
+
+def live_brokers(image: MetadataImage, listener: str) -> Iterable[tuple[BrokerImage, Endpoint]]:
+    """Return the brokers that serve now, and where, as seen from a listener."""
+    for node in image.brokers.values():
+        endpoint = node.endpoints.get(listener)
+        if endpoint is not None and not node.fenced:
+            yield node, endpoint
+
+
+def _asked_topic(
+    image: MetadataImage, asked: MetadataRequestTopic, codes: dict[str, ErrorCode]
+) -> MetadataResponseTopic:
+    by_id = asked.name is None
+    topic = image.topic_of(asked.topic_id) if asked.name is None else image.topics.get(asked.name)
+    if topic is not None:
+        return _topic(image, topic)
+    absent = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    code = codes.get(asked.name or "", absent) or absent
+    return MetadataResponseTopic(error_code=int(code), name=asked.name, topic_id=asked.topic_id)
+
+
+def _topic(image: MetadataImage, topic: TopicImage) -> MetadataResponseTopic:
+    live = image.live_broker_ids()
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            MetadataResponsePartition(
+                error_code=_partition_code(state),
+                partition_index=index,
+                leader_id=state.leader_id,
+                leader_epoch=state.leader_epoch,
+                replica_nodes=list(state.replicas),
+                isr_nodes=list(state.isr),
+                offline_replicas=_offline(state, live),
+            )
+            for index, state in enumerate(topic.partitions)
+        ],
+    )
+
+
+def _partition_code(state: PartitionState) -> int:
+    available = state.leader_id != NO_LEADER
+    return int(ErrorCode.NONE if available else ErrorCode.LEADER_NOT_AVAILABLE)
+
+
+def _offline(state: PartitionState, live: frozenset[int]) -> list[int]:
+    return [replica for replica in state.replicas if replica not in live]
+
+
+def describe_cluster(
+    broker: Broker, request: DescribeClusterRequest, caller: Caller
+) -> DescribeClusterResponse:
+    """Describe the cluster's brokers (KIP-700); controllers are not listed here (KIP-919)."""
+    if request.endpoint_type != BROKERS_ENDPOINT:
+        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        return DescribeClusterResponse(
+            error_code=int(code), error_message="this is a broker's listener, not a controller's"
+        )
+    image = broker.replicas.image
+    brokers = [
+        DescribeClusterBroker(
+            broker_id=node.broker_id,
+            host=endpoint.host,
+            port=endpoint.port,
+            rack=node.rack,
+            is_fenced=node.fenced,
+        )
+        for node in image.brokers.values()
+        if (endpoint := node.endpoints.get(caller.listener)) is not None
+        and (request.include_fenced_brokers or not node.fenced)
+    ]
+    return DescribeClusterResponse(
+        cluster_id=broker.cluster_id, controller_id=broker.config.node_id, brokers=brokers
+    )
+
+
+def describe_topic_partitions(
+    broker: Broker, request: DescribeTopicPartitionsRequest, _caller: Caller
+) -> DescribeTopicPartitionsResponse:
+    """Describe topics page by page (KIP-966), in order of names; none means all topics."""
+    image = broker.replicas.image
+    names = sorted({t.name for t in request.topics} or image.topics)
+    first_index = 0
+    if request.cursor is not None:
+        names = [name for name in names if name >= request.cursor.topic_name]
+        if names and names[0] == request.cursor.topic_name:
+            first_index = max(request.cursor.partition_index, 0)
+    left = max(1, min(request.response_partition_limit, DESCRIBED_PARTITIONS_MAX))
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        topic = image.topics.get(name)
+        if left == 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        response.topics.append(_described(image, name, topic, first_index, left))
+        described = len(response.topics[-1].partitions)
+        if topic is not None and first_index + described < len(topic.partitions):
+            response.next_cursor = Cursor(topic_name=name, partition_index=first_index + described)
+            break
+        left -= described
+        first_index = 0
+    return response
+
+
+def _described(
+    image: MetadataImage, name: str, topic: TopicImage | None, first_index: int, limit: int
+) -> DescribeTopicPartitionsResponseTopic:
+    if topic is None:
+        code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return DescribeTopicPartitionsResponseTopic(error_code=code, name=name)
+    live = image.live_broker_ids()
+    states = list(enumerate(topic.partitions))[first_index : first_index + limit]
+    return DescribeTopicPartitionsResponseTopic(
+        name=name,
+        topic_id=topic.topic_id,
+        partitions=[
+            DescribeTopicPartitionsResponsePartition(
+                error_code=_partition_code(state),
+                partition_index=index,
+                leader_id=state.leader_id,
+                leader_epoch=state.leader_epoch,
+                replica_nodes=list(state.replicas),
+                isr_nodes=list(state.isr),
+                eligible_leader_replicas=[],
+                last_known_elr=[],
+                offline_replicas=_offline(state, live),
+            )
+            for index, state in states
+        ],
+    )

@@ -1,0 +1,160 @@
+"""Offsets: where a log begins and ends, which record a time stands for, and what to forget."""
+
+from collections.abc import Callable
+from typing import Final
+
+from quorate.broker.handlers.context import Broker, Caller
+from quorate.broker.replication.leader import LeaderReplica
+from quorate.errors import KafkaError, OffsetOutOfRangeError
+from quorate.model import NO_TIMESTAMP, UNKNOWN_EPOCH, UNKNOWN_OFFSET
+from quorate.protocol.messages.data import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+    OffsetForLeaderEpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from quorate.protocol.messages.topics import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+
+HIGH_WATERMARK: Final = -1
+"""What DeleteRecords calls "everything that is committed"."""
+
+Position = tuple[int, int, int]
+"""Timestamp, offset and leader epoch of an answer."""
+
+NOWHERE: Final[Position] = (NO_TIMESTAMP, UNKNOWN_OFFSET, UNKNOWN_EPOCH)
+
+
+def list_offsets(
+    broker: Broker, request: ListOffsetsRequest, _caller: Caller
+) -> ListOffsetsResponse:
+    """Answer each partition's question by time (KIP-79); special times mean ends (KIP-734)."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[_list_one(broker, topic.name, p) for p in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _list_one(
+    broker: Broker, topic: str, partition: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    answer = ListOffsetsPartitionResponse(partition_index=partition.partition_index)
+    try:
+        replica = broker.replicas.leader(topic, partition.partition_index)
+        replica.check_epoch(partition.current_leader_epoch)
+        answer.timestamp, answer.offset, answer.leader_epoch = _position(
+            replica, partition.timestamp
+        )
+    except KafkaError as error:
+        answer.error_code = int(error.code)
+    return answer
+
+
+def _position(replica: LeaderReplica, timestamp: int) -> Position:
+    log = replica.log
+    special: dict[int, Callable[[], Position]] = {
+        LATEST: lambda: (NO_TIMESTAMP, replica.high_watermark, replica.leader_epoch),
+        EARLIEST: lambda: _at(replica, log.log_start_offset),
+        EARLIEST_LOCAL: lambda: _at(replica, log.log_start_offset),
+        LATEST_TIERED: lambda: NOWHERE,
+    }
+    if timestamp in special:
+        return special[timestamp]()
+    found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_time(timestamp)
+    if found is None or found.offset >= replica.high_watermark:
+        return NOWHERE
+    return found.timestamp_ms, found.offset, _epoch_at(replica, found.offset)
+
+
+def _at(replica: LeaderReplica, offset: int) -> Position:
+    return NO_TIMESTAMP, offset, _epoch_at(replica, offset)
+
+
+def _epoch_at(replica: LeaderReplica, offset: int) -> int:
+    epoch = replica.log.leader_epochs.epoch_at(offset)
+    return UNKNOWN_EPOCH if epoch is None else epoch
+
+
+def offset_for_leader_epoch(
+    broker: Broker, request: OffsetForLeaderEpochRequest, _caller: Caller
+) -> OffsetForLeaderEpochResponse:
+    """Say where each leader epoch ended, so that readers notice a truncated log (KIP-320)."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_epoch_end(broker, topic.topic, p) for p in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _epoch_end(
+    broker: Broker, topic: str, partition: OffsetForLeaderPartition
+) -> OffsetForLeaderEpochEndOffset:
+    answer = OffsetForLeaderEpochEndOffset(partition=partition.partition)
+    try:
+        replica = broker.replicas.leader(topic, partition.partition)
+        replica.check_epoch(partition.current_leader_epoch)
+        epoch, end_offset = replica.epoch_end(partition.leader_epoch)
+        answer.leader_epoch, answer.end_offset = epoch, end_offset
+    except KafkaError as error:
+        answer.error_code = int(error.code)
+    return answer
+
+
+def delete_records(
+    broker: Broker, request: DeleteRecordsRequest, _caller: Caller
+) -> DeleteRecordsResponse:
+    """Forget what lies before an offset of each partition (KIP-107)."""
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[_delete_one(broker, topic.name, p) for p in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _delete_one(
+    broker: Broker, topic: str, partition: DeleteRecordsPartition
+) -> DeleteRecordsPartitionResult:
+    answer = DeleteRecordsPartitionResult(
+        partition_index=partition.partition_index, low_watermark=UNKNOWN_OFFSET
+    )
+    try:
+        replica = broker.replicas.leader(topic, partition.partition_index)
+        end = replica.high_watermark
+        offset = end if partition.offset == HIGH_WATERMARK else partition.offset
+        if not 0 <= offset <= end:
+            raise OffsetOutOfRangeError(f"offset {offset}: the high watermark is {end}")
+        replica.log.delete_records_before(offset)
+        answer.low_watermark = replica.log.log_start_offset
+    except KafkaError as error:
+        answer.error_code = int(error.code)
+    return answer

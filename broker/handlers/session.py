@@ -1,0 +1,60 @@
+"""What a client asks first: which APIs are there, and an id to be idempotent with."""
+
+from typing import Final
+
+from quorate.broker.handlers.context import Broker, Caller
+from quorate.errors import ErrorCode
+from quorate.promise import Promise
+from quorate.protocol.messages.session import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
+from quorate.protocol.messages.transactions import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+
+EPOCH_MAX: Final = 2**15 - 1
+
+
+class ApiVersionsHandler:
+    """Answers ApiVersions with the served APIs, which never change while a broker runs (KIP-35)."""
+
+    def __init__(self, versions: list[ApiVersion]) -> None:
+        self._versions = versions
+
+    def __call__(
+        self, _broker: Broker, request: ApiVersionsRequest, caller: Caller
+    ) -> ApiVersionsResponse:
+        """Return the table; from version 3 on, clients must say who they are (KIP-511)."""
+        named = request.client_software_name and request.client_software_version
+        if caller.api_version >= 3 and not named:
+            return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST))
+        return ApiVersionsResponse(api_keys=self._versions)
+
+    def unsupported(self) -> ApiVersionsResponse:
+        """Return the answer to a version that we do not know, to be written as version 0."""
+        code = int(ErrorCode.UNSUPPORTED_VERSION)
+        return ApiVersionsResponse(error_code=code, api_keys=self._versions)
+
+
+def init_producer_id(
+    broker: Broker, request: InitProducerIdRequest, _caller: Caller
+) -> InitProducerIdResponse | Promise[InitProducerIdResponse]:
+    """Give an idempotent producer an id, or the next epoch of the one it has (KIP-98, KIP-360)."""
+    if request.transactional_id is not None:
+        # Transactions need a coordinator, which this version does not have.
+        code = int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return InitProducerIdResponse(error_code=code)
+    promise: Promise[InitProducerIdResponse] = Promise()
+
+    def taken(producer_id: int | None) -> None:
+        if producer_id is None:
+            code = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)  # retriable, in every client
+            promise.resolve(InitProducerIdResponse(error_code=code))
+        else:
+            promise.resolve(InitProducerIdResponse(producer_id=producer_id))
+
+    broker.producer_ids.take(taken)
+    return promise

@@ -1,0 +1,57 @@
+"""Which API is served by which handler: the one list of what this broker can do."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from quorate.broker.handlers import (
+    cluster,
+    configs,
+    fetch,
+    metadata,
+    offsets,
+    produce,
+    session,
+    topics,
+)
+from quorate.broker.handlers.context import Broker, Caller
+from quorate.protocol.apis import APIS, ApiKey
+from quorate.protocol.messages.session import ApiVersion
+
+Handler = Callable[[Broker, Any, Caller], Any]
+"""Takes a decoded request; returns its response, a promise of it, or None for "no response"."""
+
+_SERVED: Final[dict[ApiKey, Handler]] = {
+    ApiKey.PRODUCE: produce.produce,
+    ApiKey.FETCH: fetch.fetch,
+    ApiKey.LIST_OFFSETS: offsets.list_offsets,
+    ApiKey.METADATA: metadata.metadata,
+    ApiKey.CREATE_TOPICS: topics.create_topics,
+    ApiKey.DELETE_TOPICS: topics.delete_topics,
+    ApiKey.DELETE_RECORDS: offsets.delete_records,
+    ApiKey.INIT_PRODUCER_ID: session.init_producer_id,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
+    ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
+    ApiKey.ALTER_CONFIGS: configs.alter_configs,
+    ApiKey.DESCRIBE_LOG_DIRS: cluster.describe_log_dirs,
+    ApiKey.CREATE_PARTITIONS: topics.create_partitions,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: cluster.list_partition_reassignments,
+    ApiKey.DESCRIBE_QUORUM: cluster.describe_quorum,
+    ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
+    ApiKey.DESCRIBE_PRODUCERS: cluster.describe_producers,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,
+}
+
+API_VERSIONS_HANDLER: Final = session.ApiVersionsHandler(
+    [
+        ApiVersion(
+            api_key=int(key),
+            min_version=APIS[key].advertised_min_version,
+            max_version=APIS[key].max_version,
+        )
+        for key in sorted({*_SERVED, ApiKey.API_VERSIONS})
+    ]
+)
+
+HANDLERS: Final[dict[int, Handler]] = {**_SERVED, ApiKey.API_VERSIONS: API_VERSIONS_HANDLER}
+"""Every API that the broker serves, by key."""

@@ -1,0 +1,194 @@
+"""Topics created, deleted and widened: translated for the controller, which decides."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from quorate.broker.handlers.configs import topic_entries
+from quorate.broker.handlers.context import Broker, Caller
+from quorate.control.messages import (
+    CreatePartitions,
+    CreatePartitionsAnswer,
+    CreateTopics,
+    CreateTopicsAnswer,
+    DeleteTopics,
+    DeleteTopicsAnswer,
+    Failure,
+    NewPartitions,
+    NewTopic,
+    TopicCreation,
+)
+from quorate.errors import ErrorCode, InvalidReplicaAssignmentError, KafkaError
+from quorate.promise import Promise
+from quorate.protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+
+NO_TOPIC_ID: Final = bytes(16)
+
+
+def create_topics(
+    broker: Broker, request: CreateTopicsRequest, _caller: Caller
+) -> CreateTopicsResponse | Promise[CreateTopicsResponse]:
+    """Create topics, or only say whether they could be."""
+    try:
+        topics = tuple(_new_topic(topic) for topic in request.topics)
+    except KafkaError as error:
+        return _none_created(request, error.code, error.message)
+    promise: Promise[CreateTopicsResponse] = Promise()
+
+    def answered(answer: CreateTopicsAnswer) -> None:
+        results = [_creation_result(broker, topic) for topic in answer.topics]
+        promise.resolve(CreateTopicsResponse(topics=results))
+
+    def failed(code: ErrorCode, message: str) -> None:
+        promise.resolve(_none_created(request, code, message))
+
+    broker.ask(CreateTopics(topics, request.validate_only, "CreateTopics"), answered, failed)
+    return promise
+
+
+def _new_topic(topic: CreatableTopic) -> NewTopic:
+    assignment = {a.partition_index: tuple(a.broker_ids) for a in topic.assignments}
+    if len(assignment) != len(topic.assignments):
+        raise InvalidReplicaAssignmentError(f"{topic.name}: a partition is assigned twice")
+    return NewTopic(
+        name=topic.name,
+        partition_count=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignment=assignment or None,
+        configs={c.name: c.value for c in topic.configs if c.value is not None},
+    )
+
+
+def _none_created(
+    request: CreateTopicsRequest, code: ErrorCode, message: str
+) -> CreateTopicsResponse:
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(name=t.name, error_code=int(code), error_message=message)
+            for t in request.topics
+        ]
+    )
+
+
+def _creation_result(broker: Broker, topic: TopicCreation) -> CreatableTopicResult:
+    if topic.failure.code:
+        return CreatableTopicResult(
+            name=topic.name,
+            error_code=topic.failure.code,
+            error_message=topic.failure.message,
+            configs=None,
+        )
+    entries = topic_entries(broker, topic.name, topic.configs or {})
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        num_partitions=topic.partition_count,
+        replication_factor=topic.replication_factor,
+        configs=[
+            CreatableTopicConfigs(name=e.name, value=e.value, config_source=e.config_source)
+            for e in entries
+        ],
+    )
+
+
+def delete_topics(
+    broker: Broker, request: DeleteTopicsRequest, caller: Caller
+) -> DeleteTopicsResponse | Promise[DeleteTopicsResponse]:
+    """Delete topics by name or by id (KIP-516)."""
+    names = tuple(t.name for t in request.topics if t.name is not None) or tuple(
+        request.topic_names
+    )
+    topic_ids = tuple(t.topic_id for t in request.topics if t.name is None)
+    if not broker.config.delete_topic_enable:
+        return _none_deleted(names, topic_ids, _disabled(caller), "delete.topic.enable is false")
+    promise: Promise[DeleteTopicsResponse] = Promise()
+
+    def answered(answer: DeleteTopicsAnswer) -> None:
+        promise.resolve(
+            DeleteTopicsResponse(
+                responses=[
+                    DeletableTopicResult(
+                        name=topic.name,
+                        topic_id=topic.topic_id,
+                        error_code=topic.failure.code,
+                        error_message=topic.failure.message or None,
+                    )
+                    for topic in answer.topics
+                ]
+            )
+        )
+
+    def failed(code: ErrorCode, message: str) -> None:
+        promise.resolve(_none_deleted(names, topic_ids, code, message))
+
+    broker.ask(DeleteTopics(names, topic_ids, "DeleteTopics"), answered, failed)
+    return promise
+
+
+def _disabled(caller: Caller) -> ErrorCode:
+    # The code is younger than the API.
+    return (
+        ErrorCode.TOPIC_DELETION_DISABLED if caller.api_version >= 3 else ErrorCode.INVALID_REQUEST
+    )
+
+
+def _none_deleted(
+    names: tuple[str, ...], topic_ids: tuple[bytes, ...], code: ErrorCode, message: str
+) -> DeleteTopicsResponse:
+    subjects = [*((n, NO_TOPIC_ID) for n in names), *((None, i) for i in topic_ids)]
+    return DeleteTopicsResponse(
+        responses=[
+            DeletableTopicResult(
+                name=name, topic_id=topic_id, error_code=int(code), error_message=message
+            )
+            for name, topic_id in subjects
+        ]
+    )
+
+
+def create_partitions(
+    broker: Broker, request: CreatePartitionsRequest, _caller: Caller
+) -> Promise[CreatePartitionsResponse]:
+    """Give topics more partitions (KIP-195)."""
+    promise: Promise[CreatePartitionsResponse] = Promise()
+
+    def resolve(failures: Mapping[str, Failure]) -> None:
+        results = [
+            CreatePartitionsTopicResult(
+                name=name, error_code=failure.code, error_message=failure.message or None
+            )
+            for name, failure in failures.items()
+        ]
+        promise.resolve(CreatePartitionsResponse(results=results))
+
+    def answered(answer: CreatePartitionsAnswer) -> None:
+        resolve({topic.name: topic.failure for topic in answer.topics})
+
+    def failed(code: ErrorCode, message: str) -> None:
+        resolve({topic.name: Failure(int(code), message) for topic in request.topics})
+
+    topics = tuple(
+        NewPartitions(
+            name=topic.name,
+            total_count=topic.count,
+            assignment=None
+            if topic.assignments is None
+            else tuple(tuple(a.broker_ids) for a in topic.assignments),
+        )
+        for topic in request.topics
+    )
+    broker.ask(
+        CreatePartitions(topics, request.validate_only, "CreatePartitions"), answered, failed
+    )
+    return promise

@@ -1,0 +1,132 @@
+"""Trio shell: what a broker does by the clock: deadlines, syncing, retention, checkpoints."""
+
+import logging
+import math
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import trio
+
+from quorate.broker.handlers.context import Broker
+from quorate.broker.replication.leader import LeaderReplica
+from quorate.errors import StorageError
+from quorate.net.bell import Bell
+from quorate.settings import LONG_MAX
+
+logger = logging.getLogger(__name__)
+
+SYNC_CHECK_MAX_S: Final = 1.0
+
+
+class Housekeeping:
+    """The timed tasks of a broker.
+
+    ``begin_turn`` and ``end_turn`` enclose what makes client answers ready.
+    """
+
+    def __init__(
+        self, broker: Broker, begin_turn: Callable[[], int], end_turn: Callable[[], None]
+    ) -> None:
+        self._broker = broker
+        self._begin_turn = begin_turn
+        self._end_turn = end_turn
+        self._earlier_deadline = Bell()
+        self._unsynced = Bell()
+        broker.deadlines.on_earlier = self._earlier_deadline.ring
+        broker.replicas.on_unsynced = self._unsynced.ring
+
+    async def run(self) -> None:
+        """Work until cancelled.
+
+        Raises:
+            FatalStorageError: the disk failed to sync; nothing more may be acknowledged.
+        """
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._meet_deadlines)
+            nursery.start_soon(self._sync_on_demand)
+            nursery.start_soon(self._sync_by_age)
+            nursery.start_soon(self._retain)
+            nursery.start_soon(self._checkpoint)
+
+    async def _meet_deadlines(self) -> None:
+        deadlines = self._broker.deadlines
+        while True:
+            next_ms = deadlines.next_ms()
+            at_s = math.inf if next_ms is None else next_ms / 1000
+            with trio.move_on_at(at_s):
+                await self._earlier_deadline.wait()
+                continue
+            self._begin_turn()
+            deadlines.fire()
+            self._end_turn()
+
+    # --- syncing --------------------------------------------------------------
+
+    async def _sync_on_demand(self) -> None:
+        """Sync the logs that ask for it; what comes meanwhile goes into the next round together."""
+        unsynced = self._broker.replicas.news.unsynced
+        while True:
+            await self._unsynced.wait()
+            while unsynced:
+                replicas = list(unsynced)
+                unsynced.clear()
+                await self._sync(replicas)
+
+    async def _sync(self, replicas: Iterable[LeaderReplica]) -> None:
+        flushes = [(replica, replica.log.start_flush()) for replica in replicas]
+        await trio.to_thread.run_sync(run_flushes, [flush for _, flush in flushes])
+        self._begin_turn()
+        for replica, flush in flushes:
+            replica.log.finish_flush(flush)
+            replica.advance()
+        self._end_turn()
+
+    async def _sync_by_age(self) -> None:
+        """Sync the logs of topics with a ``flush.ms`` when it has passed."""
+        due_s: dict[LeaderReplica, float] = {}
+        while True:
+            now_s = trio.current_time()
+            aged = [r for r in self._broker.replicas if r.log.config.flush_ms < LONG_MAX]
+            dirty = [r for r in aged if r.log.flushed_offset < r.log.log_end_offset]
+            due_s = {r: due_s.get(r, now_s + r.log.config.flush_ms / 1000) for r in dirty}
+            due = [replica for replica, at_s in due_s.items() if at_s <= now_s]
+            if due:
+                await self._sync(due)
+                due_s = {r: at_s for r, at_s in due_s.items() if r not in due}
+            shortest_s = min((r.log.config.flush_ms / 4000 for r in aged), default=math.inf)
+            await trio.sleep(min(SYNC_CHECK_MAX_S, max(shortest_s, 0.01)))
+
+    # --- retention and checkpoints --------------------------------------------
+
+    async def _retain(self) -> None:
+        interval_s = self._broker.config.log_retention_check_interval_ms / 1000
+        while True:
+            await trio.sleep(interval_s)
+            self._begin_turn()
+            for replica in list(self._broker.replicas):
+                self._retain_one(replica)
+                await trio.lowlevel.checkpoint()
+            self._end_turn()
+
+    def _retain_one(self, replica: LeaderReplica) -> None:
+        broker = self._broker
+        try:
+            deleted = replica.log.apply_retention(broker.now_ms)
+            replica.log.producers.expire(broker.now_ms, broker.config.producer_id_expiration_ms)
+        except StorageError:
+            logger.exception("cannot delete old segments of %s", replica.topic_partition)
+            return
+        if deleted:
+            logger.info("deleted %d old segments of %s", deleted, replica.topic_partition)
+
+    async def _checkpoint(self) -> None:
+        """Sync what is dirty now and then, and note from where a recovery would have to read."""
+        interval_s = self._broker.config.log_flush_offset_checkpoint_interval_ms / 1000
+        while True:
+            await trio.sleep(interval_s)
+            replicas = self._broker.replicas
+            await self._sync([r for r in replicas if r.log.flushed_offset < r.log.log_end_offset])
+            try:
+                replicas.store.checkpoint(replicas.high_watermarks())
+            except StorageError:
+                logger.exception("cannot write the checkpoints")

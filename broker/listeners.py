@@ -1,0 +1,157 @@
+"""Where a broker listens: listener properties read, sockets bound, TLS set up."""
+
+import re
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from quorate.errors import InvalidConfigError, QuorateError
+from quorate.model import Endpoint
+from quorate.settings import NodeConfig
+
+PLAINTEXT: Final = "PLAINTEXT"
+SSL: Final = "SSL"
+PROTOCOLS: Final = (PLAINTEXT, SSL)
+
+_LISTENER: Final = re.compile(r"([A-Za-z_]+)://(?:\[([0-9A-Fa-f:.]+)\]|([^:/\[\]]*)):([0-9]{1,5})")
+
+
+class ListenError(QuorateError):
+    """An address cannot be listened on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A bound socket, and the security protocol that names it."""
+
+    protocol: str
+    sock: socket.socket
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where it listens, with the port that the system chose if it was asked to."""
+        host, port = self.sock.getsockname()[:2]
+        return Endpoint(host, port)
+
+
+def parse_listeners(texts: Sequence[str], name: str) -> dict[str, Endpoint]:
+    """Return the endpoint of each security protocol, from ``PROTOCOL://host:port``.
+
+    Args:
+        texts: the parts of a ``listeners`` property.
+        name: of the property, for messages.
+
+    Raises:
+        InvalidConfigError: what is wrong, and what would be right.
+    """
+    endpoints: dict[str, Endpoint] = {}
+    for text in texts:
+        match = _LISTENER.fullmatch(text)
+        if match is None or int(match[4]) > 65_535:
+            raise InvalidConfigError(
+                f"{name}: {text!r} is no listener; write it as PLAINTEXT://127.0.0.1:9092"
+            )
+        protocol = match[1].upper()
+        if protocol not in PROTOCOLS:
+            raise InvalidConfigError(
+                f"{name}: {protocol} is not supported; there are {' and '.join(PROTOCOLS)}"
+            )
+        if protocol in endpoints:
+            raise InvalidConfigError(f"{name}: {protocol} is there twice")
+        endpoints[protocol] = Endpoint(match[2] or match[3], int(match[4]))
+    return endpoints
+
+
+def bind_listeners(config: NodeConfig) -> list[Listener]:
+    """Bind what ``listeners`` says.
+
+    Raises:
+        InvalidConfigError: the property is wrong.
+        ListenError: an address is taken or not ours.
+    """
+    wanted = parse_listeners(config.listeners, "listeners")
+    if not wanted:
+        raise InvalidConfigError("listeners: name at least one, such as PLAINTEXT://127.0.0.1:9092")
+    listeners: list[Listener] = []
+    try:
+        for protocol, endpoint in wanted.items():
+            listeners.append(Listener(protocol, bind(endpoint, config)))
+    except ListenError:
+        for listener in listeners:
+            listener.sock.close()
+        raise
+    return listeners
+
+
+def bind(endpoint: Endpoint, config: NodeConfig) -> socket.socket:
+    """Return a non-blocking socket that listens on an endpoint.
+
+    Raises:
+        ListenError: why not, and what to try.
+    """
+    family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        for option, size_bytes in (
+            (socket.SO_SNDBUF, config.socket_send_buffer_bytes),
+            (socket.SO_RCVBUF, config.socket_receive_buffer_bytes),
+        ):
+            if size_bytes > 0:
+                sock.setsockopt(socket.SOL_SOCKET, option, size_bytes)
+        sock.bind((endpoint.host, endpoint.port))
+        sock.listen(config.socket_listen_backlog_size)
+    except OSError as error:
+        sock.close()
+        raise ListenError(f"cannot listen on {endpoint}: {error.strerror or error}") from None
+    sock.setblocking(False)  # noqa: FBT003
+    return sock
+
+
+def advertised_endpoints(
+    config: NodeConfig, listeners: Sequence[Listener]
+) -> Mapping[str, Endpoint]:
+    """Return what clients are told to connect to, by protocol.
+
+    Raises:
+        InvalidConfigError: ``advertised.listeners`` names one that does not listen.
+    """
+    bound = {listener.protocol: listener.endpoint for listener in listeners}
+    told = parse_listeners(config.advertised_listeners, "advertised.listeners")
+    unbound = told.keys() - bound.keys()
+    if unbound:
+        raise InvalidConfigError(f"advertised.listeners: there is no listener {unbound.pop()}")
+    everywhere = [p for p, e in bound.items() if e.host in {"0.0.0.0", "::"} and p not in told]  # noqa: S104
+    if everywhere:
+        raise InvalidConfigError(
+            f"listeners: {everywhere[0]} listens on every address; say in advertised.listeners"
+            " which one clients shall use"
+        )
+    return {**bound, **told}
+
+
+def tls_context(config: NodeConfig) -> ssl.SSLContext:
+    """Return the TLS settings of the SSL listener.
+
+    Raises:
+        InvalidConfigError: a file is missing, unreadable or not what it should be.
+    """
+    if not config.ssl_keystore_location:
+        raise InvalidConfigError("ssl.keystore.location: an SSL listener needs a PEM file")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(
+            config.ssl_keystore_location, password=config.ssl_key_password or None
+        )
+        if config.ssl_truststore_location:
+            context.load_verify_locations(config.ssl_truststore_location)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidConfigError(f"ssl.keystore or ssl.truststore: {error}") from None
+    context.verify_mode = {
+        "none": ssl.CERT_NONE,
+        "requested": ssl.CERT_OPTIONAL,
+        "required": ssl.CERT_REQUIRED,
+    }[config.ssl_client_auth]
+    return context

@@ -1,0 +1,189 @@
+"""LeaderReplica: appends, serves reads, moves the high watermark of one partition.
+
+This version keeps one replica per partition; followers will join here.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from quorate.broker.log.log import AppendResult, Log
+from quorate.errors import (
+    FencedLeaderEpochError,
+    NotEnoughReplicasError,
+    OffsetOutOfRangeError,
+    UnknownLeaderEpochError,
+)
+from quorate.model import UNKNOWN_EPOCH, TopicPartition
+from quorate.quorum.metadata.image import PartitionState
+from quorate.records.slices import FileSlice
+
+ACKS_ALL = -1
+
+
+class Waiter(Protocol):
+    """Somebody who wants to know when there is more to read."""
+
+    def on_progress(self) -> None:
+        """Look again: the high watermark moved, or the replica was closed."""
+        ...
+
+
+class News:
+    """What happened to replicas in this turn of the loop, for the shell to act on at its end.
+
+    Attributes:
+        progressed: those whose readers shall look again.
+        unsynced: those with as many unsynced records as ``flush.messages`` allows.
+    """
+
+    __slots__ = ("progressed", "unsynced")
+
+    def __init__(self) -> None:
+        self.progressed: set[LeaderReplica] = set()
+        self.unsynced: set[LeaderReplica] = set()
+
+
+class LeaderReplica:
+    """One partition that this broker leads, in one leader epoch.
+
+    State: the high watermark, who waits for it to move, and who waits for records. Invariant:
+    ``log_start_offset <= high_watermark <= log_end_offset``, and the high watermark never goes
+    back. With ``flush.messages=1`` only synced records count as replicated, so the high watermark
+    stays at or below what survives a power cut.
+    """
+
+    __slots__ = (
+        "_commit_waiters",
+        "_news",
+        "high_watermark",
+        "log",
+        "read_waiters",
+        "state",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: bytes,
+        state: PartitionState,
+        log: Log,
+        news: "News",
+    ) -> None:
+        """Lead with ``state``; ``news`` is shared by all replicas of the broker."""
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.state = state
+        self.log = log
+        self.high_watermark = log.log_start_offset
+        self.read_waiters: set[Waiter] = set()
+        self._commit_waiters: deque[tuple[int, Callable[[], None]]] = deque()
+        self._news = news
+        self.advance()
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch in which this broker leads."""
+        return self.state.leader_epoch
+
+    @property
+    def waits_for_sync(self) -> bool:
+        """Whether records count only once they are synced to disk."""
+        return self.log.config.flush_messages == 1
+
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """Refuse a request that was made for another epoch (KIP-320); -1 fits any.
+
+        Raises:
+            FencedLeaderEpochError: the client's metadata is older than ours.
+            UnknownLeaderEpochError: the client's metadata is newer than ours.
+        """
+        if current_leader_epoch in (UNKNOWN_EPOCH, self.state.leader_epoch):
+            return
+        if current_leader_epoch < self.state.leader_epoch:
+            raise FencedLeaderEpochError
+        raise UnknownLeaderEpochError
+
+    def append(self, records: memoryview, *, acks: int, now_ms: int) -> AppendResult:
+        """Append batches as the leader; they are patched in place.
+
+        Raises:
+            NotEnoughReplicasError: ``acks`` is all, and too few replicas are in sync.
+            KafkaError: the log refused the records.
+        """
+        if acks == ACKS_ALL:
+            self._check_in_sync()
+        result = self.log.append(records, leader_epoch=self.state.leader_epoch, now_ms=now_ms)
+        self.advance()
+        log = self.log
+        if log.log_end_offset - log.flushed_offset >= log.config.flush_messages:
+            self._news.unsynced.add(self)
+        return result
+
+    def _check_in_sync(self) -> None:
+        needed = min(self.log.config.min_insync_replicas, len(self.state.replicas))
+        if len(self.state.isr) < needed:
+            raise NotEnoughReplicasError
+
+    def advance(self) -> None:
+        """Move the high watermark to what all in-sync replicas have, and tell who waited for it."""
+        log = self.log
+        replicated = log.flushed_offset if self.waits_for_sync else log.log_end_offset
+        if replicated <= self.high_watermark:
+            return
+        self.high_watermark = replicated
+        waiters = self._commit_waiters
+        while waiters and waiters[0][0] <= replicated:
+            waiters.popleft()[1]()
+        if self.read_waiters:
+            self._news.progressed.add(self)
+
+    def when_committed(self, offset: int, callback: Callable[[], None]) -> None:
+        """Call back when the high watermark reaches ``offset``, in the order of calls."""
+        if offset <= self.high_watermark:
+            callback()
+            return
+        waiters = self._commit_waiters
+        if not waiters or waiters[-1][0] <= offset:
+            waiters.append((offset, callback))
+            return
+        # A duplicate is answered with offsets of old: it stands between younger ones.
+        place = sum(waiting <= offset for waiting, _ in waiters)
+        waiters.insert(place, (offset, callback))
+
+    def check_readable(self, offset: int) -> None:
+        """Refuse an offset that consumers cannot read from.
+
+        Raises:
+            OffsetOutOfRangeError: it was deleted, or lies beyond the high watermark's future.
+        """
+        log = self.log
+        if not log.log_start_offset <= offset <= log.log_end_offset:
+            raise OffsetOutOfRangeError(
+                f"offset {offset} of {self.topic_partition}: the log has"
+                f" {log.log_start_offset} to {log.log_end_offset}"
+            )
+
+    def read(self, offset: int, *, max_bytes: int, at_least_one: bool) -> FileSlice | None:
+        """Return committed batches from ``offset`` on, or None when there is none yet.
+
+        Raises:
+            OffsetOutOfRangeError: see :meth:`check_readable`.
+        """
+        self.check_readable(offset)
+        if offset >= self.high_watermark:
+            return None
+        return self.log.read(
+            offset,
+            max_bytes=max_bytes,
+            limit_offset=self.high_watermark,
+            at_least_one=at_least_one,
+        )
+
+    def close(self) -> None:
+        """Stop leading: whoever waits looks again, and finds the replica gone."""
+        for waiter in list(self.read_waiters):
+            waiter.on_progress()
+        self._commit_waiters.clear()

@@ -1,0 +1,165 @@
+"""Trio shell: a frame in, the handler's answer or promise out, in the turns of the event loop."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import trio
+
+from quorate.broker.handlers.context import Broker, Caller, CloseConnectionError
+from quorate.broker.handlers.table import API_VERSIONS_HANDLER, HANDLERS, Handler
+from quorate.net.connection import AnswerSlot, Connection, FrameRefusedError, Limits, Part, Service
+from quorate.promise import Promise
+from quorate.protocol.apis import APIS, Api, ApiKey
+from quorate.protocol.frames import encode_response, read_request_header
+from quorate.protocol.message import decoder
+from quorate.protocol.primitives import DecodeError
+
+logger = logging.getLogger(__name__)
+
+UNSENT_BYTES_MAX: Final = 1 << 20
+
+Decode = Callable[[bytearray, int, int], tuple[Any, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """What one version of one API needs on the way in and out."""
+
+    api: Api
+    version: int
+    decode: Decode
+    handler: Handler
+    caller: Caller
+
+
+class RequestServer:
+    """Dispatches the requests of all listeners to the handlers, and ends the turns of the loop.
+
+    A turn is: note the time, dispatch the requests that came, wake the fetches for which there is
+    something now, send the answers that are ready. Whoever changes replicas outside the requests of
+    a turn, such as the task that syncs logs, calls :meth:`end_turn` afterwards.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._services: list[Service] = []
+
+    def service(self, listener: str) -> Service:
+        """Return what the connections of a listener share."""
+        config = self._broker.config
+        limits = Limits(
+            request_bytes_max=config.socket_request_max_bytes,
+            small_request_bytes_max=min(
+                config.small_request_max_bytes, config.socket_request_max_bytes
+            ),
+            in_flight_max=config.max_in_flight_requests,
+            unsent_bytes_max=UNSENT_BYTES_MAX,
+        )
+        service = Service(
+            _Dispatcher(self._broker, listener).dispatch,
+            self.begin_turn,
+            self.end_turn,
+            limits=limits,
+            connections_max=config.max_connections,
+            idle_max_ms=config.connections_max_idle_ms,
+        )
+        self._services.append(service)
+        return service
+
+    def begin_turn(self) -> int:
+        """Note the time of the turn; return the monotonic time in ms."""
+        broker = self._broker
+        broker.now_ms = int(time.time() * 1000)  # noqa: TID251 - the shell owns the clock
+        broker.deadlines.now_ms = now_ms = int(trio.current_time() * 1000)
+        return now_ms
+
+    def end_turn(self) -> None:
+        """Wake waiting fetches and send what is ready, until nothing more becomes ready."""
+        replicas = self._broker.replicas
+        replicas.settle()
+        for service in self._services:
+            answered = service.answered
+            while answered:
+                connections = tuple(answered)
+                answered.clear()
+                for connection in connections:
+                    connection.flush()
+                replicas.settle()
+
+
+class _Dispatcher:
+    """Starts the requests of one listener."""
+
+    __slots__ = ("_broker", "_listener", "_routes")
+
+    def __init__(self, broker: Broker, listener: str) -> None:
+        self._broker = broker
+        self._listener = listener
+        self._routes: dict[tuple[int, int], _Route] = {}
+
+    def dispatch(self, connection: Connection, buffer: bytearray, start: int, end: int) -> None:
+        """Decode one request, handle it, and have its answer sent in its turn.
+
+        Raises:
+            FrameRefusedError: it is no request of ours; the connection must be closed.
+        """
+        try:
+            header, position = read_request_header(buffer, start, end)
+            route = self._routes.get((header.api_key, header.api_version))
+            if route is None:
+                route = self._route(header.api_key, header.api_version)
+                if route is None:
+                    self._answer_unsupported(connection, header.correlation_id)
+                    return
+            request, stop = route.decode(buffer, position, end)
+        except DecodeError as error:
+            raise FrameRefusedError(f"cannot decode a request: {error}") from None
+        if stop != end:
+            raise FrameRefusedError(f"{end - stop} bytes too many in a {route.api.name} request")
+        try:
+            answer = route.handler(self._broker, request, route.caller)
+        except CloseConnectionError as error:
+            raise FrameRefusedError(str(error)) from None
+        if answer is None:
+            return
+        slot = connection.open_slot()
+        if isinstance(answer, Promise):
+            promise = cast("Promise[Any]", answer)
+            promise.when_resolved(
+                lambda response: _fill(slot, route, header.correlation_id, response)
+            )
+        else:
+            _fill(slot, route, header.correlation_id, answer)
+
+    def _route(self, api_key: int, version: int) -> _Route | None:
+        """Return the route of a version met for the first time; None for unknown ApiVersions."""
+        api = APIS.get(api_key)
+        handler = HANDLERS.get(api_key)
+        if api is None or handler is None:
+            raise FrameRefusedError(f"API key {api_key} is not served here")
+        if not api.min_version <= version <= api.max_version:
+            if api_key == ApiKey.API_VERSIONS:
+                return None
+            raise FrameRefusedError(
+                f"{api.name} version {version} is not supported; "
+                f"there are {api.min_version} to {api.max_version}"
+            )
+        route = _Route(
+            api, version, decoder(api.request, version), handler, Caller(self._listener, version)
+        )
+        self._routes[api_key, version] = route
+        return route
+
+    def _answer_unsupported(self, connection: Connection, correlation_id: int) -> None:
+        # A client newer than us learns from this answer which versions to use (KIP-511).
+        api = APIS[ApiKey.API_VERSIONS]
+        parts = encode_response(api, 0, correlation_id, API_VERSIONS_HANDLER.unsupported())
+        connection.open_slot().fill(cast("Sequence[Part]", parts))
+
+
+def _fill(slot: AnswerSlot, route: _Route, correlation_id: int, response: Any) -> None:
+    parts = encode_response(route.api, route.version, correlation_id, response)
+    slot.fill(cast("Sequence[Part]", parts))

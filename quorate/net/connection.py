@@ -1,0 +1,277 @@
+"""One client connection as a plain object: bytes in, answers in request order, bytes out.
+
+It does no I/O. A shell puts received bytes where :meth:`Connection.space` says and sends what lies
+in :attr:`Connection.out`: the reactor for plain sockets, a task per connection under TLS.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from quorate.errors import QuorateError
+from quorate.records.slices import FileSlice
+
+Part = bytes | bytearray | memoryview | FileSlice
+
+Dispatch = Callable[["Connection", bytearray, int, int], None]
+"""Starts the request in ``buffer[start:end]``: opens a slot for its answer, if it gets one.
+
+The buffer is reused as soon as the call returns, so whatever outlives it must be copied.
+"""
+
+logger = logging.getLogger(__name__)
+
+FRESH_BUFFER_BYTES: Final = 4096
+BUFFER_KEPT_BYTES: Final = 64 * 1024
+READ_AHEAD_BYTES: Final = 128 * 1024
+PRODUCE: Final = 0
+
+_LENGTH = Struct(">i").unpack_from
+_LENGTH_AND_KEY = Struct(">ih").unpack_from
+
+
+class FrameRefusedError(QuorateError):
+    """The peer announced a frame that we do not accept; the connection cannot go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one connection may make us remember.
+
+    Attributes:
+        request_bytes_max: of a Produce request (``socket.request.max.bytes``).
+        small_request_bytes_max: of any other request, and of any before authentication.
+        in_flight_max: requests in work before we stop reading.
+        unsent_bytes_max: of answers the peer does not take, before we stop reading.
+    """
+
+    request_bytes_max: int
+    small_request_bytes_max: int
+    in_flight_max: int
+    unsent_bytes_max: int
+
+
+class Service:
+    """What all connections of a server share: what to do with requests, and limits.
+
+    ``begin_turn`` returns a monotonic time in ms; shells call it before the requests of a turn are
+    dispatched, and ``end_turn`` after, to complete what they made possible. ``answered`` collects
+    the connections with a filled slot until ``end_turn`` has them send it.
+    """
+
+    __slots__ = (
+        "answered",
+        "begin_turn",
+        "connection_count",
+        "connections_max",
+        "dispatch",
+        "end_turn",
+        "idle_max_ms",
+        "limits",
+    )
+
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        begin_turn: Callable[[], int],
+        end_turn: Callable[[], None],
+        *,
+        limits: Limits,
+        connections_max: int,
+        idle_max_ms: int,
+    ) -> None:
+        self.dispatch = dispatch
+        self.begin_turn = begin_turn
+        self.end_turn = end_turn
+        self.limits = limits
+        self.connections_max = connections_max
+        self.idle_max_ms = idle_max_ms
+        self.answered: set[Connection] = set()
+        self.connection_count = 0
+
+    def admit(self) -> bool:
+        """Count one connection more in, unless there are ``connections_max`` already."""
+        if self.connection_count >= self.connections_max:
+            logger.warning("refused a connection: max.connections is %d", self.connections_max)
+            return False
+        self.connection_count += 1
+        return True
+
+
+class AnswerSlot:
+    """The place of one answer in its connection's order of requests."""
+
+    __slots__ = ("connection", "parts")
+
+    def __init__(self, connection: "Connection") -> None:
+        self.connection = connection
+        self.parts: Sequence[Part] | None = None
+
+    def fill(self, parts: Sequence[Part]) -> None:
+        """Give the answer; it leaves when all before it have left."""
+        assert self.parts is None, "a request is answered once"
+        self.parts = parts
+        self.connection.answered.add(self.connection)
+
+
+class Connection:
+    """State of one connection: its receive buffer, answers owed in request order, bytes to send.
+
+    Invariant: ``buffer[start:end]`` holds what was received and not yet dispatched.
+    """
+
+    __slots__ = (
+        "answered",
+        "authenticated",
+        "buffer",
+        "closed",
+        "dispatch",
+        "end",
+        "last_active_ms",
+        "limits",
+        "out",
+        "peer",
+        "slots",
+        "start",
+        "unsent_bytes",
+        "view",
+    )
+
+    def __init__(self, peer: str, service: Service) -> None:
+        self.peer = peer
+        self.dispatch = service.dispatch
+        self.limits = service.limits
+        self.answered = service.answered
+        self.authenticated = True
+        self.buffer = bytearray(FRESH_BUFFER_BYTES)
+        self.view = memoryview(self.buffer)
+        self.start = 0
+        self.end = 0
+        self.slots: deque[AnswerSlot] = deque()
+        self.out: deque[Part] = deque()
+        self.unsent_bytes = 0
+        self.last_active_ms = 0
+        self.closed = False
+
+    # --- in -------------------------------------------------------------------
+
+    def space(self) -> memoryview:
+        """Return where the next received bytes go; not empty while :attr:`may_read`."""
+        return self.view[self.end :]
+
+    def received(self, size_bytes: int) -> None:
+        """Take ``size_bytes`` new bytes in the buffer and dispatch the frames they complete.
+
+        Raises:
+            FrameRefusedError: the peer announced a frame beyond its limit, or dispatch refused one.
+        """
+        self.end += size_bytes
+        self.resume()
+
+    def resume(self) -> None:
+        """Dispatch whole frames until the buffer or the connection's limits are exhausted."""
+        buffer, position, end = self.buffer, self.start, self.end
+        dispatch, slots, in_flight_max = self.dispatch, self.slots, self.limits.in_flight_max
+        needed_bytes = 0
+        while end - position >= 4 and len(slots) < in_flight_max:
+            frame_end = position + 4 + _LENGTH(buffer, position)[0]
+            if frame_end > end or frame_end < position + 12:
+                needed_bytes = self._check_announced(position)
+                break
+            if frame_end - position > self.limits.small_request_bytes_max:
+                self._check_announced(position)
+            dispatch(self, buffer, position + 4, frame_end)
+            position = frame_end
+        self._make_room(position, needed_bytes)
+
+    def _check_announced(self, position: int) -> int:
+        """Return the size of the frame announced at ``position``; refuse what cannot be one."""
+        if self.end - position < 6:
+            size_bytes = _LENGTH(self.buffer, position)[0]
+            api_key = PRODUCE
+        else:
+            size_bytes, api_key = _LENGTH_AND_KEY(self.buffer, position)
+        limits = self.limits
+        large = self.authenticated and api_key == PRODUCE
+        limit = limits.request_bytes_max if large else limits.small_request_bytes_max
+        if not 8 <= size_bytes <= limit:
+            raise FrameRefusedError(
+                f"a request of {size_bytes} bytes (API key {api_key}); accepted are 8 to {limit}"
+            )
+        return 4 + size_bytes
+
+    def _make_room(self, position: int, needed_bytes: int) -> None:
+        """Keep ``buffer[position:end]`` at a place where a frame of ``needed_bytes`` has room."""
+        capacity = len(self.buffer)
+        rest_bytes = self.end - position
+        if needed_bytes > capacity:
+            self._replace_buffer(position, self._grown(needed_bytes, rest_bytes))
+        elif not rest_bytes:
+            filled = self.end == capacity
+            self.start = self.end = 0
+            if filled and capacity < READ_AHEAD_BYTES:
+                self._replace_buffer(0, min(capacity * 4, READ_AHEAD_BYTES))
+        elif capacity - position < needed_bytes or self.end == capacity:
+            self.buffer[:rest_bytes] = self.buffer[position : self.end]
+            self.start, self.end = 0, rest_bytes
+        else:
+            self.start = position
+
+    def _grown(self, needed_bytes: int, rest_bytes: int) -> int:
+        """Return a buffer size for a frame of ``needed_bytes``, of which ``rest_bytes`` have come.
+
+        Memory follows what was received, not what was announced: a peer that announces 100 MB and
+        sends nothing costs nothing.
+        """
+        ahead_bytes = max(4 * rest_bytes, READ_AHEAD_BYTES)
+        return min(needed_bytes + READ_AHEAD_BYTES, ahead_bytes)
+
+    def _replace_buffer(self, position: int, capacity: int) -> None:
+        rest_bytes = self.end - position
+        buffer = bytearray(max(capacity, rest_bytes + FRESH_BUFFER_BYTES))
+        buffer[:rest_bytes] = self.view[position : self.end]
+        self.buffer = buffer
+        self.view = memoryview(buffer)
+        self.start, self.end = 0, rest_bytes
+
+    def shrink(self) -> None:
+        """Give back a large buffer that holds nothing; for idle connections."""
+        if self.start == self.end and len(self.buffer) > BUFFER_KEPT_BYTES:
+            self.start = self.end = 0
+            self._replace_buffer(0, FRESH_BUFFER_BYTES)
+
+    # --- out ------------------------------------------------------------------
+
+    def open_slot(self) -> AnswerSlot:
+        """Reserve the next place in the order of answers."""
+        slot = AnswerSlot(self)
+        self.slots.append(slot)
+        return slot
+
+    def collect(self) -> bool:
+        """Move the answers whose turn it is to :attr:`out`; return whether it holds anything."""
+        slots, out = self.slots, self.out
+        while slots:
+            parts = slots[0].parts
+            if parts is None:
+                break
+            slots.popleft()
+            out.extend(parts)
+            for part in parts:
+                self.unsent_bytes += len(part)
+        return bool(out)
+
+    @property
+    def may_read(self) -> bool:
+        """Whether the peer is within its limits, so that more of its bytes are welcome."""
+        limits = self.limits
+        return (
+            len(self.slots) < limits.in_flight_max and self.unsent_bytes < limits.unsent_bytes_max
+        )
+
+    def flush(self) -> None:
+        """Have the shell send the answers whose turn it is."""
+        raise NotImplementedError

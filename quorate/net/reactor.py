@@ -1,0 +1,341 @@
+"""The Trio task that serves every plain connection of a process.
+
+One task, one epoll of its own whose descriptor Trio awaits: a connection costs neither a task nor a
+cancel scope, and a request costs no scheduling. Trio stays in charge of cancellation, timers and
+threads.
+"""
+
+import errno
+import logging
+import os
+import select
+import socket
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+import trio
+from typing_extensions import override
+
+from quorate.net.connection import Connection, FrameRefusedError, Part, Service
+from quorate.records.slices import FileSlice
+
+logger = logging.getLogger(__name__)
+
+EVENTS_MAX: Final = 256
+ROUNDS_BETWEEN_CHECKPOINTS: Final = 16
+SENDS_PER_TURN_MAX: Final = 64
+CHUNK_BYTES: Final = 1 << 20
+SWEEP_INTERVAL_S: Final = 5.0
+OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+_IN: Final = select.EPOLLIN
+_OUT: Final = select.EPOLLOUT
+
+
+class Traffic:
+    """Counters of a reactor, for metrics and tests."""
+
+    __slots__ = ("accepted", "received_bytes", "refused", "sendfile_bytes", "sent_bytes")
+
+    def __init__(self) -> None:
+        self.accepted = 0
+        self.refused = 0
+        self.received_bytes = 0
+        self.sent_bytes = 0
+        self.sendfile_bytes = 0
+
+
+class PlainConnection(Connection):
+    """A connection on a non-blocking socket.
+
+    ``interest`` is what epoll watches for it. ``loading`` is set while a thread brings the file
+    bytes that are next to be sent into memory; nothing is sent meanwhile.
+    """
+
+    __slots__ = ("fd", "interest", "loading", "reactor", "sock", "warm")
+
+    def __init__(self, reactor: "Reactor", sock: socket.socket, service: Service) -> None:
+        super().__init__(peer_name(sock), service)
+        self.reactor = reactor
+        self.sock = sock
+        self.fd = sock.fileno()
+        self.interest = _IN
+        self.loading = False
+        self.warm = (-1, -1)
+
+    @override
+    def flush(self) -> None:
+        self.reactor.flush(self)
+
+
+class Reactor:
+    """Accepts and serves plain connections until it is cancelled."""
+
+    def __init__(self, listeners: Sequence[socket.socket], service: Service) -> None:
+        """Serve ``listeners``, which must be listening and non-blocking."""
+        self._listeners = {listener.fileno(): listener for listener in listeners}
+        self._service = service
+        self._connections: dict[int, PlainConnection] = {}
+        self._epoll = select.epoll()
+        self._nursery: trio.Nursery | None = None
+        self.traffic = Traffic()
+
+    async def run(self) -> None:
+        """Serve until cancelled; then close every connection and listener."""
+        for fd in self._listeners:
+            self._epoll.register(fd, _IN)
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                nursery.start_soon(self._sweep)
+                await self._serve()
+        finally:
+            for connection in list(self._connections.values()):
+                self.close(connection)
+            for listener in self._listeners.values():
+                listener.close()
+            self._epoll.close()
+
+    async def _serve(self) -> None:
+        epoll_fd = self._epoll.fileno()
+        poll, connections = self._epoll.poll, self._connections
+        begin_turn, end_turn = self._service.begin_turn, self._service.end_turn
+        rounds = 0
+        while True:
+            events = poll(0, EVENTS_MAX)
+            if not events:
+                await trio.lowlevel.wait_readable(epoll_fd)
+                rounds = 0
+                continue
+            now_ms = begin_turn()
+            for fd, mask in events:
+                connection = connections.get(fd)
+                if connection is None:
+                    self._accept(fd)
+                    continue
+                connection.last_active_ms = now_ms
+                if mask & ~_OUT:
+                    self._receive(connection)
+                elif not connection.closed:
+                    self.send(connection)
+            end_turn()
+            rounds += 1
+            if rounds >= ROUNDS_BETWEEN_CHECKPOINTS:
+                rounds = 0
+                await trio.lowlevel.checkpoint()
+
+    # --- connections ----------------------------------------------------------
+
+    def _accept(self, listener_fd: int) -> None:
+        listener = self._listeners.get(listener_fd)
+        if listener is None:
+            return  # closed earlier in this turn
+        try:
+            sock, _ = listener.accept()
+        except OSError as error:
+            # Out of descriptors: the connection stays in the backlog until some are free.
+            if error.errno in OUT_OF_DESCRIPTORS:
+                logger.warning("cannot accept a connection: %s", error)
+            return
+        if not self._service.admit():
+            self.traffic.refused += 1
+            sock.close()
+            return
+        sock.setblocking(False)  # noqa: FBT003
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = PlainConnection(self, sock, self._service)
+        connection.last_active_ms = self._service.begin_turn()
+        self._connections[connection.fd] = connection
+        self._epoll.register(connection.fd, _IN)
+        self.traffic.accepted += 1
+
+    def close(self, connection: PlainConnection) -> None:
+        """Close a connection now; answers it still waits for are dropped when they come."""
+        if connection.closed:
+            return
+        connection.closed = True
+        self._service.connection_count -= 1
+        del self._connections[connection.fd]
+        self._epoll.unregister(connection.fd)
+        connection.sock.close()
+        connection.out.clear()
+
+    def _receive(self, connection: PlainConnection) -> None:
+        if connection.closed:
+            return
+        try:
+            size_bytes = connection.sock.recv_into(connection.space())
+        except BlockingIOError:
+            return
+        except OSError:
+            size_bytes = 0
+        if not size_bytes:
+            self.close(connection)
+            return
+        self.traffic.received_bytes += size_bytes
+        try:
+            connection.received(size_bytes)
+        except FrameRefusedError as error:
+            logger.warning("closing the connection from %s: %s", connection.peer, error)
+            self.close(connection)
+            return
+        if not connection.may_read:
+            self._watch(connection)
+
+    def _watch(self, connection: PlainConnection) -> None:
+        """Have epoll watch for what the connection can go on with."""
+        interest = _IN if connection.may_read else 0
+        if connection.out and not connection.loading:
+            interest |= _OUT
+        if interest != connection.interest and not connection.closed:
+            connection.interest = interest
+            self._epoll.modify(connection.fd, interest)
+
+    # --- answers --------------------------------------------------------------
+
+    def flush(self, connection: PlainConnection) -> None:
+        """Send the answers whose turn it is, unless earlier ones still wait for the socket."""
+        if connection.closed:
+            return
+        waiting = bool(connection.out)
+        if connection.collect() and not waiting:
+            self.send(connection)
+        elif not connection.out:
+            self._proceed(connection)
+
+    def send(self, connection: PlainConnection) -> None:
+        """Send until all is sent or the socket is full, then go on with what was held back."""
+        try:
+            self._send_parts(connection)
+        except BlockingIOError:
+            self._watch(connection)
+        except OSError:
+            self.close(connection)
+        else:
+            self._proceed(connection)
+
+    def _proceed(self, connection: PlainConnection) -> None:
+        """Take up requests that were received while the connection was over its limits."""
+        if connection.end - connection.start >= 4 and connection.may_read:
+            try:
+                connection.resume()
+            except FrameRefusedError as error:
+                logger.warning("closing the connection from %s: %s", connection.peer, error)
+                self.close(connection)
+                return
+        if connection.interest != _IN or not connection.may_read:
+            self._watch(connection)
+
+    def _send_parts(self, connection: PlainConnection) -> None:
+        """Send what lies in ``out``; raises BlockingIOError when the socket takes no more."""
+        out, sock = connection.out, connection.sock
+        for _ in range(SENDS_PER_TURN_MAX):
+            if not out or connection.loading:
+                return
+            part = out[0]
+            if type(part) is FileSlice:
+                if not self._is_warm(connection, part):
+                    self._load(connection, part)
+                    return
+                size_bytes = min(part.size_bytes, CHUNK_BYTES)
+                sent = os.sendfile(connection.fd, part.fd, part.position, size_bytes)
+                self.traffic.sendfile_bytes += sent
+                if not sent:
+                    raise OSError(errno.EIO, "the log file is shorter than its records")
+            else:
+                part = _joined(out)
+                sent = sock.send(part, socket.MSG_MORE if len(out) > 1 else 0)
+            self.traffic.sent_bytes += sent
+            connection.unsent_bytes -= sent
+            _drop_sent(out, part, sent)
+        if out:
+            raise BlockingIOError  # fairness: others first; epoll says at once that we may go on
+
+    def _is_warm(self, connection: PlainConnection, part: FileSlice) -> bool:
+        """Whether the next chunk of a file is in memory, so that sendfile need not wait."""
+        if connection.warm[0] == part.fd and part.position < connection.warm[1]:
+            return True
+        last = part.position + min(part.size_bytes, CHUNK_BYTES) - 1
+        return is_cached(part.fd, part.position) and is_cached(part.fd, last)
+
+    def _load(self, connection: PlainConnection, part: FileSlice) -> None:
+        """Bring the next bytes of a file into memory, in a thread, then go on sending."""
+        assert self._nursery is not None, "only called while serving"
+        connection.loading = True
+        self._watch(connection)
+        self._nursery.start_soon(self._load_and_send, connection, part)
+
+    async def _load_and_send(self, connection: PlainConnection, part: FileSlice) -> None:
+        size_bytes = min(part.size_bytes, CHUNK_BYTES)
+        try:
+            await trio.to_thread.run_sync(os.pread, part.fd, size_bytes, part.position)
+        except OSError:
+            logger.exception("cannot read a log file")
+            self.close(connection)
+            return
+        connection.loading = False
+        connection.warm = (part.fd, part.position + size_bytes)
+        if not connection.closed:
+            self.send(connection)
+            self._service.end_turn()
+
+    async def _sweep(self) -> None:
+        """Close connections that were silent too long, and take back large buffers of idle ones."""
+        while True:
+            await trio.sleep(min(SWEEP_INTERVAL_S, self._service.idle_max_ms / 1000))
+            now_ms = self._service.begin_turn()
+            for connection in list(self._connections.values()):
+                idle_ms = now_ms - connection.last_active_ms
+                if idle_ms > self._service.idle_max_ms and not connection.slots:
+                    self.close(connection)
+                elif idle_ms > SWEEP_INTERVAL_S * 1000:
+                    connection.shrink()
+
+
+def peer_name(sock: socket.socket) -> str:
+    """Return the peer's address for messages."""
+    try:
+        host, port = sock.getpeername()[:2]
+    except OSError:
+        return "a peer that is gone"
+    return f"{host}:{port}"
+
+
+def is_cached(fd: int, position: int) -> bool:
+    """Whether the byte of a file at ``position`` can be read without waiting for the disk."""
+    try:
+        os.preadv(fd, [bytearray(1)], position, os.RWF_NOWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True  # not every file system can tell
+    return True
+
+
+def _joined(out: deque[Part]) -> bytes | bytearray | memoryview:
+    """Return the first part of ``out``, after joining it with the small ones right behind it."""
+    first = out.popleft()
+    assert not isinstance(first, FileSlice), "file bytes are sent from the file"
+    if out and type(out[0]) is not FileSlice:
+        parts: list[bytes | bytearray | memoryview] = [first]
+        while out:
+            part = out[0]
+            if isinstance(part, FileSlice):
+                break
+            parts.append(part)
+            out.popleft()
+        first = b"".join(parts)
+    out.appendleft(first)
+    return first
+
+
+def _drop_sent(out: deque[Part], part: Part, sent: int) -> None:
+    """Take ``sent`` bytes of ``part``, the first of ``out``, off it."""
+    if sent == len(part):
+        out.popleft()
+    elif isinstance(part, FileSlice):
+        rest = part.size_bytes - sent
+        out[0] = FileSlice(part.fd, part.position + sent, rest, part.owner)
+    else:
+        out[0] = memoryview(part)[sent:]

@@ -1,0 +1,190 @@
+"""A connection cuts frames however they arrive, answers in order, and never takes more than its limits."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.net.connection import (
+    BUFFER_KEPT_BYTES,
+    FRESH_BUFFER_BYTES,
+    READ_AHEAD_BYTES,
+    Connection,
+    FrameRefusedError,
+    Limits,
+    Service,
+)
+
+LIMITS = Limits(
+    request_bytes_max=1 << 20, small_request_bytes_max=4096, in_flight_max=4, unsent_bytes_max=1000
+)
+PRODUCE, METADATA = 0, 3
+
+
+class Recorder:
+    """Remembers the requests it is given, and answers each with its own bytes on demand."""
+
+    def __init__(self, limits: Limits = LIMITS) -> None:
+        self.frames: list[bytes] = []
+        self.service = Service(
+            self.dispatch,
+            lambda: 0,
+            lambda: None,
+            limits=limits,
+            connections_max=2,
+            idle_max_ms=1000,
+        )
+        self.connection = Connection("test", self.service)
+
+    def dispatch(self, connection: Connection, buffer: bytearray, start: int, end: int) -> None:
+        self.frames.append(bytes(buffer[start:end]))
+        connection.open_slot()
+
+    def feed(self, data: bytes) -> bytes:
+        """Deliver bytes the way a socket does, as room allows; return what was not taken."""
+        while data and self.connection.may_read:
+            space = self.connection.space()
+            size_bytes = min(len(space), len(data))
+            space[:size_bytes] = data[:size_bytes]
+            data = data[size_bytes:]
+            self.connection.received(size_bytes)
+        return data
+
+    def answer_all(self) -> None:
+        for slot in list(self.connection.slots):
+            slot.fill([b"x"])
+        self.connection.collect()
+        self.connection.out.clear()
+        self.connection.unsent_bytes = 0
+
+
+def frame(size_bytes: int, api_key: int = PRODUCE, fill: int = 7) -> bytes:
+    body = struct.pack(">h", api_key) + bytes([fill]) * (size_bytes - 2)
+    return struct.pack(">i", size_bytes) + body
+
+
+@given(
+    sizes=st.lists(st.integers(8, 9000), max_size=8),
+    cuts=st.lists(st.integers(1, 9000), min_size=1, max_size=40),
+)
+def test_frames_are_the_same_however_the_stream_is_cut(sizes: list[int], cuts: list[int]) -> None:
+    recorder = Recorder()
+    sent = [frame(size, fill=index) for index, size in enumerate(sizes)]
+    stream = b"".join(sent)
+    turn = 0
+    while stream:
+        cut = cuts[turn % len(cuts)]
+        turn += 1
+        stream = recorder.feed(stream[:cut]) + stream[cut:]
+        while recorder.connection.slots:
+            recorder.answer_all()
+            recorder.connection.resume()
+    assert recorder.frames == [f[4:] for f in sent]
+
+
+@pytest.mark.parametrize("size_bytes", [-1, -(2**31), 0, 7, LIMITS.request_bytes_max + 1, 2**31 - 1])
+def test_a_frame_of_an_impossible_size_is_refused(size_bytes: int) -> None:
+    with pytest.raises(FrameRefusedError):
+        Recorder().feed(struct.pack(">ih", size_bytes, PRODUCE))
+
+
+def test_only_produce_requests_may_be_large() -> None:
+    Recorder().feed(struct.pack(">ih", 100_000, PRODUCE))
+    with pytest.raises(FrameRefusedError, match="API key 3"):
+        Recorder().feed(struct.pack(">ih", 100_000, METADATA))
+
+
+def test_a_large_request_that_came_in_one_piece_is_held_to_its_limit_too() -> None:
+    limits = Limits(1 << 20, 1024, 4, 1000)
+    recorder = Recorder(limits)
+    recorder.feed(frame(3000))
+    with pytest.raises(FrameRefusedError):
+        recorder.feed(frame(3000, METADATA))
+
+
+def test_before_authentication_every_request_is_small() -> None:
+    recorder = Recorder()
+    recorder.connection.authenticated = False
+    with pytest.raises(FrameRefusedError):
+        recorder.feed(struct.pack(">ih", 100_000, PRODUCE))
+
+
+def test_an_announced_frame_costs_memory_only_as_it_comes() -> None:
+    recorder = Recorder()
+    recorder.feed(struct.pack(">ih", LIMITS.request_bytes_max, PRODUCE))
+    assert len(recorder.connection.buffer) <= 2 * READ_AHEAD_BYTES
+
+
+def test_a_frame_larger_than_the_buffer_arrives_whole() -> None:
+    recorder = Recorder()
+    sent = frame(900_000, fill=9)
+    recorder.feed(sent + frame(50))
+    assert [len(f) for f in recorder.frames] == [900_000, 50]
+    assert recorder.frames[0] == sent[4:]
+
+
+def test_an_idle_connection_gives_its_large_buffer_back() -> None:
+    recorder = Recorder()
+    recorder.feed(frame(900_000))
+    assert len(recorder.connection.buffer) > BUFFER_KEPT_BYTES
+    recorder.connection.shrink()
+    assert len(recorder.connection.buffer) == FRESH_BUFFER_BYTES
+    recorder.feed(frame(10))
+    assert len(recorder.frames) == 2
+
+
+def test_a_buffer_with_unread_bytes_is_not_shrunk() -> None:
+    recorder = Recorder()
+    recorder.feed(frame(900_000)[:-1])
+    recorder.connection.shrink()
+    recorder.feed(frame(900_000)[-1:])
+    assert [len(f) for f in recorder.frames] == [900_000]
+
+
+def test_requests_beyond_the_in_flight_limit_wait_until_answers_left() -> None:
+    recorder = Recorder()
+    stream = b"".join(frame(10, fill=i) for i in range(6))
+    space = recorder.connection.space()
+    space[: len(stream)] = stream
+    recorder.connection.received(len(stream))
+    assert len(recorder.frames) == LIMITS.in_flight_max
+    assert not recorder.connection.may_read
+    recorder.answer_all()
+    recorder.connection.resume()
+    assert [f[2] for f in recorder.frames] == [0, 1, 2, 3, 4, 5]
+
+
+def test_answers_leave_in_the_order_of_requests() -> None:
+    recorder = Recorder()
+    connection = recorder.connection
+    first, second, third = (connection.open_slot() for _ in range(3))
+    second.fill([b"2"])
+    assert not connection.collect()
+    first.fill([b"1", b"one"])
+    assert connection.collect()
+    assert list(connection.out) == [b"1", b"one", b"2"]
+    assert connection.unsent_bytes == 5
+    third.fill([b"3"])
+    assert recorder.service.answered == {connection}
+
+
+def test_a_peer_that_does_not_take_its_answers_is_not_read_from() -> None:
+    connection = Recorder().connection
+    connection.open_slot().fill([bytes(LIMITS.unsent_bytes_max)])
+    connection.collect()
+    assert not connection.may_read
+
+
+def test_an_answer_is_given_once() -> None:
+    slot = Recorder().connection.open_slot()
+    slot.fill([b"1"])
+    with pytest.raises(AssertionError):
+        slot.fill([b"2"])
+
+
+def test_connections_beyond_the_maximum_are_not_admitted() -> None:
+    service = Recorder().service
+    assert [service.admit() for _ in range(3)] == [True, True, False]
+    service.connection_count -= 1
+    assert service.admit()
