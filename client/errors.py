@@ -1,0 +1,31 @@
+"""What can go wrong in a client beside the errors that brokers answer with."""
+
+from quorate.errors import ErrorCode, KafkaError, NetworkError, QuorateError
+
+
+class BootstrapError(NetworkError):
+    """None of the bootstrap addresses led to a broker."""
+
+
+class BufferFullError(QuorateError):
+    """The producer holds as many unacknowledged bytes as it may."""
+
+
+class ClosedError(QuorateError):
+    """The producer, consumer or admin client was closed."""
+
+
+class DeliveryTimeoutError(KafkaError):
+    """Not acknowledged within the delivery timeout; the record may have been written all the same."""
+
+    code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class NoOffsetError(KafkaError):
+    """A partition has no position to read from, and the consumer was told not to choose one."""
+
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class NotAssignedError(QuorateError):
+    """The partition is not assigned to this consumer."""

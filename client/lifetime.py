@@ -1,0 +1,54 @@
+"""The nursery in which a client's background tasks live while its ``async with`` block runs."""
+
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+
+import trio
+
+from quorate.client.errors import ClosedError
+
+
+class Lifetime:
+    """Opens a nursery with the client and closes it with the client.
+
+    Exceptions of the block pass unchanged: a user who raises ValueError sees a ValueError, and not
+    a group of one.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
+        self._nursery: trio.Nursery | None = None
+        self._over = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the block runs."""
+        return self._nursery is not None and not self._over
+
+    def check_open(self) -> None:
+        """Raise ClosedError outside the block."""
+        if self._over:
+            raise ClosedError(f"this {self._name} was closed: its 'async with' block has ended")
+        if self._nursery is None:
+            raise ClosedError(f"this {self._name} is not open: use it in 'async with'")
+
+    async def open(self) -> trio.Nursery:
+        """Return the nursery; to be called once."""
+        if self._manager is not None:
+            raise ClosedError(f"a {self._name} can be opened once: make another one")
+        self._manager = trio.open_nursery()
+        self._nursery = await self._manager.__aenter__()
+        return self._nursery
+
+    async def close(self, error: BaseException | None, traceback: TracebackType | None) -> None:
+        """Cancel the tasks and wait for their end."""
+        self._over = True
+        assert self._manager is not None
+        assert self._nursery is not None
+        self._nursery.cancel_scope.cancel()
+        if isinstance(error, trio.Cancelled):
+            # It may be the nursery's own, because one of our tasks crashed: let the nursery judge.
+            await self._manager.__aexit__(type(error), error, traceback)
+        else:
+            await self._manager.__aexit__(None, None, None)
