@@ -22,6 +22,7 @@ POLL_INTERVAL_S = 0.002
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 30.0
 LOG_TAIL_LINES = 15
+KAFKA_CONFIGURATION = "server.properties"
 
 # What Kafka's own start script passes when nobody says otherwise.
 KAFKA_OPTIONS = (
@@ -171,7 +172,7 @@ def kafka_properties(
 def format_kafka(directory: Path, *, port: int, properties: Mapping[str, str]) -> Path:
     """Write the configuration and format the storage of a Kafka node; returns the configuration."""
     directory.mkdir(parents=True, exist_ok=True)
-    configuration = directory / "server.properties"
+    configuration = directory / KAFKA_CONFIGURATION
     configuration.write_text(
         kafka_properties(
             directory=directory,

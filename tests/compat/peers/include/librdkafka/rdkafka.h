@@ -70,6 +70,8 @@ void rd_kafka_metadata_destroy(const struct rd_kafka_metadata *metadata);
 
 int rd_kafka_produce(rd_kafka_topic_t *topic, int32_t partition, int flags, void *payload,
                      size_t len, const void *key, size_t key_len, void *opaque);
+int rd_kafka_produce_batch(rd_kafka_topic_t *topic, int32_t partition, int flags,
+                           rd_kafka_message_t *messages, int count);
 int rd_kafka_poll(rd_kafka_t *rk, int timeout_ms);
 int rd_kafka_outq_len(rd_kafka_t *rk);
 rd_kafka_resp_err_t rd_kafka_flush(rd_kafka_t *rk, int timeout_ms);

@@ -1,0 +1,11 @@
+"""`python -m quorate.tools.bench`: the command line, from a checkout of the repository."""
+
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    # Benchmarks share their peers with the tests, which are not installed.
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
+    from quorate.tools.bench.command import main
+
+    sys.exit(main(sys.argv[1:]))

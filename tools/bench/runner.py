@@ -1,0 +1,101 @@
+"""Runs scenarios on all brokers in turn, A B A B, so that both meet the same machine."""
+
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from quorate.tools.bench import figures
+from quorate.tools.bench.brokers import Broker, fresh_node
+from quorate.tools.bench.figures import Outcome, Sample
+from quorate.tools.bench.measuring import Bench, MeasurementFailedError, wait_until_quiet
+from quorate.tools.bench.scenarios import Consume, Produce, Scenario, Subject
+from quorate.tools.bench.topics import TopicUnavailableError
+from tests.compat.peers.cache import PeerUnavailableError
+from tests.compat.peers.nodes import NodeFailedError
+
+# What may go wrong with one sample without being the end of the others.
+FAILURES = (
+    MeasurementFailedError,
+    PeerUnavailableError,
+    NodeFailedError,
+    TopicUnavailableError,
+    subprocess.SubprocessError,
+    OSError,
+)
+
+Announce = Callable[[str], None]
+
+
+def run(
+    bench: Bench,
+    brokers: Sequence[Broker],
+    scenarios: Sequence[Scenario],
+    *,
+    rounds: int,
+    announce: Announce,
+) -> list[Outcome]:
+    """Start every broker once and run all scenarios on all of them."""
+    with ExitStack() as stack:
+        subjects = [
+            Subject(broker, stack.enter_context(fresh_node(broker, cores=bench.broker_cores)))
+            for broker in brokers
+        ]
+        for subject in subjects:
+            announce(f"warming up {subject.broker.name}")
+            warm_up(bench, subject)
+        return [
+            run_scenario(bench, subjects, scenario, rounds=rounds, announce=announce)
+            for scenario in scenarios
+        ]
+
+
+def warm_up(bench: Bench, subject: Subject) -> None:
+    """Load a broker as the scenarios will: a JVM gets to speed in seconds, not at once."""
+    for scenario in (Produce(100, 1, "default batches"), Consume(100, 1)):
+        attempt(lambda s=scenario: s.prepare(bench, subject))  # type: ignore[misc]
+        attempt(lambda s=scenario: s.measure(bench, subject))  # type: ignore[misc]
+        attempt(lambda s=scenario: s.clean(bench, subject))  # type: ignore[misc]
+
+
+def run_scenario(
+    bench: Bench,
+    subjects: Sequence[Subject],
+    scenario: Scenario,
+    *,
+    rounds: int,
+    announce: Announce,
+) -> Outcome:
+    """Measure one scenario on all subjects in turn, `rounds` times."""
+    samples: dict[str, list[Sample]] = {subject.broker.name: [] for subject in subjects}
+    ready = [s for s in subjects if _prepared(bench, s, scenario, samples)]
+    for number in range(1, rounds + 1):
+        for subject in ready:
+            name = subject.broker.name
+            announce(f"{scenario.title}: {name}, round {number} of {rounds}")
+            wait_until_quiet(bench.quiet_wait_s)
+            samples[name].append(attempt(lambda s=subject: scenario.measure(bench, s)))  # type: ignore[misc]
+    for subject in subjects:
+        attempt(lambda s=subject: scenario.clean(bench, s))  # type: ignore[misc]
+    return Outcome(
+        scenario.name,
+        scenario.title,
+        scenario.metrics,
+        {name: tuple(found) for name, found in samples.items()},
+    )
+
+
+def _prepared(
+    bench: Bench, subject: Subject, scenario: Scenario, samples: dict[str, list[Sample]]
+) -> bool:
+    prepared = attempt(lambda: scenario.prepare(bench, subject))
+    if prepared.failure:
+        samples[subject.broker.name].append(prepared)
+    return not prepared.failure
+
+
+def attempt(action: Callable[[], Sample | None]) -> figures.Sample:
+    """Do something that may fail for reasons outside of us; the reason becomes the sample."""
+    try:
+        return action() or Sample({}, failure="")
+    except FAILURES as error:
+        return Sample({}, failure=str(error) or type(error).__name__)
