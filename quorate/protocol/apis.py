@@ -8,9 +8,11 @@ from quorate.protocol.fields import NO_VERSIONS, layout_of
 from quorate.protocol.messages import (
     cluster,
     configs,
+    consumer_groups,
     data,
     groups,
     metadata,
+    offsets,
     placement,
     session,
     topics,
@@ -26,7 +28,15 @@ class ApiKey(IntEnum):
     FETCH = 1
     LIST_OFFSETS = 2
     METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
     FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
     SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
@@ -34,18 +44,29 @@ class ApiKey(IntEnum):
     DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
     DESCRIBE_LOG_DIRS = 35
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
+    DELETE_GROUPS = 42
     ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
     ALTER_PARTITION_REASSIGNMENTS = 45
     LIST_PARTITION_REASSIGNMENTS = 46
+    OFFSET_DELETE = 47
     DESCRIBE_QUORUM = 55
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
     DESCRIBE_TOPIC_PARTITIONS = 75
 
 
@@ -108,9 +129,17 @@ APIS: Final[dict[int, Api]] = {
         _api(ApiKey.FETCH, data.FetchRequest, data.FetchResponse),
         _api(ApiKey.LIST_OFFSETS, data.ListOffsetsRequest, data.ListOffsetsResponse),
         _api(ApiKey.METADATA, metadata.MetadataRequest, metadata.MetadataResponse),
+        _api(ApiKey.OFFSET_COMMIT, offsets.OffsetCommitRequest, offsets.OffsetCommitResponse),
+        _api(ApiKey.OFFSET_FETCH, offsets.OffsetFetchRequest, offsets.OffsetFetchResponse),
         _api(
             ApiKey.FIND_COORDINATOR, groups.FindCoordinatorRequest, groups.FindCoordinatorResponse
         ),
+        _api(ApiKey.JOIN_GROUP, groups.JoinGroupRequest, groups.JoinGroupResponse),
+        _api(ApiKey.HEARTBEAT, groups.HeartbeatRequest, groups.HeartbeatResponse),
+        _api(ApiKey.LEAVE_GROUP, groups.LeaveGroupRequest, groups.LeaveGroupResponse),
+        _api(ApiKey.SYNC_GROUP, groups.SyncGroupRequest, groups.SyncGroupResponse),
+        _api(ApiKey.DESCRIBE_GROUPS, groups.DescribeGroupsRequest, groups.DescribeGroupsResponse),
+        _api(ApiKey.LIST_GROUPS, groups.ListGroupsRequest, groups.ListGroupsResponse),
         _api(ApiKey.SASL_HANDSHAKE, session.SaslHandshakeRequest, session.SaslHandshakeResponse),
         _api(ApiKey.API_VERSIONS, session.ApiVersionsRequest, session.ApiVersionsResponse),
         _api(ApiKey.CREATE_TOPICS, topics.CreateTopicsRequest, topics.CreateTopicsResponse),
@@ -125,6 +154,27 @@ APIS: Final[dict[int, Api]] = {
             ApiKey.OFFSET_FOR_LEADER_EPOCH,
             data.OffsetForLeaderEpochRequest,
             data.OffsetForLeaderEpochResponse,
+        ),
+        _api(
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            transactions.AddPartitionsToTxnRequest,
+            transactions.AddPartitionsToTxnResponse,
+        ),
+        _api(
+            ApiKey.ADD_OFFSETS_TO_TXN,
+            transactions.AddOffsetsToTxnRequest,
+            transactions.AddOffsetsToTxnResponse,
+        ),
+        _api(ApiKey.END_TXN, transactions.EndTxnRequest, transactions.EndTxnResponse),
+        _api(
+            ApiKey.WRITE_TXN_MARKERS,
+            transactions.WriteTxnMarkersRequest,
+            transactions.WriteTxnMarkersResponse,
+        ),
+        _api(
+            ApiKey.TXN_OFFSET_COMMIT,
+            transactions.TxnOffsetCommitRequest,
+            transactions.TxnOffsetCommitResponse,
         ),
         _api(
             ApiKey.DESCRIBE_CONFIGS, configs.DescribeConfigsRequest, configs.DescribeConfigsResponse
@@ -145,6 +195,7 @@ APIS: Final[dict[int, Api]] = {
             topics.CreatePartitionsRequest,
             topics.CreatePartitionsResponse,
         ),
+        _api(ApiKey.DELETE_GROUPS, groups.DeleteGroupsRequest, groups.DeleteGroupsResponse),
         _api(ApiKey.ELECT_LEADERS, placement.ElectLeadersRequest, placement.ElectLeadersResponse),
         _api(
             ApiKey.INCREMENTAL_ALTER_CONFIGS,
@@ -161,6 +212,7 @@ APIS: Final[dict[int, Api]] = {
             placement.ListPartitionReassignmentsRequest,
             placement.ListPartitionReassignmentsResponse,
         ),
+        _api(ApiKey.OFFSET_DELETE, offsets.OffsetDeleteRequest, offsets.OffsetDeleteResponse),
         _api(ApiKey.DESCRIBE_QUORUM, cluster.DescribeQuorumRequest, cluster.DescribeQuorumResponse),
         _api(
             ApiKey.DESCRIBE_CLUSTER,
@@ -171,6 +223,26 @@ APIS: Final[dict[int, Api]] = {
             ApiKey.DESCRIBE_PRODUCERS,
             cluster.DescribeProducersRequest,
             cluster.DescribeProducersResponse,
+        ),
+        _api(
+            ApiKey.DESCRIBE_TRANSACTIONS,
+            transactions.DescribeTransactionsRequest,
+            transactions.DescribeTransactionsResponse,
+        ),
+        _api(
+            ApiKey.LIST_TRANSACTIONS,
+            transactions.ListTransactionsRequest,
+            transactions.ListTransactionsResponse,
+        ),
+        _api(
+            ApiKey.CONSUMER_GROUP_HEARTBEAT,
+            consumer_groups.ConsumerGroupHeartbeatRequest,
+            consumer_groups.ConsumerGroupHeartbeatResponse,
+        ),
+        _api(
+            ApiKey.CONSUMER_GROUP_DESCRIBE,
+            consumer_groups.ConsumerGroupDescribeRequest,
+            consumer_groups.ConsumerGroupDescribeResponse,
         ),
         _api(
             ApiKey.DESCRIBE_TOPIC_PARTITIONS,
