@@ -21,6 +21,7 @@ from typing import (
     Final,
     TypeVar,
     Union,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -164,13 +165,13 @@ def _split(hint: Any) -> tuple[Any, int]:
 def as_map(value: Any) -> dict[Any, Any]:
     """Return a decoded value that must be a map."""
     _require(value, dict)
-    return value
+    return cast("dict[Any, Any]", value)
 
 
 def as_array(value: Any) -> list[Any]:
     """Return a decoded value that must be an array."""
     _require(value, list)
-    return value
+    return cast("list[Any]", value)
 
 
 def _require(value: object, expected: type) -> None:

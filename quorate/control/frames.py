@@ -54,6 +54,14 @@ MESSAGES: Final[dict[int, type[Any]]] = {
 _NUMBERS: Final = {cls: number for number, cls in MESSAGES.items()}
 
 
+class UnknownMessageError(DecodeError):
+    """A frame of a type that this version does not know; it can be answered."""
+
+    def __init__(self, number: int, correlation_id: int) -> None:
+        super().__init__(f"unknown message type {number}")
+        self.correlation_id = correlation_id
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """A message, and the id that pairs a request with its answer."""
@@ -79,7 +87,8 @@ def decode_frame(body: bytes | bytearray | memoryview) -> Frame:
     """Return the frame of a body (without the length).
 
     Raises:
-        DecodeError: not a frame of a known type.
+        UnknownMessageError: a frame of a type that is not known.
+        DecodeError: not a frame.
     """
     envelope = as_map(load_cbor(body))
     correlation_id = envelope.get(_CORRELATION_ID)
@@ -88,7 +97,7 @@ def decode_frame(body: bytes | bytearray | memoryview) -> Frame:
         raise DecodeError("a frame has a type and a correlation id")
     cls = MESSAGES.get(number)
     if cls is None:
-        raise DecodeError(f"unknown message type {number}")
+        raise UnknownMessageError(number, correlation_id)
     return Frame(correlation_id, decode_fields(cls, envelope.get(_FIELDS)))
 
 

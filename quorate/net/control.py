@@ -1,0 +1,268 @@
+"""CBOR frames of the control plane over Trio streams: both ends of a connection."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+import trio
+
+from quorate.control.codec import DecodeError
+from quorate.control.frames import (
+    ANSWER_BYTES_MAX,
+    FRAME_BYTES_MAX,
+    FRAME_BYTES_MAX_BEFORE_HELLO,
+    LENGTH_BYTES,
+    Frame,
+    UnknownMessageError,
+    decode_frame,
+    encode_frame,
+    frame_length,
+)
+from quorate.control.messages import Answer, ErrorAnswer, Hello, HelloAnswer, Request
+from quorate.errors import ErrorCode, KafkaError, NetworkError, known_code
+
+logger: Final = logging.getLogger(__name__)
+
+RECEIVE_BYTES: Final = 65_536
+HELLO_TIMEOUT_S: Final = 10.0
+FRAME_TIMEOUT_S: Final = 30.0
+REQUESTS_IN_FLIGHT_MAX: Final = 64
+
+A = TypeVar("A", bound=Answer)
+Handle = Callable[[Request[Any]], Awaitable[Answer]]
+
+
+class ControlStream:
+    """Owns a byte stream and cuts it into frames; what is sent is whole frames, then the end."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self._stream = stream
+        self._received = bytearray()
+        self._sending = trio.Lock()
+
+    async def send(self, frame: Frame) -> None:
+        """Send a frame.
+
+        Raises:
+            NetworkError: the connection is broken.
+        """
+        data = encode_frame(frame)
+        async with self._sending:
+            try:
+                await self._stream.send_all(data)
+            except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+                raise NetworkError(f"the connection broke: {error}") from error
+            except trio.Cancelled:
+                # Nobody knows how much of the frame went out: no other may follow it.
+                await trio.aclose_forcefully(self._stream)
+                raise
+
+    async def receive(self, bytes_max: int) -> Frame | None:
+        """Return the next frame, or ``None`` at the end of the stream.
+
+        Raises:
+            DecodeError: what came is not a frame, or larger than ``bytes_max``, or too slow.
+            NetworkError: the connection broke.
+        """
+        if not await self._fill(LENGTH_BYTES):
+            return None
+        length = frame_length(self._received[:LENGTH_BYTES], bytes_max)
+        with trio.move_on_after(FRAME_TIMEOUT_S) as deadline:
+            if not await self._fill(LENGTH_BYTES + length):
+                raise NetworkError("the connection ended within a frame")
+        if deadline.cancelled_caught:
+            raise DecodeError("the rest of a frame did not come in time")
+        body = bytes(self._received[LENGTH_BYTES : LENGTH_BYTES + length])
+        del self._received[: LENGTH_BYTES + length]
+        return decode_frame(body)
+
+    async def _fill(self, size_bytes: int) -> bool:
+        """Receive until so many bytes are there; return whether they are, or the stream ended."""
+        while len(self._received) < size_bytes:
+            try:
+                data = await self._stream.receive_some(RECEIVE_BYTES)
+            except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+                raise NetworkError(f"the connection broke: {error}") from error
+            if not data:
+                return False
+            self._received += data
+        return True
+
+    async def aclose(self) -> None:
+        """Close the stream, without ceremony."""
+        await trio.aclose_forcefully(self._stream)
+
+
+class ControlConnection:
+    """A client's end: owns the stream, and the requests that wait for their answers.
+
+    Made by :func:`connect_control`; :meth:`run` must run while requests are made.
+    """
+
+    def __init__(self, stream: ControlStream, hello: HelloAnswer) -> None:
+        self._stream = stream
+        self._waiting: dict[int, tuple[trio.Event, list[Answer]]] = {}
+        self._next_id = 1
+        self._broken = False
+        self.controller: Final = hello
+
+    async def request(self, request: Request[A]) -> A:
+        """Return the answer; any number of requests may be in flight. Bring your own timeout.
+
+        Raises:
+            NetworkError: the connection broke; the request may have been carried out.
+            KafkaError: what the controller says.
+        """
+        if self._broken:
+            raise NetworkError("the connection to the controller is broken")
+        correlation_id, self._next_id = self._next_id, self._next_id + 1
+        known, answers = trio.Event(), list[Any]()
+        self._waiting[correlation_id] = (known, answers)
+        try:
+            await self._stream.send(Frame(correlation_id, request))
+            await known.wait()
+        finally:
+            self._waiting.pop(correlation_id, None)
+        if not answers:
+            raise NetworkError("the connection to the controller broke")
+        answer: A = answer_or_error(answers[0])
+        return answer
+
+    async def run(self) -> None:
+        """Hand answers to those who wait, until the connection ends; then close it."""
+        try:
+            while frame := await self._stream.receive(ANSWER_BYTES_MAX):
+                waiter = self._waiting.get(frame.correlation_id)
+                if waiter is not None and isinstance(frame.message, Answer):
+                    waiter[1].append(frame.message)
+                    waiter[0].set()
+        except (NetworkError, DecodeError) as error:
+            logger.info("connection to the controller ends: %s", error)
+        finally:
+            self._broken = True
+            for known, _ in self._waiting.values():
+                known.set()
+            await self._stream.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connection; requests in flight fail."""
+        await self._stream.aclose()
+
+
+def answer_or_error(answer: A | ErrorAnswer) -> A:
+    """Return an answer, or raise the error that stands in its place."""
+    if isinstance(answer, ErrorAnswer):
+        raise KafkaError(answer.message, code=known_code(answer.code))
+    return answer
+
+
+async def connect_control(stream: trio.abc.Stream, hello: Hello) -> ControlConnection:
+    """Introduce ourselves on a fresh stream, which belongs to the connection from now on.
+
+    Raises:
+        NetworkError: the other side is gone, slow, or no controller.
+        KafkaError: it does not want us (another cluster, no common version).
+    """
+    frames = ControlStream(stream)
+    try:
+        return ControlConnection(frames, await _introduce(frames, hello))
+    except BaseException:
+        await frames.aclose()
+        raise
+
+
+async def _introduce(frames: ControlStream, hello: Hello) -> HelloAnswer:
+    with trio.move_on_after(HELLO_TIMEOUT_S):
+        await frames.send(Frame(0, hello))
+        try:
+            frame = await frames.receive(FRAME_BYTES_MAX_BEFORE_HELLO)
+        except DecodeError as error:
+            raise NetworkError(f"the other side is no controller: {error}") from error
+        if frame is None:
+            raise NetworkError("the other side hung up")
+        match frame.message:
+            case HelloAnswer() | ErrorAnswer() as answer:
+                return answer_or_error(answer)
+            case _:
+                raise NetworkError("the other side is no controller")
+    raise NetworkError("the other side does not answer")
+
+
+async def serve_control_connection(
+    stream: trio.abc.Stream, greet: Callable[[Hello], HelloAnswer], handle: Handle
+) -> None:
+    """Serve one connection to its end: hello first, then requests, answered in any order.
+
+    Nothing that the other side sends makes this raise; what is not a frame ends the connection.
+    """
+    frames = ControlStream(stream)
+    try:
+        async with trio.open_nursery() as nursery:
+            try:
+                if await _greeted(frames, greet):
+                    await _serve_requests(frames, handle, nursery)
+            except (NetworkError, DecodeError) as error:
+                logger.info("control connection ends: %s", error)
+            # Whoever hung up wants no answers.
+            nursery.cancel_scope.cancel()
+    finally:
+        await frames.aclose()
+
+
+async def _greeted(frames: ControlStream, greet: Callable[[Hello], HelloAnswer]) -> bool:
+    """Return whether the other side introduced itself acceptably, in time."""
+    with trio.move_on_after(HELLO_TIMEOUT_S):
+        frame = await frames.receive(FRAME_BYTES_MAX_BEFORE_HELLO)
+        if frame is None:
+            return False
+        if not isinstance(frame.message, Hello):
+            raise DecodeError("the first frame is not hello")
+        try:
+            answer: Answer = greet(frame.message)
+        except KafkaError as error:
+            answer = error_answer(error)
+        await frames.send(Frame(frame.correlation_id, answer))
+        return isinstance(answer, HelloAnswer)
+    return False
+
+
+async def _serve_requests(frames: ControlStream, handle: Handle, nursery: trio.Nursery) -> None:
+    room = trio.Semaphore(REQUESTS_IN_FLIGHT_MAX)
+    while True:
+        await room.acquire()
+        try:
+            frame = await frames.receive(FRAME_BYTES_MAX)
+        except UnknownMessageError as error:
+            refusal = ErrorAnswer(ErrorCode.UNSUPPORTED_VERSION.value, str(error))
+            await frames.send(Frame(error.correlation_id, refusal))
+            room.release()
+            continue
+        if frame is None:
+            return
+        if not isinstance(frame.message, Request):
+            raise DecodeError("a frame from a client is a request")
+        nursery.start_soon(_answer, frames, frame.correlation_id, frame.message, handle, room)
+
+
+async def _answer(
+    frames: ControlStream,
+    correlation_id: int,
+    request: Request[Any],
+    handle: Handle,
+    room: trio.Semaphore,
+) -> None:
+    try:
+        try:
+            answer = await handle(request)
+        except KafkaError as error:
+            answer = error_answer(error)
+        await frames.send(Frame(correlation_id, answer))
+    except NetworkError:
+        pass  # The reader meets the same break and ends the connection.
+    finally:
+        room.release()
+
+
+def error_answer(error: KafkaError) -> ErrorAnswer:
+    """Return an error as an answer."""
+    return ErrorAnswer(error.code.value, error.message)

@@ -1,0 +1,229 @@
+"""Registration, heartbeats, fencing, and blocks of producer ids."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from quorate.control import messages as m
+from quorate.errors import (
+    DuplicateBrokerRegistrationError,
+    ErrorCode,
+    InconsistentClusterIdError,
+    KafkaError,
+    StaleBrokerEpochError,
+)
+from quorate.quorum.control.decision import Decision, Reason
+from quorate.quorum.control.elections import on_broker_unfenced, on_brokers_fenced
+from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.image import BrokerImage, MetadataImage
+
+PRODUCER_ID_BLOCK: Final = 1000
+PRODUCER_ID_MAX: Final = 2**63 - 1
+INCARNATION_BYTES: Final = 16
+
+
+class Sessions:
+    """Owns when each broker was last heard of, in memory of the active controller only.
+
+    A controller that has just become active has heard of nobody: it gives everybody a full session.
+    """
+
+    def __init__(self, active_since_ms: int, timeout_ms: int) -> None:
+        self._active_since_ms = active_since_ms
+        self._timeout_ms = timeout_ms
+        self._heard_ms: dict[int, int] = {}
+
+    def touch(self, broker_id: int, now_ms: int) -> None:
+        """Note that a broker lives."""
+        self._heard_ms[broker_id] = now_ms
+
+    def forget(self, broker_id: int) -> None:
+        """End a broker's session."""
+        self._heard_ms.pop(broker_id, None)
+
+    def is_live(self, broker_id: int, now_ms: int) -> bool:
+        """Whether a broker was heard of within the session timeout."""
+        return now_ms < self._heard_ms.get(broker_id, self._active_since_ms) + self._timeout_ms
+
+    def stale(self, image: MetadataImage, now_ms: int) -> frozenset[int]:
+        """Return the brokers in service that were silent for too long."""
+        return frozenset(b for b in image.live_broker_ids() if not self.is_live(b, now_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """The time on the two clocks: sessions count on one that never jumps, records tell the day."""
+
+    session_ms: int
+    wall_ms: int
+
+
+def register(
+    image: MetadataImage, sessions: Sessions, request: m.RegisterBroker, now: Now
+) -> Decision[m.RegisterBrokerAnswer]:
+    """Let a broker process in, fenced, under a new epoch.
+
+    Raises:
+        KafkaError: another cluster's broker, an id that a live process has, or nonsense.
+    """
+    _check_registration(image, request)
+    before = image.brokers.get(request.broker_id)
+    if before is not None:
+        if _is_repeated(before, request):
+            return Decision((), m.RegisterBrokerAnswer(before.broker_epoch))
+        _check_takeover(before, sessions, request, now.session_ms)
+    reason = Reason(f"broker {request.broker_id} registered", now.wall_ms)
+    registered = r.BrokerRegistered(
+        cause=reason.cause,
+        time_ms=reason.time_ms,
+        broker_id=request.broker_id,
+        # Versions grow with every batch, so this is greater than every epoch before.
+        broker_epoch=image.version + 1,
+        incarnation_id=request.incarnation_id,
+        directory_id=request.directory_id,
+        endpoints=request.endpoints,
+        rack=request.rack,
+        fenced=True,
+    )
+    moved: list[r.PartitionChanged] = []
+    if before is not None and not before.fenced:
+        moved = on_brokers_fenced(image, frozenset({request.broker_id}), reason)
+    return Decision((registered, *moved), m.RegisterBrokerAnswer(registered.broker_epoch))
+
+
+def _check_registration(image: MetadataImage, request: m.RegisterBroker) -> None:
+    if request.cluster_id and request.cluster_id != image.cluster_id:
+        raise InconsistentClusterIdError(
+            f"broker {request.broker_id} belongs to cluster {request.cluster_id}, "
+            f"this is {image.cluster_id}"
+        )
+    if request.broker_id < 0 or len(request.incarnation_id) != INCARNATION_BYTES:
+        raise KafkaError("a broker has an id and an incarnation", code=ErrorCode.INVALID_REQUEST)
+    if not request.endpoints:
+        raise KafkaError("a broker has a listener", code=ErrorCode.INVALID_REGISTRATION)
+
+
+def _is_repeated(before: BrokerImage, request: m.RegisterBroker) -> bool:
+    """Whether the answer to the same registration was lost."""
+    return (before.incarnation_id, before.endpoints, before.rack) == (
+        request.incarnation_id,
+        request.endpoints,
+        request.rack,
+    )
+
+
+def _check_takeover(
+    before: BrokerImage, sessions: Sessions, request: m.RegisterBroker, now_ms: int
+) -> None:
+    same_process = before.incarnation_id == request.incarnation_id
+    same_directory = bool(request.directory_id) and before.directory_id == request.directory_id
+    if same_process or same_directory or not sessions.is_live(before.broker_id, now_ms):
+        return
+    raise DuplicateBrokerRegistrationError(
+        f"another broker with id {request.broker_id} is alive, or was until a moment ago"
+    )
+
+
+def heartbeat(
+    image: MetadataImage, request: m.BrokerHeartbeat, now_ms: int
+) -> Decision[m.BrokerHeartbeatAnswer]:
+    """Take a broker into service once it has caught up, or out of it if it asks for that.
+
+    Raises:
+        KafkaError: the broker is not registered, or was registered again since.
+    """
+    broker = _known_broker(image, request.broker_id, request.broker_epoch)
+    leaving = request.wants_fence or request.wants_shut_down
+    caught_up = request.metadata_version >= broker.broker_epoch
+    records: tuple[r.MetadataRecord, ...] = ()
+    if leaving and not broker.fenced:
+        what = "shuts down" if request.wants_shut_down else "asked to be fenced"
+        records = _fence(
+            image, frozenset({broker.broker_id}), f"broker {broker.broker_id} {what}", now_ms
+        )
+    elif broker.fenced and caught_up and not leaving:
+        records = _unfence(image, broker, now_ms)
+    answer = m.BrokerHeartbeatAnswer(
+        fenced=leaving or not caught_up,
+        caught_up=caught_up,
+        should_shut_down=request.wants_shut_down,
+    )
+    return Decision(records, answer)
+
+
+def fence_stale(image: MetadataImage, sessions: Sessions, now: Now) -> tuple[r.MetadataRecord, ...]:
+    """Fence the brokers whose sessions have expired; return nothing if there are none."""
+    stale = sessions.stale(image, now.session_ms)
+    return _fence(image, stale, "broker session expired", now.wall_ms) if stale else ()
+
+
+def unregister(
+    image: MetadataImage, request: m.UnregisterBroker, now_ms: int
+) -> Decision[m.UnregisterBrokerAnswer]:
+    """Take a broker out of the cluster; its replicas stay assigned to it.
+
+    Raises:
+        KafkaError: it is not registered.
+    """
+    broker = image.brokers.get(request.broker_id)
+    if broker is None:
+        raise _not_registered(request.broker_id)
+    reason = Reason(f"broker {broker.broker_id} was unregistered", now_ms)
+    moved = on_brokers_fenced(image, frozenset({broker.broker_id}), reason)
+    gone = r.BrokerUnregistered(reason.cause, now_ms, broker.broker_id, broker.broker_epoch)
+    return Decision((*moved, gone), m.UnregisterBrokerAnswer())
+
+
+def allocate_producer_ids(
+    image: MetadataImage, request: m.AllocateProducerIds, now_ms: int
+) -> Decision[m.AllocateProducerIdsAnswer]:
+    """Give a broker the next block of producer ids; no id is ever given twice.
+
+    Raises:
+        KafkaError: the broker is not registered, or was registered again since.
+    """
+    broker = _known_broker(image, request.broker_id, request.broker_epoch)
+    first = image.next_producer_id
+    if first > PRODUCER_ID_MAX - PRODUCER_ID_BLOCK:
+        raise KafkaError("all producer ids are used up")
+    taken = r.ProducerIdsAllocated(
+        cause=f"broker {broker.broker_id} needed producer ids",
+        time_ms=now_ms,
+        broker_id=broker.broker_id,
+        broker_epoch=broker.broker_epoch,
+        next_producer_id=first + PRODUCER_ID_BLOCK,
+    )
+    return Decision((taken,), m.AllocateProducerIdsAnswer(first, PRODUCER_ID_BLOCK))
+
+
+def _known_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise _not_registered(broker_id)
+    if broker.broker_epoch != broker_epoch:
+        raise StaleBrokerEpochError(
+            f"broker {broker_id} has epoch {broker.broker_epoch} now, not {broker_epoch}"
+        )
+    return broker
+
+
+def _not_registered(broker_id: int) -> KafkaError:
+    message = f"broker {broker_id} is not registered"
+    return KafkaError(message, code=ErrorCode.BROKER_ID_NOT_REGISTERED)
+
+
+def _fence(
+    image: MetadataImage, broker_ids: frozenset[int], cause: str, now_ms: int
+) -> tuple[r.MetadataRecord, ...]:
+    fenced = [
+        r.BrokerFenced(cause, now_ms, broker_id, image.brokers[broker_id].broker_epoch)
+        for broker_id in sorted(broker_ids)
+    ]
+    return (*fenced, *on_brokers_fenced(image, broker_ids, Reason(cause, now_ms)))
+
+
+def _unfence(
+    image: MetadataImage, broker: BrokerImage, now_ms: int
+) -> tuple[r.MetadataRecord, ...]:
+    reason = Reason(f"broker {broker.broker_id} has caught up", now_ms)
+    unfenced = r.BrokerUnfenced(reason.cause, now_ms, broker.broker_id, broker.broker_epoch)
+    return (unfenced, *on_broker_unfenced(image, broker.broker_id, reason))

@@ -1,0 +1,151 @@
+"""Configurations of topics and brokers: validated as a whole, changed all or nothing."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from quorate.control import messages as m
+from quorate.control.messages import ConfigOperation
+from quorate.errors import (
+    InvalidConfigError,
+    InvalidRequestError,
+    KafkaError,
+    UnknownTopicOrPartitionError,
+)
+from quorate.quorum.control.decision import Decision, Reason, because, failure_of
+from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.image import (
+    BROKER,
+    CLUSTER_DEFAULT,
+    TOPIC,
+    ConfigResource,
+    MetadataImage,
+)
+from quorate.settings import (
+    BROKER_SETTINGS,
+    TOPIC_SETTINGS,
+    Kind,
+    Setting,
+    checked_topic_overrides,
+    find_setting,
+    parse_value,
+    value_text,
+)
+
+_TABLES: Final[Mapping[str, Mapping[str, Setting]]] = {
+    TOPIC: TOPIC_SETTINGS,
+    BROKER: BROKER_SETTINGS,
+}
+
+
+def checked_topic_configs(configs: Mapping[str, str]) -> dict[str, str]:
+    """Return a topic's properties, written the standard way.
+
+    Raises:
+        InvalidConfigError: an unknown name or an invalid value.
+    """
+    return checked_topic_overrides(configs)
+
+
+def alter_configs(
+    image: MetadataImage, request: m.AlterConfigs, now_ms: int
+) -> Decision[m.AlterConfigsAnswer]:
+    """Change those resources of the request whose changes are valid."""
+    reason = because("AlterConfigs", request.principal, now_ms)
+    counts = Counter((c.resource_type, c.resource_name) for c in request.resources)
+    records: list[r.MetadataRecord] = []
+    answers: list[m.ResourceAlteration] = []
+    for changes in request.resources:
+        failure = m.DONE
+        try:
+            if counts[changes.resource_type, changes.resource_name] > 1:
+                raise InvalidRequestError(f"{changes.resource_name!r} is named twice")
+            changed = _resource_records(image, changes, reason)
+        except KafkaError as error:
+            failure = failure_of(error)
+        else:
+            records += () if request.validate_only else changed
+        answers.append(m.ResourceAlteration(changes.resource_type, changes.resource_name, failure))
+    return Decision(tuple(records), m.AlterConfigsAnswer(tuple(answers)))
+
+
+def _resource_records(
+    image: MetadataImage, changes: m.ResourceChanges, reason: Reason
+) -> list[r.MetadataRecord]:
+    """Return the records that make the resource's properties what they shall be."""
+    _check_resource(image, changes)
+    resource = ConfigResource(changes.resource_type, changes.resource_name)
+    before = image.config(resource)
+    after = dict[str, str]() if changes.replace else dict(before)
+    for change in changes.changes:
+        _change(after, change, _TABLES[resource.type])
+    for name, value in after.items():
+        if value != before.get(name):
+            after[name] = _checked(resource, name, value)
+    records: list[r.MetadataRecord] = [
+        r.ConfigSet(reason.cause, reason.time_ms, *resource, name, value)
+        for name, value in sorted(after.items())
+        if before.get(name) != value
+    ]
+    records += [
+        r.ConfigDeleted(reason.cause, reason.time_ms, *resource, name)
+        for name in sorted(before.keys() - after.keys())
+    ]
+    return records
+
+
+def _check_resource(image: MetadataImage, changes: m.ResourceChanges) -> None:
+    name = changes.resource_name
+    match changes.resource_type:
+        case "topic":
+            if name not in image.topics:
+                raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
+        case "broker":
+            if name != CLUSTER_DEFAULT and not (name.isascii() and name.isdecimal()):
+                raise InvalidRequestError(f"{name!r} is not the id of a broker")
+        case other:
+            raise InvalidRequestError(f"resources of type {other!r} have no configuration")
+    repeated = [n for n, count in Counter(c.name for c in changes.changes).items() if count > 1]
+    if repeated:
+        raise InvalidRequestError(f"{repeated[0]} is changed twice")
+
+
+def _change(
+    properties: dict[str, str], change: m.ConfigChange, table: Mapping[str, Setting]
+) -> None:
+    """Carry out one change.
+
+    A property that this version does not know (any more) can still be deleted.
+    """
+    if change.operation is ConfigOperation.DELETE:
+        if change.name not in properties:
+            find_setting(table, change.name)
+        properties.pop(change.name, None)
+        return
+    if change.value is None:
+        raise InvalidConfigError(f"{change.name} needs a value")
+    if change.operation is ConfigOperation.SET:
+        properties[change.name] = change.value
+        return
+    setting = find_setting(table, change.name)
+    if setting.kind is not Kind.LIST:
+        raise InvalidConfigError(f"{change.name} is not a list: it has nothing to add to")
+    before = _items(properties.get(change.name, value_text(setting.default)))
+    given = _items(change.value)
+    if change.operation is ConfigOperation.APPEND:
+        after = before + [item for item in given if item not in before]
+    else:
+        after = [item for item in before if item not in given]
+    properties[change.name] = ",".join(after)
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _checked(resource: ConfigResource, name: str, value: str) -> str:
+    """Return a value, written the standard way."""
+    setting = find_setting(_TABLES[resource.type], name)
+    if resource.type == BROKER and not setting.dynamic:
+        raise InvalidConfigError(f"{name} cannot be changed while a broker runs")
+    return value_text(parse_value(setting, value))

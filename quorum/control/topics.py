@@ -1,0 +1,307 @@
+"""Create topics, delete them, give them more partitions."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from quorate.control import messages as m
+from quorate.errors import (
+    InvalidPartitionsError,
+    InvalidReplicaAssignmentError,
+    InvalidReplicationFactorError,
+    InvalidRequestError,
+    InvalidTopicError,
+    KafkaError,
+    TopicAlreadyExistsError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
+from quorate.quorum.control.configs import checked_topic_configs
+from quorate.quorum.control.decision import Decision, Reason, because, failure_of
+from quorate.quorum.control.placement import place
+from quorate.quorum.control.topic_names import check_topic_name, collision
+from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.image import TOPIC, MetadataImage, TopicImage
+
+if TYPE_CHECKING:
+    from random import Random
+
+PARTITIONS_PER_REQUEST_MAX: Final = 20_000
+REPLICATION_FACTOR_MAX: Final = 32_767
+TOPIC_ID_BYTES: Final = 16
+
+Replicas = tuple[int, ...]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDefaults:
+    """What a topic gets that does not say otherwise."""
+
+    partition_count: int
+    replication_factor: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Topics:
+    """The names taken: by topics that exist, and by those that the same request creates."""
+
+    image: MetadataImage
+    created: set[str]
+
+    def check_free(self, name: str) -> None:
+        if name in self.image.topics or name in self.created:
+            raise TopicAlreadyExistsError(f"topic {name} exists already")
+        other = collision(name, self.image.topics) or collision(name, self.created)
+        if other is not None:
+            raise InvalidTopicError(f"topic {name} would collide with {other} in metric names")
+
+
+def create_topics(
+    image: MetadataImage,
+    request: m.CreateTopics,
+    defaults: TopicDefaults,
+    now_ms: int,
+    rng: "Random",
+) -> Decision[m.CreateTopicsAnswer]:
+    """Create those topics of the request that can be created, and say why not for the others."""
+    reason = because("CreateTopics", request.principal, now_ms)
+    taken = _Topics(image, set())
+    repeated = _repeated(topic.name for topic in request.topics)
+    records: list[r.MetadataRecord] = []
+    answers: list[m.TopicCreation] = []
+    budget = PARTITIONS_PER_REQUEST_MAX
+    for topic in request.topics:
+        try:
+            if topic.name in repeated:
+                raise InvalidRequestError(f"topic {topic.name} is named twice")
+            check_topic_name(topic.name)
+            taken.check_free(topic.name)
+            replicas = _placement(image, topic, defaults, budget, rng)
+            configs = checked_topic_configs(topic.configs or {})
+        except KafkaError as error:
+            answers.append(m.TopicCreation(topic.name, failure_of(error)))
+            continue
+        topic_id = _new_topic_id(image, rng)
+        taken.created.add(topic.name)
+        budget -= len(replicas)
+        answers.append(_creation(topic.name, topic_id, replicas, configs))
+        if not request.validate_only:
+            records += _topic_records(image, topic.name, topic_id, replicas, reason)
+            records += _config_records(topic.name, configs, reason)
+    return Decision(tuple(records), m.CreateTopicsAnswer(tuple(answers)))
+
+
+def _placement(
+    image: MetadataImage, topic: m.NewTopic, defaults: TopicDefaults, budget: int, rng: "Random"
+) -> tuple[Replicas, ...]:
+    """Return the replicas of each partition, as the request or the placement says."""
+    if topic.assignment is not None:
+        if (topic.partition_count, topic.replication_factor) != (m.USE_DEFAULT, m.USE_DEFAULT):
+            raise InvalidRequestError("either numbers or an assignment, not both")
+        numbers = sorted(topic.assignment)
+        if not numbers or numbers != list(range(len(numbers))):
+            raise InvalidReplicaAssignmentError("partitions are numbered from 0, without a gap")
+        _check_budget(len(numbers), budget)
+        replicas = tuple(topic.assignment[n] for n in numbers)
+        check_assignment(image, replicas, len(replicas[0]))
+        return replicas
+    count = _or_default(topic.partition_count, defaults.partition_count)
+    factor = _or_default(topic.replication_factor, defaults.replication_factor)
+    if count < 1:
+        raise InvalidPartitionsError(f"a topic has at least one partition, not {count}")
+    if not 1 <= factor <= REPLICATION_FACTOR_MAX:
+        raise InvalidReplicationFactorError(f"a partition has at least one replica, not {factor}")
+    _check_budget(count, budget)
+    return place(image.brokers, count, factor, rng)
+
+
+def _or_default(number: int, default: int) -> int:
+    return default if number == m.USE_DEFAULT else number
+
+
+def _check_budget(count: int, budget: int) -> None:
+    if count > budget:
+        raise InvalidPartitionsError(
+            f"one request creates at most {PARTITIONS_PER_REQUEST_MAX} partitions"
+        )
+
+
+def check_assignment(
+    image: MetadataImage, replicas: Sequence[Replicas], replication_factor: int
+) -> None:
+    """Refuse an assignment by hand that cannot be carried out.
+
+    Raises:
+        InvalidReplicaAssignmentError: no replicas, one twice, an unknown broker, none in service,
+            or another number than the other partitions have.
+    """
+    alive = image.live_broker_ids()
+    for partition in replicas:
+        if not partition or len(set(partition)) != len(partition):
+            raise InvalidReplicaAssignmentError("a partition's replicas are different brokers")
+        if len(partition) != replication_factor:
+            raise InvalidReplicaAssignmentError("all partitions have the same number of replicas")
+        unknown = set(partition) - set(image.brokers)
+        if unknown:
+            raise InvalidReplicaAssignmentError(f"broker {min(unknown)} is not registered")
+        if alive.isdisjoint(partition):
+            raise InvalidReplicaAssignmentError("no broker of a partition is in service")
+
+
+def _new_topic_id(image: MetadataImage, rng: "Random") -> bytes:
+    """Return a random id; those that begin with a zero byte are left to special meanings."""
+    while True:
+        topic_id = rng.randbytes(TOPIC_ID_BYTES)
+        if topic_id[0] != 0 and topic_id not in image.topic_names:
+            return topic_id
+
+
+def _creation(
+    name: str, topic_id: bytes, replicas: tuple[Replicas, ...], configs: dict[str, str]
+) -> m.TopicCreation:
+    return m.TopicCreation(
+        name=name,
+        failure=m.DONE,
+        topic_id=topic_id,
+        partition_count=len(replicas),
+        replication_factor=len(replicas[0]),
+        configs=configs,
+    )
+
+
+def _topic_records(
+    image: MetadataImage,
+    name: str,
+    topic_id: bytes,
+    replicas: Sequence[Replicas],
+    reason: Reason,
+) -> list[r.MetadataRecord]:
+    created = r.TopicCreated(reason.cause, reason.time_ms, name, topic_id)
+    return [created, *_partition_records(image, topic_id, 0, replicas, reason)]
+
+
+def _partition_records(
+    image: MetadataImage,
+    topic_id: bytes,
+    first: int,
+    replicas: Iterable[Replicas],
+    reason: Reason,
+) -> list[r.PartitionCreated]:
+    """Return new partitions; only brokers in service are in sync, the first of them leads."""
+    alive = image.live_broker_ids()
+    records: list[r.PartitionCreated] = []
+    for partition, brokers in enumerate(replicas, first):
+        isr = tuple(b for b in brokers if b in alive)
+        records.append(
+            r.PartitionCreated(
+                cause=reason.cause,
+                time_ms=reason.time_ms,
+                topic_id=topic_id,
+                partition=partition,
+                replicas=brokers,
+                isr=isr,
+                leader_id=isr[0],
+            )
+        )
+    return records
+
+
+def _config_records(name: str, configs: dict[str, str], reason: Reason) -> list[r.ConfigSet]:
+    return [
+        r.ConfigSet(reason.cause, reason.time_ms, TOPIC, name, key, value)
+        for key, value in sorted(configs.items())
+    ]
+
+
+def delete_topics(
+    image: MetadataImage, request: m.DeleteTopics, now_ms: int
+) -> Decision[m.DeleteTopicsAnswer]:
+    """Delete those topics of the request that exist."""
+    reason = because("DeleteTopics", request.principal, now_ms)
+    found = [_named(image, name) for name in request.names]
+    found += [_identified(image, topic_id) for topic_id in request.topic_ids]
+    repeated = _repeated(t.topic_id for t in found if t.topic_id != _NO_ID)
+    records: list[r.MetadataRecord] = []
+    answers: list[m.TopicDeletion] = []
+    for deletion in found:
+        answer = deletion
+        if deletion.topic_id in repeated:
+            failure = failure_of(InvalidRequestError("the topic is named twice"))
+            answer = m.TopicDeletion(deletion.name, deletion.topic_id, failure)
+        elif deletion.failure == m.DONE:
+            records.append(r.TopicRemoved(reason.cause, now_ms, deletion.topic_id))
+        answers.append(answer)
+    return Decision(tuple(records), m.DeleteTopicsAnswer(tuple(answers)))
+
+
+_NO_ID: Final = bytes(TOPIC_ID_BYTES)
+
+
+def _named(image: MetadataImage, name: str) -> m.TopicDeletion:
+    topic = image.topics.get(name)
+    if topic is None:
+        failure = failure_of(UnknownTopicOrPartitionError(f"there is no topic {name!r}"))
+        return m.TopicDeletion(name, _NO_ID, failure)
+    return m.TopicDeletion(name, topic.topic_id, m.DONE)
+
+
+def _identified(image: MetadataImage, topic_id: bytes) -> m.TopicDeletion:
+    topic = image.topic_of(topic_id)
+    if topic is None:
+        return m.TopicDeletion(None, topic_id, failure_of(UnknownTopicIdError()))
+    return m.TopicDeletion(topic.name, topic_id, m.DONE)
+
+
+def create_partitions(
+    image: MetadataImage, request: m.CreatePartitions, now_ms: int, rng: "Random"
+) -> Decision[m.CreatePartitionsAnswer]:
+    """Give those topics of the request more partitions that can have them."""
+    reason = because("CreatePartitions", request.principal, now_ms)
+    repeated = _repeated(topic.name for topic in request.topics)
+    records: list[r.MetadataRecord] = []
+    answers: list[m.PartitionsCreation] = []
+    budget = PARTITIONS_PER_REQUEST_MAX
+    for wanted in request.topics:
+        try:
+            if wanted.name in repeated:
+                raise InvalidRequestError(f"topic {wanted.name} is named twice")
+            topic = image.topics.get(wanted.name)
+            if topic is None:
+                raise UnknownTopicOrPartitionError(f"there is no topic {wanted.name!r}")
+            replicas = _added_placement(image, topic, wanted, budget, rng)
+        except KafkaError as error:
+            answers.append(m.PartitionsCreation(wanted.name, failure_of(error)))
+            continue
+        budget -= len(replicas)
+        answers.append(m.PartitionsCreation(wanted.name, m.DONE))
+        if not request.validate_only:
+            first = len(topic.partitions)
+            records += _partition_records(image, topic.topic_id, first, replicas, reason)
+    return Decision(tuple(records), m.CreatePartitionsAnswer(tuple(answers)))
+
+
+def _added_placement(
+    image: MetadataImage, topic: TopicImage, wanted: m.NewPartitions, budget: int, rng: "Random"
+) -> tuple[Replicas, ...]:
+    before = len(topic.partitions)
+    added = wanted.total_count - before
+    if added < 1:
+        raise InvalidPartitionsError(
+            f"topic {topic.name} has {before} partitions; {wanted.total_count} would not be more"
+        )
+    _check_budget(added, budget)
+    factor = len(topic.partitions[0].replicas)
+    if wanted.assignment is None:
+        return place(image.brokers, added, factor, rng)
+    if len(wanted.assignment) != added:
+        raise InvalidReplicaAssignmentError(
+            f"{added} new partitions, but {len(wanted.assignment)} are assigned"
+        )
+    check_assignment(image, wanted.assignment, factor)
+    return wanted.assignment
+
+
+def _repeated(items: Iterable[T]) -> set[T]:
+    return {item for item, count in Counter(items).items() if count > 1}

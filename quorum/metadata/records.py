@@ -1,0 +1,174 @@
+"""Metadata records: facts that the quorum has agreed on.
+
+Each says why it came about (``cause``: what happened, by whom) and when (``time_ms``, the active
+controller's clock), so that a log of records is also the cluster's diary.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from quorate.control.codec import Key
+from quorate.model import Endpoint
+
+CAUSE_KEY: Final = Key(1)
+TIME_KEY: Final = Key(2)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFormatted:
+    """The cluster began to exist."""
+
+    cause: Annotated[str, CAUSE_KEY]
+    time_ms: Annotated[int, TIME_KEY]
+    cluster_id: Annotated[str, Key(3)]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistered:
+    """A broker process joined, replacing whatever was registered under its id.
+
+    ``broker_epoch`` is greater than that of every registration before; whoever shows an older one
+    is refused (KIP-631).
+    """
+
+    cause: Annotated[str, CAUSE_KEY]
+    time_ms: Annotated[int, TIME_KEY]
+    broker_id: Annotated[int, Key(3)]
+    broker_epoch: Annotated[int, Key(4)]
+    incarnation_id: Annotated[bytes, Key(5)]
+    directory_id: Annotated[bytes, Key(6)]
+    endpoints: Annotated[Mapping[str, Endpoint], Key(7)]
+    rack: Annotated[str | None, Key(8)]
+    fenced: Annotated[bool, Key(9)]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFenced:
+    """A broker may not lead or be in sync until it is unfenced."""
+
+    cause: Annotated[str, CAUSE_KEY]
+    time_ms: Annotated[int, TIME_KEY]
+    broker_id: Annotated[int, Key(3)]
+    broker_epoch: Annotated[int, Key(4)]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerUnfenced:
+    """A broker is in service."""
+
+    cause: Annotated[str, CAUSE_KEY]
+    time_ms: Annotated[int, TIME_KEY]
+    broker_id: Annotated[int, Key(3)]
+    broker_epoch: Annotated[int, Key(4)]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerUnregistered:
+    """A broker left the cluster for good."""
+
+    cause: Annotated[str, CAUSE_KEY]
+    time_ms: Annotated[int, TIME_KEY]
+    broker_id: Annotated[int, Key(3)]
+    broker_epoch: Annotated[int, Key(4)]
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsAllocated:
+    """Producer ids below ``next_producer_id`` are taken; the last block went to this broker."""
+
+    cause: Annotated[str, CAUSE_KEY]
+    time_ms: Annotated[int, TIME_KEY]
+    broker_id: Annotated[int, Key(3)]
+    broker_epoch: Annotated[int, Key(4)]
+    next_producer_id: Annotated[int, Key(5)]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCreated:
+    """A topic exists; its partitions follow in the same batch, in order."""
+
+    cause: Annotated[str, CAUSE_KEY]
+    time_ms: Annotated[int, TIME_KEY]
+    name: Annotated[str, Key(3)]
+    topic_id: Annotated[bytes, Key(4)]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRemoved:
+    """A topic, its partitions and its configuration are gone."""
+
+    cause: Annotated[str, CAUSE_KEY]
+    time_ms: Annotated[int, TIME_KEY]
+    topic_id: Annotated[bytes, Key(3)]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCreated:
+    """A topic has one more partition, with the next number."""
+
+    cause: Annotated[str, CAUSE_KEY]
+    time_ms: Annotated[int, TIME_KEY]
+    topic_id: Annotated[bytes, Key(3)]
+    partition: Annotated[int, Key(4)]
+    replicas: Annotated[tuple[int, ...], Key(5)]
+    isr: Annotated[tuple[int, ...], Key(6)]
+    leader_id: Annotated[int, Key(7)]
+    leader_epoch: Annotated[int, Key(8)] = 0
+    partition_epoch: Annotated[int, Key(9)] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChanged:
+    """A partition has this leader and ISR from now on.
+
+    Every such record starts a new partition epoch; ``leader_epoch`` grows when leadership changes,
+    so that followers truncate exactly when they must (KIP-101).
+    """
+
+    cause: Annotated[str, CAUSE_KEY]
+    time_ms: Annotated[int, TIME_KEY]
+    topic_id: Annotated[bytes, Key(3)]
+    partition: Annotated[int, Key(4)]
+    leader_id: Annotated[int, Key(5)]
+    leader_epoch: Annotated[int, Key(6)]
+    isr: Annotated[tuple[int, ...], Key(7)]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSet:
+    """A property of a topic or broker has a value."""
+
+    cause: Annotated[str, CAUSE_KEY]
+    time_ms: Annotated[int, TIME_KEY]
+    resource_type: Annotated[str, Key(3)]
+    resource_name: Annotated[str, Key(4)]
+    name: Annotated[str, Key(5)]
+    value: Annotated[str, Key(6)]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDeleted:
+    """A property of a topic or broker is back at its default."""
+
+    cause: Annotated[str, CAUSE_KEY]
+    time_ms: Annotated[int, TIME_KEY]
+    resource_type: Annotated[str, Key(3)]
+    resource_name: Annotated[str, Key(4)]
+    name: Annotated[str, Key(5)]
+
+
+MetadataRecord = (
+    ClusterFormatted
+    | BrokerRegistered
+    | BrokerFenced
+    | BrokerUnfenced
+    | BrokerUnregistered
+    | ProducerIdsAllocated
+    | TopicCreated
+    | TopicRemoved
+    | PartitionCreated
+    | PartitionChanged
+    | ConfigSet
+    | ConfigDeleted
+)

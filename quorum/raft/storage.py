@@ -1,0 +1,118 @@
+"""Where a controller keeps its journal and snapshots: a seam, and real files behind it."""
+
+import errno
+import os
+from pathlib import Path
+from typing import Final, Protocol
+
+FILE_MODE: Final = 0o644
+_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class StorageFullError(Exception):
+    """There is no space left; what was there before is unharmed, and the call may be repeated."""
+
+
+class Storage(Protocol):
+    """A few named files.
+
+    Bytes written are only promised to survive a power cut once ``sync`` has returned. Any
+    exception other than :class:`StorageFullError` means that nobody knows what is on the disk:
+    stop, and start again from what is found there.
+    """
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file's content, or ``None`` if there is no such file."""
+        ...
+
+    def put(self, name: str, data: bytes) -> None:
+        """Replace a file by another, durably: after a crash there is the old or the new one."""
+        ...
+
+    def write_at(self, name: str, position: int, data: bytes) -> None:
+        """Write into an existing file; not durable before ``sync``."""
+        ...
+
+    def sync(self, name: str) -> None:
+        """Make everything written to a file durable."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the files."""
+        ...
+
+
+class FileStorage:
+    """Files in a directory, which must exist; owns the descriptors of those it writes to."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._descriptors: dict[str, int] = {}
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file's content, or ``None`` if there is no such file."""
+        try:
+            return (self._directory / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def put(self, name: str, data: bytes) -> None:
+        """Replace a file by another, durably."""
+        temporary = self._directory / f"{name}.tmp"
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, FILE_MODE)
+        try:
+            _write_all(descriptor, 0, data)
+            os.fsync(descriptor)
+            temporary.rename(self._directory / name)
+            self._sync_directory()
+        except StorageFullError:
+            os.close(descriptor)
+            temporary.unlink()
+            raise
+        except BaseException:
+            os.close(descriptor)
+            raise
+        replaced = self._descriptors.pop(name, None)
+        if replaced is not None:
+            os.close(replaced)
+        self._descriptors[name] = descriptor
+
+    def write_at(self, name: str, position: int, data: bytes) -> None:
+        """Write into an existing file; not durable before ``sync``."""
+        _write_all(self._descriptor(name), position, data)
+
+    def sync(self, name: str) -> None:
+        """Make everything written to a file durable."""
+        os.fdatasync(self._descriptor(name))
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+        self._descriptors.clear()
+
+    def _descriptor(self, name: str) -> int:
+        descriptor = self._descriptors.get(name)
+        if descriptor is None:
+            descriptor = self._descriptors[name] = os.open(self._directory / name, os.O_RDWR)
+        return descriptor
+
+    def _sync_directory(self) -> None:
+        descriptor = os.open(self._directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _write_all(descriptor: int, position: int, data: bytes) -> None:
+    rest = memoryview(data)
+    try:
+        while rest:
+            written = os.pwrite(descriptor, rest, position)
+            position += written
+            rest = rest[written:]
+    except OSError as error:
+        if error.errno in _NO_SPACE:
+            raise StorageFullError(str(error)) from error
+        raise
