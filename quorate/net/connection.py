@@ -120,7 +120,9 @@ class AnswerSlot:
 class Connection:
     """State of one connection: its receive buffer, answers owed in request order, bytes to send.
 
-    Invariant: ``buffer[start:end]`` holds what was received and not yet dispatched.
+    Invariant: ``buffer[start:end]`` holds what was received and not yet dispatched. ``stalled``
+        means that
+    dispatching stopped at the in-flight limit, and :meth:`resume` is owed when answers have left.
     """
 
     __slots__ = (
@@ -135,6 +137,7 @@ class Connection:
         "out",
         "peer",
         "slots",
+        "stalled",
         "start",
         "unsent_bytes",
         "view",
@@ -155,6 +158,7 @@ class Connection:
         self.unsent_bytes = 0
         self.last_active_ms = 0
         self.closed = False
+        self.stalled = False
 
     # --- in -------------------------------------------------------------------
 
@@ -185,6 +189,7 @@ class Connection:
                 self._check_announced(position)
             dispatch(self, buffer, position + 4, frame_end)
             position = frame_end
+        self.stalled = len(slots) >= in_flight_max and end - position >= 4
         self._make_room(position, needed_bytes)
 
     def _check_announced(self, position: int) -> int:

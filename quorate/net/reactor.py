@@ -217,7 +217,7 @@ class Reactor:
 
     def _proceed(self, connection: PlainConnection) -> None:
         """Take up requests that were received while the connection was over its limits."""
-        if connection.end - connection.start >= 4 and connection.may_read:
+        if connection.stalled and connection.may_read:
             try:
                 connection.resume()
             except FrameRefusedError as error:

@@ -12,6 +12,7 @@ from typing import Final
 import trio
 from typing_extensions import override
 
+from quorate.net.bell import Bell
 from quorate.net.connection import Connection, FrameRefusedError, Part, Service
 from quorate.net.reactor import is_cached, peer_name
 from quorate.records.slices import FileSlice
@@ -25,20 +26,20 @@ CHUNK_BYTES: Final = 256 * 1024
 class TlsConnection(Connection):
     """A connection whose bytes come and go through an SSL stream.
 
-    ``sendable`` and ``readable`` are set when there may be something to send, or room to read more.
+    ``sendable`` and ``readable`` ring when there may be something to send, or room to read more.
     """
 
     __slots__ = ("readable", "sendable")
 
     def __init__(self, peer: str, service: Service) -> None:
         super().__init__(peer, service)
-        self.sendable = trio.Event()
-        self.readable = trio.Event()
+        self.sendable = Bell()
+        self.readable = Bell()
 
     @override
     def flush(self) -> None:
         if self.collect():
-            self.sendable.set()
+            self.sendable.ring()
 
 
 class TlsServer:
@@ -66,10 +67,11 @@ class TlsServer:
             with trio.fail_after(HANDSHAKE_TIMEOUT_S):
                 await stream.do_handshake()
             await self._serve(stream, TlsConnection(peer, self._service))
-        except (trio.BrokenResourceError, trio.TooSlowError) as error:
+        except* (trio.BrokenResourceError, trio.TooSlowError) as errors:
+            error = errors.exceptions[0]
             logger.info("closing the TLS connection from %s: %s", peer, error.__cause__ or error)
-        except FrameRefusedError as error:
-            logger.warning("closing the connection from %s: %s", peer, error)
+        except* FrameRefusedError as errors:
+            logger.warning("closing the connection from %s: %s", peer, errors.exceptions[0])
         finally:
             self._service.connection_count -= 1
             await trio.aclose_forcefully(stream)
@@ -77,7 +79,7 @@ class TlsServer:
     async def _serve(
         self, stream: "trio.SSLStream[trio.SocketStream]", connection: TlsConnection
     ) -> None:
-        async with trio.open_nursery(strict_exception_groups=False) as nursery:
+        async with trio.open_nursery() as nursery:
             nursery.start_soon(self._send, stream, connection)
             try:
                 await self._receive(stream, connection)
@@ -90,9 +92,9 @@ class TlsServer:
     ) -> None:
         service = self._service
         while True:
-            while not connection.may_read:
-                connection.readable = trio.Event()
-                await connection.readable.wait()
+            while connection.stalled or not connection.may_read:
+                if not connection.may_read:
+                    await connection.readable.wait()
                 connection.resume()
                 service.end_turn()
             with trio.move_on_after(service.idle_max_ms / 1000) as silence:
@@ -113,13 +115,12 @@ class TlsServer:
     ) -> None:
         while True:
             await connection.sendable.wait()
-            connection.sendable = trio.Event()
             while connection.out:
                 part = connection.out.popleft()
                 await self._send_part(stream, part)
                 connection.unsent_bytes -= len(part)
-                connection.readable.set()
-            connection.readable.set()
+                connection.readable.ring()
+            connection.readable.ring()
 
     async def _send_part(self, stream: "trio.SSLStream[trio.SocketStream]", part: Part) -> None:
         if not isinstance(part, FileSlice):

@@ -1,0 +1,256 @@
+"""The reactor and the TLS server over real sockets: order, back pressure, files, limits, silence."""
+
+import os
+import socket
+import ssl
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+import trustme
+
+from quorate.net.connection import Connection, Limits, Part, Service
+from quorate.net.reactor import Reactor
+from quorate.net.tls import TlsServer
+from quorate.records.slices import FileSlice
+
+pytestmark = pytest.mark.integration
+
+LIMITS = Limits(
+    request_bytes_max=8 << 20, small_request_bytes_max=4096, in_flight_max=8, unsent_bytes_max=65536
+)
+
+Answerer = Callable[[bytes], list[Part]]
+
+
+class Server:
+    """A listener whose requests are answered by a function, in the turn in which they come."""
+
+    def __init__(self, answer: Answerer, *, connections_max: int, idle_max_ms: int) -> None:
+        self.answer = answer
+        self.service = Service(
+            self.dispatch,
+            lambda: int(trio.current_time() * 1000),
+            self.end_turn,
+            limits=LIMITS,
+            connections_max=connections_max,
+            idle_max_ms=idle_max_ms,
+        )
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.setblocking(False)
+        self.port = self.listener.getsockname()[1]
+        self.reactor: Reactor | None = None
+        self.clients: list[trio.SocketStream] = []
+
+    def dispatch(self, connection: Connection, buffer: bytearray, start: int, end: int) -> None:
+        connection.open_slot().fill(self.answer(bytes(buffer[start:end])))
+
+    def end_turn(self) -> None:
+        while self.service.answered:
+            self.service.answered.pop().flush()
+
+    async def run(self, context: ssl.SSLContext | None) -> None:
+        if context is None:
+            self.reactor = Reactor([self.listener], self.service)
+            await self.reactor.run()
+        else:
+            sock = trio.socket.from_stdlib_socket(self.listener)
+            await TlsServer([trio.SocketListener(sock)], context, self.service).run()
+
+
+@asynccontextmanager
+async def serving(
+    answer: Answerer,
+    *,
+    context: ssl.SSLContext | None = None,
+    connections_max: int = 10,
+    idle_max_ms: int = 60_000,
+) -> AsyncIterator[Server]:
+    server = Server(answer, connections_max=connections_max, idle_max_ms=idle_max_ms)
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.run, context)
+            yield server
+            for client in server.clients:
+                await trio.aclose_forcefully(client)
+            nursery.cancel_scope.cancel()
+
+
+def frame(body: bytes) -> bytes:
+    return struct.pack(">ih", len(body) + 2, 0) + body
+
+
+def echo(request: bytes) -> list[Part]:
+    return [request[2:]]
+
+
+async def read_exactly(stream: trio.abc.ReceiveStream, size_bytes: int) -> bytes:
+    data = bytearray()
+    while len(data) < size_bytes:
+        chunk = await stream.receive_some()
+        assert chunk, f"closed after {len(data)} of {size_bytes} bytes"
+        data += chunk
+    return bytes(data)
+
+
+async def connect(server: Server) -> trio.SocketStream:
+    stream = await trio.open_tcp_stream("127.0.0.1", server.port)
+    server.clients.append(stream)
+    return stream
+
+
+async def assert_closed(stream: trio.abc.ReceiveStream) -> None:
+    try:
+        assert await stream.receive_some() == b""
+    except trio.BrokenResourceError:
+        pass  # cut off without a goodbye
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(params=["plain", "tls"])
+def contexts(
+    request: pytest.FixtureRequest, authority: trustme.CA
+) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+    if request.param == "plain":
+        return None, None
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(server)
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+    return server, client
+
+
+Contexts = tuple[ssl.SSLContext | None, ssl.SSLContext | None]
+
+
+async def open_stream(server: Server, contexts: Contexts) -> trio.abc.Stream:
+    stream = await connect(server)
+    if contexts[1] is None:
+        return stream
+    return trio.SSLStream(stream, contexts[1], server_hostname="127.0.0.1")
+
+
+async def test_pipelined_requests_are_answered_in_order(contexts: Contexts) -> None:
+    async with serving(echo, context=contexts[0]) as server:
+        stream = await open_stream(server, contexts)
+        sent = [b"%010d" % index for index in range(500)]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stream.send_all, b"".join(map(frame, sent)))
+            assert await read_exactly(stream, 5000) == b"".join(sent)
+
+
+async def test_a_request_of_megabytes_arrives_whole(contexts: Contexts) -> None:
+    async with serving(echo, context=contexts[0]) as server:
+        stream = await open_stream(server, contexts)
+        body = os.urandom(5 << 20)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stream.send_all, frame(body))
+            assert await read_exactly(stream, len(body)) == body
+
+
+async def test_file_slices_are_sent_between_other_parts(tmp_path: Path, contexts: Contexts) -> None:
+    path = tmp_path / "log"
+    content = os.urandom(3 << 20)
+    path.write_bytes(content)
+    with path.open("rb") as file:
+        fd = file.fileno()
+
+        def answer(_request: bytes) -> list[Part]:
+            return [b"head", FileSlice(fd, 100, 2 << 20, file), b"tail"]
+
+        async with serving(answer, context=contexts[0]) as server:
+            stream = await open_stream(server, contexts)
+            await stream.send_all(frame(b"12345678") * 2)
+            expected = b"head" + content[100 : 100 + (2 << 20)] + b"tail"
+            assert await read_exactly(stream, 2 * len(expected)) == expected * 2
+            if server.reactor is not None:
+                assert server.reactor.traffic.sendfile_bytes == 2 * (2 << 20)
+
+
+async def test_file_bytes_that_are_not_in_memory_are_loaded_off_the_loop(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    content = os.urandom(4 << 20)
+    path.write_bytes(content)
+    with path.open("r+b") as file:
+        fd = file.fileno()
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        async with serving(lambda _: [FileSlice(fd, 0, len(content), file)]) as server:
+            stream = await connect(server)
+            await stream.send_all(frame(b"12345678"))
+            assert await read_exactly(stream, len(content)) == content
+
+
+async def test_a_peer_that_does_not_read_is_not_read_from_and_loses_nothing(
+    contexts: Contexts,
+) -> None:
+    answered = 0
+
+    def answer(_request: bytes) -> list[Part]:
+        nonlocal answered
+        answered += 1
+        return [bytes(100_000)]
+
+    async with serving(answer, context=contexts[0]) as server:
+        stream = await open_stream(server, contexts)
+        requests = 400
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stream.send_all, frame(b"12345678") * requests)
+            await trio.sleep(0.3)
+            assert answered < requests, "answers piled up although nobody took them"
+            assert await read_exactly(stream, requests * 100_000) == bytes(requests * 100_000)
+        assert answered == requests
+
+
+async def test_a_frame_that_is_refused_closes_the_connection(contexts: Contexts) -> None:
+    async with serving(echo, context=contexts[0]) as server:
+        stream = await open_stream(server, contexts)
+        await stream.send_all(b"GET / HTTP/1.1\r\n\r\n")
+        await assert_closed(stream)
+
+
+async def test_a_silent_connection_is_closed(contexts: Contexts) -> None:
+    async with serving(echo, context=contexts[0], idle_max_ms=200) as server:
+        stream = await open_stream(server, contexts)
+        await stream.send_all(frame(b"12345678"))
+        assert await read_exactly(stream, 8) == b"12345678"
+        await assert_closed(stream)
+
+
+async def test_connections_beyond_the_maximum_are_closed_at_once(contexts: Contexts) -> None:
+    async with serving(echo, context=contexts[0], connections_max=1) as server:
+        first = await open_stream(server, contexts)
+        await first.send_all(frame(b"12345678"))
+        await read_exactly(first, 8)
+        second = await connect(server)
+        await assert_closed(second)
+        await first.send_all(frame(b"87654321"))
+        assert await read_exactly(first, 8) == b"87654321"
+        await trio.aclose_forcefully(first)
+        with trio.move_on_after(5):
+            while server.service.connection_count:
+                await trio.sleep(0.01)
+        third = await open_stream(server, contexts)
+        await third.send_all(frame(b"12345678"))
+        assert await read_exactly(third, 8) == b"12345678"
+
+
+async def test_a_peer_that_resets_takes_nobody_with_it(contexts: Contexts) -> None:
+    async with serving(lambda _: [bytes(1 << 20)], context=contexts[0]) as server:
+        other = await open_stream(server, contexts)
+        for _ in range(20):
+            stream = await open_stream(server, contexts)
+            await stream.send_all(frame(b"12345678") * 5)
+            reset = struct.pack("ii", 1, 0)
+            client = server.clients[-1]
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+            client.socket.close()
+        await other.send_all(frame(b"12345678"))
+        assert await read_exactly(other, 1 << 20) == bytes(1 << 20)

@@ -1,0 +1,119 @@
+"""Settings are typed, have units and ranges, and say what is wrong in one sentence."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.errors import InvalidConfigError
+from quorate.settings import (
+    BROKER_SETTINGS,
+    NODE_SETTINGS,
+    TOPIC_DEFAULTS,
+    TOPIC_SETTINGS,
+    Kind,
+    Setting,
+    checked_topic_overrides,
+    node_config,
+    parse_value,
+    topic_config,
+    value_text,
+)
+
+ALL = [*TOPIC_SETTINGS.values(), *NODE_SETTINGS.values()]
+
+
+@pytest.mark.parametrize("setting", ALL, ids=lambda s: s.name)
+def test_every_default_is_a_valid_value(setting: Setting) -> None:
+    assert parse_value(setting, value_text(setting.default)) == setting.default
+    assert setting.meaning.endswith(".")
+
+
+def test_no_topic_default_shadows_a_node_setting() -> None:
+    assert not TOPIC_DEFAULTS.keys() & NODE_SETTINGS.keys()
+    assert len(BROKER_SETTINGS) == len(TOPIC_DEFAULTS) + len(NODE_SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("segment.bytes", "1M", 2**20),
+        ("segment.bytes", "1 MiB", 2**20),
+        ("segment.bytes", "1MB", 10**6),
+        ("retention.bytes", "-1", -1),
+        ("retention.ms", "7d", 7 * 86_400_000),
+        ("retention.ms", "90s", 90_000),
+        ("preallocate", "TRUE", True),
+        ("min.insync.replicas", " 2 ", 2),
+        ("message.timestamp.type", "LogAppendTime", "LogAppendTime"),
+    ],
+)
+def test_values_are_read_with_units(name: str, text: str, value: object) -> None:
+    assert parse_value(TOPIC_SETTINGS[name], text) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [
+        ("segment.bytes", "1 parsec", "number of bytes"),
+        ("segment.bytes", "12", "from 1024"),
+        ("retention.ms", "soon", "a time such as"),
+        ("retention.ms", "-2", "from -1"),
+        ("min.insync.replicas", "1k", "whole number"),
+        ("preallocate", "maybe", "true or false"),
+        ("cleanup.policy", "burn", "one of"),
+        ("cleanup.policy", "", "one of"),
+        ("compression.type", "rar", "one of producer"),
+    ],
+)
+def test_invalid_values_are_refused_saying_what_would_be_right(
+    name: str, text: str, wanted: str
+) -> None:
+    with pytest.raises(InvalidConfigError, match=wanted) as refused:
+        checked_topic_overrides({name: text})
+    assert name in str(refused.value)
+
+
+def test_unknown_names_are_refused_with_the_nearest() -> None:
+    with pytest.raises(InvalidConfigError, match=r"did you mean retention\.ms"):
+        topic_config({}, {"retention.msec": "1"})
+    with pytest.raises(InvalidConfigError, match=r"did you mean log\.segment\.bytes"):
+        node_config({"log.segments.bytes": "1M"})
+    with pytest.raises(InvalidConfigError) as refused:
+        node_config({"xyzzy": "1"})
+    assert "did you mean" not in str(refused.value)
+
+
+def test_a_topic_inherits_from_the_node_and_the_node_from_the_defaults() -> None:
+    node = {"log.segment.bytes": "2M", "log.retention.ms": "1h"}
+    config = topic_config(node, {"retention.ms": "2h"})
+    assert (config.segment_bytes, config.retention_ms) == (2 * 2**20, 7_200_000)
+    assert config.index_interval_bytes == 4096
+
+
+def test_node_properties_are_checked_including_topic_defaults() -> None:
+    config = node_config({"node.id": "7", "log.segment.bytes": "2M", "listeners": "SSL://a:1, "})
+    assert (config.node_id, config.listeners) == (7, ("SSL://a:1",))
+    with pytest.raises(InvalidConfigError):
+        node_config({"log.segment.bytes": "none"})
+
+
+def test_overrides_are_kept_in_the_standard_form() -> None:
+    assert checked_topic_overrides({"segment.bytes": "1M"}) == {"segment.bytes": "1048576"}
+
+
+def test_fractions_are_read() -> None:
+    ratio = Setting("ratio", Kind.DOUBLE, 0.5, "A ratio.", low=0, high=1)
+    assert parse_value(ratio, "0.25") == 0.25
+    for text in ("2", "much"):
+        with pytest.raises(InvalidConfigError):
+            parse_value(ratio, text)
+
+
+@given(st.sampled_from(ALL), st.text(max_size=12))
+def test_any_text_is_a_value_or_a_clear_error(setting: Setting, text: str) -> None:
+    try:
+        value = parse_value(setting, text)
+    except InvalidConfigError as error:
+        assert setting.name in error.message
+    else:
+        assert parse_value(setting, value_text(value)) == value
