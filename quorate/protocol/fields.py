@@ -208,8 +208,8 @@ def string(versions: str = ..., *, nullable: str, tag: int | None = ...) -> str 
 def string(
     versions: str = "0+", *, default: str = "", nullable: str | None = None, tag: int | None = None
 ) -> Any:
-    """UTF-8 behind its length. Where it may be null, None is the default (Kafka's may be "")."""
-    value = default if nullable is None else None
+    """UTF-8 behind its length. If it may always be null, None is the default (Kafka's: "")."""
+    value = None if nullable == versions else default
     return _scalar("string", versions, nullable=nullable, tag=tag, default=value)
 
 
@@ -218,8 +218,8 @@ def binary(versions: str = ..., *, tag: int | None = ...) -> bytes: ...
 @overload
 def binary(versions: str = ..., *, nullable: str, tag: int | None = ...) -> bytes | None: ...
 def binary(versions: str = "0+", *, nullable: str | None = None, tag: int | None = None) -> Any:
-    """Bytes behind their length. Where they may be null, null is also the default."""
-    value = b"" if nullable is None else None
+    """Bytes behind their length. If they may always be null, None is the default."""
+    value = None if nullable == versions else b""
     return _scalar("bytes", versions, nullable=nullable, tag=tag, default=value)
 
 

@@ -122,8 +122,6 @@ def _build_init(layout: Layout) -> Callable[..., None]:
     with source.block(f"def __init__(self{', *' if names else ''}{arguments}):"):
         for field in layout.fields:
             source.line(f"self.{field.name} = {_initial_value(source, field)}")
-        if not names:
-            source.line("pass")
     return source.function("__init__", f"{layout.name} init")
 
 

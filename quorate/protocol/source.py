@@ -39,7 +39,10 @@ class Source:
         """Adds `header`; lines added inside the `with` are one level deeper."""
         self.line(header)
         self._depth += 1
+        before = len(self._lines)
         yield
+        if len(self._lines) == before:
+            self.line("pass")
         self._depth -= 1
 
     def temporary(self, prefix: str) -> str:
