@@ -19,7 +19,6 @@ from quorate.broker.replication.deadlines import Deadlines
 from quorate.broker.replication.replicas import Replicas
 from quorate.broker.server import RequestServer
 from quorate.model import Endpoint
-from quorate.net.connection import Service
 from quorate.net.reactor import Reactor, Traffic
 from quorate.net.tls import TlsServer
 from quorate.quorum.metadata.image import EMPTY_IMAGE
@@ -64,8 +63,8 @@ async def run_broker(
     """Run a broker until cancelled, then stop cleanly; started once clients are served.
 
     Raises:
-        QuorateError: the data directory, a listener or the controller refuses this broker, or the disk
-            failed.
+        QuorateError: the data directory, a listener or the controller refuses this broker, or the
+            disk failed.
     """
     endpoints = advertised_endpoints(plan.config, plan.listeners)
     store = await trio.to_thread.run_sync(_open_store, plan)
@@ -122,8 +121,8 @@ async def _run(
 
 def _serve(nursery: trio.Nursery, plan: BrokerPlan, server: RequestServer) -> Traffic:
     """Start serving every listener; return the counters of the plain ones."""
-    service: Service = server.service(PLAINTEXT)
-    reactor = Reactor([x.sock for x in plan.listeners if x.protocol == PLAINTEXT], service)
+    plain = [x.sock for x in plan.listeners if x.protocol == PLAINTEXT]
+    reactor = Reactor(plain, server.service(PLAINTEXT))
     nursery.start_soon(reactor.run)
     for listener in plan.listeners:
         if listener.protocol != PLAINTEXT:

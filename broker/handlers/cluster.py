@@ -29,6 +29,7 @@ from quorate.protocol.messages.placement import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from quorate.records.batch import NO_SEQUENCE
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 
@@ -89,13 +90,13 @@ def _producers_of(broker: Broker, topic: str, partition: int) -> DescribeProduce
         return answer
     answer.active_producers = [
         ProducerState(
-            producer_id=p.producer_id,
-            producer_epoch=p.producer_epoch,
-            last_sequence=p.last_sequence,
-            last_timestamp=p.last_timestamp_ms,
+            producer_id=producer_id,
+            producer_epoch=producer.epoch,
+            last_sequence=producer.batches[-1].last_sequence if producer.batches else NO_SEQUENCE,
+            last_timestamp=producer.last_timestamp_ms,
             coordinator_epoch=-1,
         )
-        for p in producers.active()
+        for producer_id, producer in producers.items()
     ]
     return answer
 

@@ -1,6 +1,5 @@
 """Offsets: where a log begins and ends, which record a time stands for, and what to forget."""
 
-from collections.abc import Callable
 from typing import Final
 
 from quorate.broker.handlers.context import Broker, Caller
@@ -27,11 +26,7 @@ from quorate.protocol.messages.topics import (
     DeleteRecordsTopicResult,
 )
 
-LATEST: Final = -1
-EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
-EARLIEST_LOCAL: Final = -4
-LATEST_TIERED: Final = -5
 
 HIGH_WATERMARK: Final = -1
 """What DeleteRecords calls "everything that is committed"."""
@@ -74,27 +69,27 @@ def _list_one(
 
 def _position(replica: LeaderReplica, timestamp: int) -> Position:
     log = replica.log
-    special: dict[int, Callable[[], Position]] = {
-        LATEST: lambda: (NO_TIMESTAMP, replica.high_watermark, replica.leader_epoch),
-        EARLIEST: lambda: _at(replica, log.log_start_offset),
-        EARLIEST_LOCAL: lambda: _at(replica, log.log_start_offset),
-        LATEST_TIERED: lambda: NOWHERE,
-    }
-    if timestamp in special:
-        return special[timestamp]()
+    match timestamp:
+        case -1:  # latest
+            return NO_TIMESTAMP, replica.high_watermark, replica.leader_epoch
+        case -2 | -4:  # earliest, earliest on local disks: the same without tiers
+            return _at(replica, log.log_start_offset)
+        case -5:  # latest in tiered storage
+            return NOWHERE
+        case _:
+            return _at_time(replica, timestamp)
+
+
+def _at_time(replica: LeaderReplica, timestamp: int) -> Position:
+    log = replica.log
     found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_time(timestamp)
     if found is None or found.offset >= replica.high_watermark:
         return NOWHERE
-    return found.timestamp_ms, found.offset, _epoch_at(replica, found.offset)
+    return found.timestamp_ms, found.offset, log.leader_epochs.epoch_for(found.offset)
 
 
 def _at(replica: LeaderReplica, offset: int) -> Position:
-    return NO_TIMESTAMP, offset, _epoch_at(replica, offset)
-
-
-def _epoch_at(replica: LeaderReplica, offset: int) -> int:
-    epoch = replica.log.leader_epochs.epoch_at(offset)
-    return UNKNOWN_EPOCH if epoch is None else epoch
+    return NO_TIMESTAMP, offset, replica.log.leader_epochs.epoch_for(offset)
 
 
 def offset_for_leader_epoch(
@@ -119,8 +114,10 @@ def _epoch_end(
     try:
         replica = broker.replicas.leader(topic, partition.partition)
         replica.check_epoch(partition.current_leader_epoch)
-        epoch, end_offset = replica.epoch_end(partition.leader_epoch)
-        answer.leader_epoch, answer.end_offset = epoch, end_offset
+        log = replica.log
+        answer.leader_epoch, answer.end_offset = log.leader_epochs.end_offset_for(
+            partition.leader_epoch, log.log_end_offset
+        )
     except KafkaError as error:
         answer.error_code = int(error.code)
     return answer

@@ -195,7 +195,7 @@ class Connection:
     def _check_announced(self, position: int) -> int:
         """Return the size of the frame announced at ``position``; refuse what cannot be one."""
         if self.end - position < 6:
-            size_bytes = _LENGTH(self.buffer, position)[0]
+            (size_bytes,) = _LENGTH(self.buffer, position)
             api_key = PRODUCE
         else:
             size_bytes, api_key = _LENGTH_AND_KEY(self.buffer, position)
@@ -206,7 +206,7 @@ class Connection:
             raise FrameRefusedError(
                 f"a request of {size_bytes} bytes (API key {api_key}); accepted are 8 to {limit}"
             )
-        return 4 + size_bytes
+        return 4 + int(size_bytes)
 
     def _make_room(self, position: int, needed_bytes: int) -> None:
         """Keep ``buffer[position:end]`` at a place where a frame of ``needed_bytes`` has room."""

@@ -62,7 +62,7 @@ class PlainConnection(Connection):
         self.fd = sock.fileno()
         self.interest = _IN
         self.loading = False
-        self.warm = (-1, -1)
+        self.warm: tuple[int, int] = (-1, -1)
 
     @override
     def flush(self) -> None:
@@ -293,7 +293,7 @@ class Reactor:
                     connection.shrink()
 
 
-def peer_name(sock: socket.socket) -> str:
+def peer_name(sock: socket.socket | trio.socket.SocketType) -> str:
     """Return the peer's address for messages."""
     try:
         host, port = sock.getpeername()[:2]

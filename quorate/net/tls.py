@@ -61,7 +61,7 @@ class TlsServer:
         if not self._service.admit():
             await trio.aclose_forcefully(transport)
             return
-        peer = peer_name(transport.socket._sock)  # noqa: SLF001 - Trio shows the peer only to a task that waits
+        peer = peer_name(transport.socket)
         stream = trio.SSLStream(transport, self._context, server_side=True)
         try:
             with trio.fail_after(HANDSHAKE_TIMEOUT_S):
@@ -97,12 +97,11 @@ class TlsServer:
                     await connection.readable.wait()
                 connection.resume()
                 service.end_turn()
-            with trio.move_on_after(service.idle_max_ms / 1000) as silence:
+            chunk: bytes | bytearray | None = None
+            with trio.move_on_after(service.idle_max_ms / 1000):
                 chunk = await stream.receive_some(len(connection.space()))
-            if silence.cancelled_caught:
-                if connection.slots:
-                    continue
-                return
+            if chunk is None and connection.slots:
+                continue  # it was silent because we owe it answers
             if not chunk:
                 return
             connection.space()[: len(chunk)] = chunk
