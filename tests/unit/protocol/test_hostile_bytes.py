@@ -17,7 +17,7 @@ from quorate.protocol.primitives import DecodeError
 MUTATIONS = 40
 FLOOD_BYTES = 64 * 1024
 FLOOD_MS_MAX = 1000
-OBJECT_BYTES_PER_WIRE_BYTE_MAX = 110
+OBJECT_BYTES_PER_WIRE_BYTE_MAX = 80
 ELEMENTS = 500
 
 everywhere = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)

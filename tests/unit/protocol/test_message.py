@@ -76,6 +76,7 @@ class Sample:
     empties: list[Nothing] = array(Nothing)
     records: Sized | None = opaque_records()
     newer: int = int32("2+", default=5)
+    newer_home: Point = struct(Point, "2+")
     tagged_number: int = int32("1+", default=9, tag=0)
     tagged_word: str | None = string("1+", nullable="1+", tag=3)
     tagged_point: Point | None = struct(Point, "1+", tag=1)
@@ -153,6 +154,7 @@ SAMPLES = st.builds(
     empties=st.lists(st.builds(Nothing), max_size=4),
     records=st.none() | st.binary(max_size=300),
     newer=INT32,
+    newer_home=POINTS,
     tagged_number=INT32,
     tagged_word=st.none() | st.text(),
     tagged_point=st.none() | POINTS.filter(lambda point: point != Point()),
@@ -243,6 +245,7 @@ def test_fields_that_a_version_lacks_keep_their_defaults() -> None:
     sample = Sample(newer=1, tagged_number=1, tagged_points=[Point()])
     found = decode(Sample, LEGACY, encode(sample, LEGACY))
     assert (found.newer, found.tagged_number, found.tagged_points) == (5, 9, [])
+    assert found.newer_home == Point()
     found = decode(Sample, FLEXIBLE, encode(sample, FLEXIBLE))
     assert (found.newer, found.tagged_number, found.tagged_points) == (5, 1, [])
 
