@@ -1,13 +1,22 @@
 """CRC-32C (Castagnoli), the checksum of record batches and of our own files."""
 
-from google_crc32c import value
+from collections.abc import Callable
+
+import google_crc32c
+
+_value: Callable[[bytes], int] = google_crc32c.value  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+_extend: Callable[[int, bytes], int] = google_crc32c.extend  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def crc32c(buffer: bytes | bytearray | memoryview) -> int:
     """Return the CRC-32C of the buffer as an unsigned 32-bit number.
 
-    The library reads ``bytes`` only, so anything else is copied once; for slices of a larger
+    The library reads ``bytes`` only, so anything else is copied once; for a part of a larger
     buffer pass a memoryview, so that slicing does not copy a second time.
     """
-    checksum: int = value(buffer if type(buffer) is bytes else bytes(buffer))
-    return checksum
+    return _value(buffer if type(buffer) is bytes else bytes(buffer))
+
+
+def extend_crc32c(checksum: int, chunk: bytes) -> int:
+    """Return the CRC-32C of what ``checksum`` sums up followed by the chunk."""
+    return _extend(checksum, chunk)

@@ -1,0 +1,359 @@
+"""ActiveSegment: the segment at the end of a log, the one that is appended to."""
+
+import struct
+from array import array
+from bisect import bisect_left, bisect_right
+from typing import Final, NamedTuple
+
+from quorate.broker.log.files import File, OpenFiles
+from quorate.broker.log.index import (
+    FIRST,
+    OFFSET_ENTRY,
+    RELATIVE_OFFSET_MAX,
+    SECOND,
+    TIME_ENTRY,
+    Index,
+    IndexEntry,
+)
+from quorate.broker.log.lookup import (
+    Searchable,
+    TimestampPlace,
+    batches_from,
+    search_boundary,
+    search_position,
+)
+from quorate.broker.log.scan import scan_headers
+from quorate.broker.log.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    segment_stem,
+)
+from quorate.model import NO_TIMESTAMP
+from quorate.records.batch import BatchHeader
+from quorate.records.checksum import crc32c
+from quorate.settings import TopicConfig
+
+RECENT_BATCHES_MAX: Final = 512
+"""Batches whose place is known without asking the index; consumers at the tail need no others."""
+
+PENDING_INDEX_BYTES_MAX: Final = 4096
+
+
+class EntryCounts(NamedTuple):
+    """How many entries of a segment's two indexes hold."""
+
+    offsets: int
+    times: int
+
+
+NOTHING_KEPT: Final = EntryCounts(0, 0)
+
+
+class RecentBatches:
+    """Where the newest batches of the active segment lie.
+
+    Invariant: all batches behind ``floor_offset`` (some batch's last offset) are here, in order,
+    and at least the last RECENT_BATCHES_MAX that were added.
+    """
+
+    __slots__ = ("floor_offset", "last_offsets", "positions")
+
+    def __init__(self, floor_offset: int) -> None:
+        self.floor_offset = floor_offset
+        self.last_offsets = array("q")
+        self.positions = array("q")
+
+    def add(self, last_offset: int, position: int) -> None:
+        """Note the newest batch."""
+        self.last_offsets.append(last_offset)
+        self.positions.append(position)
+        if len(self.positions) == 2 * RECENT_BATCHES_MAX:
+            self.floor_offset = self.last_offsets[RECENT_BATCHES_MAX - 1]
+            del self.last_offsets[:RECENT_BATCHES_MAX]
+            del self.positions[:RECENT_BATCHES_MAX]
+
+
+class RollRules:
+    """When a segment is full or too old, taken out of a topic's settings once."""
+
+    __slots__ = (
+        "index_interval_bytes",
+        "offset_entries_max",
+        "preallocate",
+        "segment_bytes",
+        "segment_ms",
+        "time_entries_max",
+    )
+
+    def __init__(self, config: TopicConfig, stem: str) -> None:
+        self.index_interval_bytes = config.index_interval_bytes
+        self.preallocate = config.preallocate
+        self.segment_bytes = config.segment_bytes
+        # The jitter comes from the name, so that a replay rolls where the first run did.
+        jitter_ms = crc32c(stem.encode()) % (config.segment_jitter_ms + 1)
+        self.segment_ms = max(config.segment_ms - jitter_ms, 0)
+        self.offset_entries_max = config.segment_index_bytes // OFFSET_ENTRY.size
+        # One entry stays free for the largest timestamp, which is added on closing.
+        self.time_entries_max = max(config.segment_index_bytes // TIME_ENTRY.size - 1, 1)
+
+
+class ActiveSegment:
+    """A segment that grows.
+
+    Invariant: the batches that ``account`` was told of lie in the file up to ``size_bytes``; what
+    may be behind that is the remains of a failed write, and will be cut or written over.
+    """
+
+    __slots__ = (
+        "_bytes_since_entry",
+        "_created_ms",
+        "_files",
+        "_first_timestamp_ms",
+        "_indexes_full",
+        "_largest_offset",
+        "_largest_timestamp_ms",
+        "_recent",
+        "_rules",
+        "base_offset",
+        "file",
+        "offset_index",
+        "size_bytes",
+        "stem",
+        "time_index",
+    )
+
+    def __init__(
+        self,
+        files: OpenFiles,
+        directory: str,
+        base_offset: int,
+        *,
+        kept: EntryCounts,
+        config: TopicConfig,
+        now_ms: int,
+    ) -> None:
+        self._files = files
+        self.base_offset = base_offset
+        self.stem = segment_stem(directory, base_offset)
+        self.file: File = files.get(self.stem + LOG_SUFFIX)
+        self.offset_index = _kept_index(files, self.stem + INDEX_SUFFIX, OFFSET_ENTRY, kept.offsets)
+        self.time_index = _kept_index(files, self.stem + TIME_INDEX_SUFFIX, TIME_ENTRY, kept.times)
+        last_offset, self.size_bytes = self.offset_index.last or (-1, 0)
+        last_time = self.time_index.last or IndexEntry(NO_TIMESTAMP, 0)
+        self._largest_timestamp_ms = last_time.first
+        self._largest_offset = base_offset + last_time.second
+        self._created_ms = now_ms
+        self._first_timestamp_ms: int | None = None
+        self._bytes_since_entry = 0
+        self._recent = RecentBatches(base_offset + last_offset)
+        self.configure(config)
+
+    def configure(self, config: TopicConfig) -> None:
+        """Take over changed settings."""
+        self._rules = RollRules(config, self.stem)
+        self._note_index_space()
+
+    @property
+    def largest(self) -> TimestampPlace:
+        """The largest timestamp, NO_TIMESTAMP if no record has one."""
+        return TimestampPlace(self._largest_timestamp_ms, self._largest_offset)
+
+    @property
+    def modified_ms(self) -> int:
+        """When the file was last written."""
+        return self._files.fs.modified_ms(self.stem + LOG_SUFFIX)
+
+    def must_roll(
+        self, size_bytes: int, *, last_offset: int, max_timestamp_ms: int, now_ms: int
+    ) -> bool:
+        """Whether so many bytes more belong into a new segment (Kafka: LogSegment.shouldRoll)."""
+        if self.size_bytes == 0:
+            return False
+        rules = self._rules
+        return (
+            self.size_bytes + size_bytes > rules.segment_bytes
+            or self._indexes_full
+            or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
+            or self._waited_ms(max_timestamp_ms, now_ms) > rules.segment_ms
+        )
+
+    def write(self, records: memoryview) -> None:
+        """Write batches behind the last one; they do not count before they are accounted for.
+
+        Raises:
+            OSError: any part of them may have been written.
+        """
+        if self.offset_index.pending_bytes > PENDING_INDEX_BYTES_MAX:
+            self.write_out_indexes()
+        self.file.write_at(records, self.size_bytes)
+
+    def account(self, last_offset: int, max_timestamp_ms: int, size_bytes: int) -> None:
+        """Count in the batch that lies behind the last one, and index it if it is time to."""
+        position = self.size_bytes
+        self.size_bytes = position + size_bytes
+        if max_timestamp_ms > self._largest_timestamp_ms:
+            self._largest_timestamp_ms = max_timestamp_ms
+            self._largest_offset = last_offset
+        if self._bytes_since_entry > self._rules.index_interval_bytes:
+            self._add_entries(last_offset, position)
+        self._bytes_since_entry += size_bytes
+        self._recent.add(last_offset, position)
+
+    def account_batch(self, header: BatchHeader) -> None:
+        """Count in a batch by its header."""
+        self.account(header.last_offset, header.max_timestamp_ms, header.size_bytes)
+
+    def cut_back(self) -> None:
+        """Remove, durably, what lies behind the last batch."""
+        self.file.truncate(self.size_bytes)
+        self.file.sync()
+
+    def write_out_indexes(self) -> None:
+        """Hand the index entries in memory to the file system."""
+        self.offset_index.write_out()
+        self.time_index.write_out()
+
+    def complete(self) -> None:
+        """Bring the files into the state that a closed segment's files have."""
+        self.note_largest()
+        self.write_out_indexes()
+        if self._rules.preallocate:
+            self.file.truncate(self.size_bytes)
+
+    def note_largest(self) -> None:
+        """Index the largest timestamp, so that it need not be searched for on opening."""
+        last = self.time_index.last or IndexEntry(NO_TIMESTAMP, 0)
+        if self._largest_timestamp_ms > last.first:
+            relative = self._largest_offset - self.base_offset
+            self.time_index.append(self._largest_timestamp_ms, relative)
+
+    def position_of(self, offset: int) -> int:
+        """Return where the first batch begins whose last offset is at least ``offset``."""
+        recent = self._recent
+        if offset <= recent.floor_offset:
+            return search_position(self, offset)
+        number = bisect_left(recent.last_offsets, offset)
+        return recent.positions[number] if number < len(recent.positions) else self.size_bytes
+
+    def boundary_before(self, target: int, start: int) -> int:
+        """Return the last batch boundary at or before ``target``, given one at or before it."""
+        positions = self._recent.positions
+        if not positions or target < positions[0]:
+            return search_boundary(self, target, start)
+        return positions[bisect_right(positions, target) - 1]
+
+    def _waited_ms(self, max_timestamp_ms: int, now_ms: int) -> int:
+        """How long the segment has been waiting to be rolled, in the time of its records."""
+        first_ms = self._first_timestamp_ms
+        if first_ms is None:
+            first_ms = next(batches_from(self, 0)).header.max_timestamp_ms
+            self._first_timestamp_ms = first_ms
+        return max_timestamp_ms - first_ms if first_ms >= 0 else now_ms - self._created_ms
+
+    def _add_entries(self, last_offset: int, position: int) -> None:
+        self.offset_index.append(last_offset - self.base_offset, position)
+        self.note_largest()
+        self._bytes_since_entry = 0
+        self._note_index_space()
+
+    def _note_index_space(self) -> None:
+        self._indexes_full = (
+            len(self.offset_index) >= self._rules.offset_entries_max
+            or len(self.time_index) >= self._rules.time_entries_max
+        )
+
+
+def create_segment(
+    files: OpenFiles, directory: str, base_offset: int, *, config: TopicConfig, now_ms: int
+) -> ActiveSegment:
+    """Make an empty segment and its files.
+
+    Raises:
+        OSError: there is no segment then, at most files that mean nothing.
+    """
+    stem = segment_stem(directory, base_offset)
+    for suffix in SEGMENT_SUFFIXES:
+        files.put(stem + suffix, files.fs.open(stem + suffix, create=True))
+    segment = ActiveSegment(
+        files, directory, base_offset, kept=NOTHING_KEPT, config=config, now_ms=now_ms
+    )
+    if config.preallocate:
+        _reserve(segment.file, config.segment_bytes)
+    return segment
+
+
+def resume_segment(
+    files: OpenFiles,
+    directory: str,
+    base_offset: int,
+    *,
+    kept: EntryCounts,
+    config: TopicConfig,
+    now_ms: int,
+) -> ActiveSegment:
+    """Open a segment to go on with it at its last index entry kept.
+
+    The batches from there on lie in the file, and are to be accounted for.
+    """
+    for suffix in SEGMENT_SUFFIXES[:2]:
+        path = segment_stem(directory, base_offset) + suffix
+        if not files.fs.exists(path):
+            files.put(path, files.fs.open(path, create=True))
+    return ActiveSegment(files, directory, base_offset, kept=kept, config=config, now_ms=now_ms)
+
+
+class CutSegment(NamedTuple):
+    """A segment that was cut, and the offset at which it ends now."""
+
+    segment: ActiveSegment
+    end_offset: int
+
+
+def cut_segment(
+    files: OpenFiles,
+    directory: str,
+    segment: Searchable,
+    offset: int,
+    *,
+    config: TopicConfig,
+    now_ms: int,
+) -> CutSegment:
+    """Remove, durably, the batches that reach beyond the offset, and go on with what is left.
+
+    Raises:
+        OSError: the segment may be cut already, or not yet.
+    """
+    position = segment.position_of(offset)
+    cut_off = next(batches_from(segment, position), None)
+    end_offset = offset if cut_off is None else cut_off.header.base_offset
+    indexes = (segment.offset_index, FIRST), (segment.time_index, SECOND)
+    for index, column in indexes:
+        index.truncate_before(end_offset - segment.base_offset, column)
+        index.write_out()
+    segment.file.truncate(position)
+    segment.file.sync()
+    kept = EntryCounts(len(segment.offset_index), len(segment.time_index))
+    resumed = resume_segment(
+        files, directory, segment.base_offset, kept=kept, config=config, now_ms=now_ms
+    )
+    for batch in scan_headers(resumed.file, resumed.size_bytes, position):
+        resumed.account_batch(batch.header)
+    return CutSegment(resumed, end_offset)
+
+
+def _reserve(file: File, size_bytes: int) -> None:
+    """Reserve space if there is any: it makes syncs quicker, nothing depends on it."""
+    try:
+        file.allocate(size_bytes)
+    except OSError:
+        file.truncate(0)
+
+
+def _kept_index(files: OpenFiles, path: str, entry: struct.Struct, count: int) -> Index:
+    """Open an index and drop all but its first entries."""
+    file = files.get(path)
+    if file.size_bytes() != count * entry.size:
+        file.truncate(count * entry.size)
+    return Index(files, path, entry, count=count)

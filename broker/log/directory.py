@@ -1,0 +1,97 @@
+"""The data directory as a whole: whose it is (``meta.json``), and that only one process uses it."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from quorate.broker.log.documents import CorruptDocumentError, encode_document, read_document
+from quorate.broker.log.files import FileSystem, Lock, replace_file
+from quorate.errors import QuorateError
+
+META_NAME: Final = "meta.json"
+LOCK_NAME: Final = ".lock"
+CLEAN_NAME: Final = ".clean"
+
+META_KIND: Final = "quorate-directory"
+META_VERSION: Final = 1
+CLEAN_KIND: Final = "clean-shutdown"
+CLEAN_VERSION: Final = 1
+
+
+class DirectoryError(QuorateError):
+    """A data directory cannot be used; the message says why, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """Whose directory it is."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: str
+
+
+def lock_directory(fs: FileSystem, path: str) -> Lock:
+    """Take the directory for this process.
+
+    Raises:
+        DirectoryError: it does not exist, cannot be written, or another process uses it.
+    """
+    if not fs.exists(path):
+        raise DirectoryError(f"{path}: no such directory")
+    try:
+        lock = fs.lock(f"{path}/{LOCK_NAME}")
+    except OSError as error:
+        raise DirectoryError(f"{path} cannot be written: {error.strerror}") from error
+    if lock is None:
+        raise DirectoryError(f"{path} is in use by another process")
+    return lock
+
+
+def claim_directory(fs: FileSystem, path: str, *, cluster_id: str, node_id: int) -> Meta:
+    """Return the directory's identity; a directory without one becomes this node's.
+
+    Raises:
+        DirectoryError: it belongs to another cluster or node, or was written by a newer release.
+        OSError: the disk fails.
+    """
+    meta_path = f"{path}/{META_NAME}"
+    if not fs.exists(meta_path):
+        meta = Meta(cluster_id, node_id, fs.random_bytes(16).hex())
+        body = {
+            "cluster_id": meta.cluster_id,
+            "node_id": meta.node_id,
+            "directory_id": meta.directory_id,
+        }
+        replace_file(fs, meta_path, encode_document(META_KIND, META_VERSION, body))
+        return meta
+    try:
+        found: Any = read_document(fs, meta_path, META_KIND, META_VERSION)
+        meta = Meta(found["cluster_id"], found["node_id"], found["directory_id"])
+    except (CorruptDocumentError, KeyError, TypeError) as error:
+        raise DirectoryError(f"{meta_path}: {error}") from error
+    if meta.cluster_id != cluster_id:
+        raise DirectoryError(f"{path} belongs to cluster {meta.cluster_id}, not to {cluster_id}")
+    if meta.node_id != node_id:
+        raise DirectoryError(f"{path} belongs to node {meta.node_id}, not to node {node_id}")
+    return meta
+
+
+def take_clean_marker(fs: FileSystem, path: str) -> bool:
+    """Return whether the directory was closed cleanly; from now on, durably, it is not."""
+    marker = f"{path}/{CLEAN_NAME}"
+    if not fs.exists(marker):
+        return False
+    try:
+        read_document(fs, marker, CLEAN_KIND, CLEAN_VERSION)
+        clean = True
+    except CorruptDocumentError:
+        clean = False
+    fs.remove(marker)
+    fs.sync_directory(path)
+    return clean
+
+
+def leave_clean_marker(fs: FileSystem, path: str, now_ms: int) -> None:
+    """Note durably that everything in the directory was synced and closed."""
+    body = {"closed_ms": now_ms}
+    replace_file(fs, f"{path}/{CLEAN_NAME}", encode_document(CLEAN_KIND, CLEAN_VERSION, body))

@@ -1,0 +1,139 @@
+"""Durability: how much of a log is on disk for certain, and what a flush has to do for the rest."""
+
+from quorate.broker.log.active import ActiveSegment
+from quorate.broker.log.flush import FlushPart
+from quorate.broker.log.segment import Segment
+from quorate.broker.log.snapshots import Snapshot, Snapshots
+from quorate.settings import TopicConfig
+
+
+class Durability:
+    """What a log may promise.
+
+    Invariants: ``recovery_point <= flushed_offset``; all records below ``flushed_offset`` survive
+    a power cut; below ``recovery_point`` the indexes and a producer snapshot do, too, so that
+    recovery need not look there.
+    """
+
+    __slots__ = (
+        "_directory",
+        "_names_changed",
+        "_names_synced",
+        "_parent",
+        "_snapshots",
+        "_snapshots_due",
+        "_truncations",
+        "_unflushed_since_ms",
+        "_unsynced",
+        "flushed_offset",
+        "recovery_point",
+    )
+
+    def __init__(
+        self,
+        flushed_offset: int,
+        *,
+        directory: str,
+        names_synced: bool,
+        unsynced: list[Segment],
+        snapshots: Snapshots,
+    ) -> None:
+        self.flushed_offset = flushed_offset
+        self.recovery_point = flushed_offset
+        self._directory = directory
+        self._parent = None if names_synced else directory.rpartition("/")[0]
+        self._names_changed = 0
+        self._names_synced = 0 if names_synced else -1
+        self._unsynced = unsynced
+        self._snapshots = snapshots
+        self._snapshots_due: list[Snapshot] = []
+        self._truncations = 0
+        self._unflushed_since_ms: int | None = None
+
+    def rolled(self, closed: Segment, snapshot: Snapshot) -> None:
+        """A segment was closed and another begun: the next flush has to see to both."""
+        self._unsynced.append(closed)
+        self._snapshots_due.append(snapshot)
+        self._names_changed += 1
+
+    def flush_due(self, log_end_offset: int, config: TopicConfig, now_ms: int) -> bool:
+        """Whether ``flush.messages`` or ``flush.ms`` asks for a flush.
+
+        Time counts from the first call that sees unflushed records, so appends need no clock for
+        it.
+        """
+        if log_end_offset == self.flushed_offset:
+            self._unflushed_since_ms = None
+            return False
+        if self._unflushed_since_ms is None:
+            self._unflushed_since_ms = now_ms
+        return (
+            log_end_offset - self.flushed_offset >= config.flush_messages
+            or now_ms - self._unflushed_since_ms >= config.flush_ms
+        )
+
+    def start(self, active: ActiveSegment, log_end_offset: int) -> FlushPart:
+        """Return what makes the records up to the log's end durable, and no more than that."""
+        part = FlushPart(
+            target_offset=log_end_offset,
+            recovery_point=active.base_offset,
+            truncations=self._truncations,
+            names_changed=self._names_changed,
+        )
+        for segment in self._unsynced:
+            part.add_segment(segment)
+            part.add_indexes(segment)
+        part.closed_segments = list(self._unsynced)
+        part.add_segment(active)
+        part.snapshots = list(self._snapshots_due)
+        if self._names_synced < self._names_changed:
+            part.directories.append(self._directory)
+        if self._parent is not None:
+            part.directories.append(self._parent)
+        return part
+
+    def start_checkpoint(self, active: ActiveSegment, snapshot: Snapshot) -> FlushPart:
+        """Return what lets recovery begin at the log's end: indexes and a snapshot, too.
+
+        Raises:
+            OSError: the index entries cannot be written; nothing changed.
+        """
+        active.note_largest()
+        active.write_out_indexes()
+        part = self.start(active, snapshot.end_offset)
+        part.recovery_point = snapshot.end_offset
+        part.add_indexes(active)
+        part.snapshots.append(snapshot)
+        return part
+
+    def finish(self, part: FlushPart) -> None:
+        """Take note of a flush that succeeded."""
+        if part.truncations != self._truncations:
+            return  # what it made durable is no longer the log
+        self.flushed_offset = max(self.flushed_offset, part.target_offset)
+        self.recovery_point = max(self.recovery_point, part.recovery_point)
+        self._unsynced = [each for each in self._unsynced if each not in part.closed_segments]
+        self._snapshots_due = [each for each in self._snapshots_due if each not in part.snapshots]
+        self._names_synced = max(self._names_synced, part.names_changed)
+        self._parent = None
+        for snapshot in part.snapshots:
+            self._snapshots.note(snapshot.end_offset)
+        self._unflushed_since_ms = None
+
+    def cut(self, offset: int) -> None:
+        """The log is about to be cut at the offset: promise nothing behind it."""
+        self._truncations += 1
+        self.flushed_offset = min(self.flushed_offset, offset)
+        self.recovery_point = min(self.recovery_point, offset)
+        self._unsynced = [each for each in self._unsynced if each.base_offset < offset]
+        self._snapshots_due = [each for each in self._snapshots_due if each.end_offset <= offset]
+        self._snapshots.truncate_from_end(offset)
+
+    def restarted(self, offset: int) -> None:
+        """The log is empty, durably, and goes on at the offset: nothing below it can be lost."""
+        self.flushed_offset = offset
+        self.recovery_point = offset
+
+    def forget(self, segments: list[Segment]) -> None:
+        """Segments were deleted: they need not be synced any more."""
+        self._unsynced = [each for each in self._unsynced if each not in segments]

@@ -1,0 +1,125 @@
+"""LeaderEpochs: which epoch began at which offset; answers where two histories diverge."""
+
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from quorate.broker.log.documents import CorruptDocumentError, encode_document, read_document
+from quorate.broker.log.files import FileSystem, replace_file
+from quorate.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET
+
+FILE_NAME: Final = "leader-epochs"
+KIND: Final = "leader-epochs"
+VERSION: Final = 1
+
+
+class EpochStart(NamedTuple):
+    """The first offset that a leader of this epoch wrote (or would have written)."""
+
+    leader_epoch: int
+    start_offset: int
+
+
+class EpochEnd(NamedTuple):
+    """The offset behind the last record of an epoch; both fields are -1 if nothing is known."""
+
+    leader_epoch: int
+    end_offset: int
+
+
+UNDEFINED_EPOCH_END: Final = EpochEnd(UNKNOWN_EPOCH, UNKNOWN_OFFSET)
+
+
+class LeaderEpochs:
+    """Epochs and their start offsets, in a file beside the segments (Kafka: LeaderEpochFileCache).
+
+    Invariant: epochs and start offsets both increase, and the file is ahead of the log: an epoch is
+    durable before the first batch that carries it is written.  So recovery can tell a damaged epoch
+    in a header from a real one.
+    """
+
+    __slots__ = ("_entries", "_fs", "_path", "latest_epoch")
+
+    def __init__(self, fs: FileSystem, path: str, entries: list[EpochStart]) -> None:
+        self._fs = fs
+        self._path = path
+        self._entries = entries
+        self.latest_epoch = entries[-1].leader_epoch if entries else UNKNOWN_EPOCH
+
+    @property
+    def entries(self) -> tuple[EpochStart, ...]:
+        """All epochs known, oldest first."""
+        return tuple(self._entries)
+
+    def assign(self, leader_epoch: int, start_offset: int) -> None:
+        """Note durably that the epoch begins at the offset; older epochs and repeats are ignored.
+
+        Raises:
+            OSError: it could not be written; then nothing changed.
+        """
+        if leader_epoch <= self.latest_epoch:
+            return
+        # An epoch that wrote nothing ends where the next begins: it is as if it had not been.
+        kept = [entry for entry in self._entries if entry.start_offset < start_offset]
+        self._replace([*kept, EpochStart(leader_epoch, start_offset)])
+
+    def epoch_for(self, offset: int) -> int:
+        """Return the epoch of the leader that wrote the offset, or UNKNOWN_EPOCH."""
+        found = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset)
+        return self._entries[found - 1].leader_epoch if found else UNKNOWN_EPOCH
+
+    def end_offset_for(self, leader_epoch: int, log_end_offset: int) -> EpochEnd:
+        """Return the largest epoch at most the one asked for, and where it ends in this log."""
+        if leader_epoch == UNKNOWN_EPOCH:
+            return UNDEFINED_EPOCH_END
+        if leader_epoch == self.latest_epoch:
+            return EpochEnd(leader_epoch, log_end_offset)
+        above = bisect_right(self._entries, leader_epoch, key=lambda entry: entry.leader_epoch)
+        if above == len(self._entries):
+            return UNDEFINED_EPOCH_END
+        end_offset = self._entries[above].start_offset
+        if above == 0:
+            return EpochEnd(leader_epoch, end_offset)
+        return EpochEnd(self._entries[above - 1].leader_epoch, end_offset)
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Forget the epochs that begin at or behind the offset."""
+        found = bisect_left(self._entries, end_offset, key=lambda entry: entry.start_offset)
+        if found < len(self._entries):
+            self._replace(self._entries[:found])
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forget the epochs that end at or before the offset; the one it is in begins there."""
+        found = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset) - 1
+        if found < 0:
+            return
+        begins = EpochStart(self._entries[found].leader_epoch, start_offset)
+        if [begins, *self._entries[found + 1 :]] != self._entries:
+            self._replace([begins, *self._entries[found + 1 :]])
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._replace([])
+
+    def _replace(self, entries: list[EpochStart]) -> None:
+        replace_file(self._fs, self._path, encode_document(KIND, VERSION, entries))
+        self._entries = entries
+        self.latest_epoch = entries[-1].leader_epoch if entries else UNKNOWN_EPOCH
+
+
+def load_epochs(fs: FileSystem, path: str) -> LeaderEpochs:
+    """Read the epochs of a log.
+
+    Raises:
+        CorruptDocumentError: the file is damaged; the epochs must be read from the log.
+    """
+    if not fs.exists(path):
+        return LeaderEpochs(fs, path, [])
+    body: Any = read_document(fs, path, KIND, VERSION)
+    entries = [EpochStart(int(epoch), int(start)) for epoch, start in body]
+    for before, after in pairwise(entries):
+        if not (
+            before.leader_epoch < after.leader_epoch and before.start_offset < after.start_offset
+        ):
+            raise CorruptDocumentError(f"{path}: epochs out of order")
+    return LeaderEpochs(fs, path, entries)

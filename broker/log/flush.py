@@ -1,0 +1,77 @@
+"""Flush: making a part of one or more logs durable, in three steps on two threads.
+
+``log.start_flush()`` on the loop says what to sync, ``flush.run()`` in a worker thread syncs, and
+``log.finish_flush(flush)`` on the loop takes note of it.  Appends go on meanwhile: a flush promises
+what was in the log when it was started, no more.  Several logs share one flush (group commit).
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from quorate.broker.log.files import File, FileSystem, replace_file
+from quorate.broker.log.lookup import Searchable
+from quorate.model import TopicPartition
+
+if TYPE_CHECKING:
+    from quorate.broker.log.segment import Segment
+    from quorate.broker.log.snapshots import Snapshot
+
+
+class FlushPart:
+    """What a flush does for one log, and what is true of that log afterwards."""
+
+    __slots__ = (
+        "closed_segments",
+        "directories",
+        "files",
+        "names_changed",
+        "recovery_point",
+        "snapshots",
+        "target_offset",
+        "truncations",
+    )
+
+    def __init__(
+        self, *, target_offset: int, recovery_point: int, truncations: int, names_changed: int
+    ) -> None:
+        self.target_offset = target_offset
+        self.recovery_point = recovery_point
+        self.truncations = truncations
+        self.names_changed = names_changed
+        self.files: list[File] = []
+        self.snapshots: list[Snapshot] = []
+        self.directories: list[str] = []
+        self.closed_segments: list[Segment] = []
+
+    def add_segment(self, segment: Searchable) -> None:
+        """Sync the segment's records."""
+        self.files.append(segment.file)
+
+    def add_indexes(self, segment: Searchable) -> None:
+        """Sync the segment's indexes, so that recovery may rely on them."""
+        self.files += (segment.offset_index.file, segment.time_index.file)
+
+
+class Flush:
+    """A flush of one or more logs; run once."""
+
+    __slots__ = ("_fs", "error", "parts")
+
+    def __init__(self, fs: FileSystem, parts: Mapping[TopicPartition, FlushPart]) -> None:
+        self._fs = fs
+        self.parts = parts
+        self.error: OSError | None = None
+        """Why it failed.  What it was to save may be lost, so it must not be tried again."""
+
+    def run(self) -> None:
+        """Sync everything.  Touches nothing that the loop touches, so any thread may do it."""
+        try:
+            self._fs.sync_files([file for part in self.parts.values() for file in part.files])
+            for part in self.parts.values():
+                # A snapshot describes the log up to some offset: the log must be there first.
+                for snapshot in part.snapshots:
+                    replace_file(self._fs, snapshot.path, snapshot.data)
+                for directory in part.directories:
+                    self._fs.sync_directory(directory)
+        except OSError as error:
+            self.error = error

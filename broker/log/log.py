@@ -1,0 +1,534 @@
+"""Log: the records of one partition; append, read, truncate, roll, flush."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from quorate.broker.log.active import ActiveSegment, create_segment, cut_segment
+from quorate.broker.log.checkpoints import LogCheckpoint
+from quorate.broker.log.cleaning import segments_expired
+from quorate.broker.log.context import LogContext
+from quorate.broker.log.durability import Durability
+from quorate.broker.log.files import FatalStorageError, storage_error
+from quorate.broker.log.flush import Flush
+from quorate.broker.log.lookup import Searchable, slice_of
+from quorate.broker.log.producers import ProducerStates, WrittenBatch
+from quorate.broker.log.recovery import (
+    LoadedLog,
+    LogLoader,
+    rebuild_producers,
+)
+from quorate.broker.log.segment import SEGMENT_SUFFIXES, Segment
+from quorate.broker.log.segments import Segments
+from quorate.broker.log.times import TimeSearch, TimestampOffset
+from quorate.broker.log.trash import DELETED_SUFFIX
+from quorate.broker.log.validation import AppendRules, check_replicated
+from quorate.errors import OffsetOutOfRangeError, StorageError
+from quorate.model import NO_TIMESTAMP, TopicPartition
+from quorate.records.batch import BatchHeader, assign_append_time, assign_offset
+from quorate.records.slices import FileSlice
+from quorate.settings import TopicConfig
+
+
+class AppendResult(NamedTuple):
+    """Where an append's records are.  A tuple, because one is made for every append."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    """The broker's time, if the topic has LogAppendTime; else -1."""
+    log_start_offset: int
+    duplicate: bool
+    """Whether the records were there already and nothing was written."""
+
+
+class Log:
+    """The log of one partition.
+
+    Invariants: ``log_start_offset <= log_end_offset``; offsets are dense between them;
+    ``flushed_offset <= log_end_offset``, and everything below it survives a power cut; after an
+    error that could not be undone the log accepts nothing any more.
+    """
+
+    __slots__ = (
+        "_config",
+        "_context",
+        "_durability",
+        "_failure",
+        "_rules",
+        "_segments",
+        "_snapshots",
+        "directory",
+        "leader_epochs",
+        "log_end_offset",
+        "log_start_offset",
+        "producers",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        context: LogContext,
+        directory: str,
+        topic_partition: TopicPartition,
+        *,
+        config: TopicConfig,
+        loaded: LoadedLog,
+    ) -> None:
+        self._context = context
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self._segments = loaded.segments
+        self._snapshots = loaded.snapshots
+        self.leader_epochs = loaded.leader_epochs
+        self.producers = loaded.producers
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self._durability = Durability(
+            loaded.flushed_offset,
+            directory=directory,
+            names_synced=loaded.names_synced,
+            unsynced=loaded.unsynced,
+            snapshots=loaded.snapshots,
+        )
+        self._failure: StorageError | None = None
+        self._config = config
+        self._rules = AppendRules(config)
+
+    @property
+    def config(self) -> TopicConfig:
+        """The topic's settings; they may be replaced at any time."""
+        return self._config
+
+    @config.setter
+    def config(self, config: TopicConfig) -> None:
+        self._config = config
+        self._rules = AppendRules(config)
+        self._segments.active.configure(config)
+
+    @property
+    def flushed_offset(self) -> int:
+        """Everything below it survives a power cut."""
+        return self._durability.flushed_offset
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below it need not be looked at after a crash."""
+        return self._durability.recovery_point
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why the log accepts nothing any more, or None."""
+        return self._failure
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of batches in all segments."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    @property
+    def segment_count(self) -> int:
+        """Segments, the active one included."""
+        return len(self._segments)
+
+    # Appending
+
+    def append(self, records: memoryview, *, leader_epoch: int, now_ms: int) -> AppendResult:
+        """Append what a client sent, as the partition's leader.
+
+        Args:
+            records: whole batches, writable: offsets, epoch and append time are filled in there.
+            leader_epoch: the epoch in which this broker leads.
+            now_ms: the time.
+
+        Raises:
+            KafkaError: the records are refused, nothing was written.
+            StorageError: the disk is full (the next append may succeed) or failed; nothing counts
+            as
+                written.
+        """
+        if self._failure is not None:
+            raise self._failure
+        headers = self._rules.check(records, now_ms)
+        written = self.producers.check(headers)
+        if written is not None:
+            return self._answer_duplicate(written)
+        base_offset = self.log_end_offset
+        if leader_epoch != self.leader_epochs.latest_epoch:
+            self._begin_epoch(leader_epoch, base_offset)
+        append_time_ms = NO_TIMESTAMP
+        if self._rules.append_time:
+            append_time_ms = now_ms
+            headers = _assign_append_time(records, headers, now_ms)
+        offset = base_offset
+        position = 0
+        for header in headers:
+            assign_offset(records, position, offset, leader_epoch)
+            offset += header.record_count
+            position += header.batch_length + 12
+        self._write(records, headers, offset, now_ms)
+        return AppendResult(base_offset, offset - 1, append_time_ms, self.log_start_offset, False)  # noqa: FBT003
+
+    def append_replicated(self, records: memoryview, *, now_ms: int) -> None:
+        """Append what the leader sent, as a follower: offsets and epochs are in the batches.
+
+        A batch that is cut off at the end is left out.
+
+        Raises:
+            CorruptRecordError: a checksum does not match, or offsets or epochs do not continue
+            ours.
+            StorageError: as ``append``.
+        """
+        if self._failure is not None:
+            raise self._failure
+        latest_epoch = self.leader_epochs.latest_epoch
+        headers = check_replicated(records, self.log_end_offset, latest_epoch)
+        if not headers:
+            return
+        for header in headers:
+            if header.leader_epoch != self.leader_epochs.latest_epoch:
+                self._begin_epoch(header.leader_epoch, header.base_offset)
+        whole = records[: sum(header.size_bytes for header in headers)]
+        self._write(whole, headers, headers[-1].next_offset, now_ms)
+
+    def _write(
+        self, records: memoryview, headers: Sequence[BatchHeader], end_offset: int, now_ms: int
+    ) -> None:
+        """Write batches whose offsets begin at the log's end, and count them in."""
+        active = self._segments.active
+        if active.must_roll(
+            len(records),
+            last_offset=end_offset - 1,
+            max_timestamp_ms=headers[-1].max_timestamp_ms,
+            now_ms=now_ms,
+        ):
+            active = self.roll(now_ms)
+        try:
+            active.write(records)
+        except OSError as error:
+            raise self._undo(active, error) from error
+        offset = self.log_end_offset
+        note = self.producers.note
+        for header in headers:
+            note(header, offset)
+            offset += header.last_offset_delta + 1
+            active.account(offset - 1, header.max_timestamp_ms, header.batch_length + 12)
+        assert offset == end_offset
+        self.log_end_offset = offset
+
+    def _answer_duplicate(self, written: WrittenBatch) -> AppendResult:
+        append_time_ms = written.max_timestamp_ms if self._rules.append_time else NO_TIMESTAMP
+        return AppendResult(
+            written.base_offset,
+            written.last_offset,
+            append_time_ms,
+            self.log_start_offset,
+            True,  # noqa: FBT003
+        )
+
+    def _begin_epoch(self, leader_epoch: int, start_offset: int) -> None:
+        assert leader_epoch > self.leader_epochs.latest_epoch, "leader epochs only grow"
+        try:
+            self.leader_epochs.assign(leader_epoch, start_offset)
+        except OSError as error:
+            raise self._fail_if_fatal(storage_error(error, self.directory)) from error
+
+    def _undo(self, active: ActiveSegment, error: OSError) -> StorageError:
+        """Take a failed write back."""
+        try:
+            active.cut_back()
+        except OSError as second:
+            message = f"{active.stem}: a failed write could not be taken back: {second.strerror}"
+            return self._fail_if_fatal(FatalStorageError(message))
+        return self._fail_if_fatal(storage_error(error, active.stem))
+
+    def _fail_if_fatal(self, error: StorageError) -> StorageError:
+        if isinstance(error, FatalStorageError):
+            self._failure = error
+        return error
+
+    def roll(self, now_ms: int) -> ActiveSegment:
+        """Close the active segment and begin another one at the log's end.
+
+        Raises:
+            StorageError: nothing changed.
+        """
+        active = self._segments.active
+        if active.size_bytes == 0:
+            return active
+        try:
+            active.complete()
+            fresh = create_segment(
+                self._context.files,
+                self.directory,
+                self.log_end_offset,
+                config=self._config,
+                now_ms=now_ms,
+            )
+        except OSError as error:
+            raise self._fail_if_fatal(storage_error(error, self.directory)) from error
+        closed = Segment(self._context.files, self.directory, active.base_offset)
+        self._segments.roll(closed, fresh)
+        self._durability.rolled(closed, self._snapshots.take(self.producers, self.leader_epochs))
+        return fresh
+
+    # Reading
+
+    def read(
+        self, offset: int, *, max_bytes: int, limit_offset: int, at_least_one: bool
+    ) -> FileSlice | None:
+        """Return whole batches of one segment from the one that holds ``offset`` on.
+
+        Args:
+            offset: the first offset wanted; a batch is given whole, so it may begin earlier.
+            max_bytes: how much at most.
+            limit_offset: nothing at or behind it is given (the high watermark, for consumers).
+            at_least_one: whether a first batch larger than ``max_bytes`` is given all the same.
+
+        Returns:
+            None if there is nothing to give.
+
+        Raises:
+            OffsetOutOfRangeError: the offset lies before the log start or behind the log end.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            message = f"{offset} is not in {self.log_start_offset}..{self.log_end_offset}"
+            raise OffsetOutOfRangeError(message)
+        segments = self._segments
+        if offset >= limit_offset or offset == self.log_end_offset:
+            return None
+        number = segments.number_of(offset)
+        end = segments.end_of(number, self.log_end_offset)
+        return slice_of(
+            segments.at(number),
+            offset,
+            max_bytes=max_bytes,
+            limit_offset=limit_offset if limit_offset < end else None,
+            at_least_one=at_least_one,
+        )
+
+    def offset_for_time(self, timestamp_ms: int) -> TimestampOffset | None:
+        """Return the first record with that timestamp or a later one."""
+        return self._time_search().first_since(timestamp_ms)
+
+    def max_timestamp(self) -> TimestampOffset | None:
+        """Return the first record with the largest timestamp."""
+        return self._time_search().latest()
+
+    def _time_search(self) -> TimeSearch:
+        return TimeSearch(self._segments, self.topic_partition, self.log_start_offset)
+
+    # Shortening
+
+    def truncate_to(self, offset: int, *, now_ms: int) -> None:
+        """Remove, durably, all batches that reach beyond the offset.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        try:
+            if offset <= self._segments.first_offset and offset < self.log_end_offset:
+                self._restart_at(offset, now_ms)
+            elif offset < self.log_end_offset:
+                self._cut_at(offset, now_ms)
+            self.leader_epochs.truncate_from_end(offset)
+        except OSError as error:
+            raise self._fail_if_fatal(storage_error(error, self.directory)) from error
+
+    def reset_to(self, offset: int, *, now_ms: int) -> None:
+        """Remove everything, durably, and go on at the offset (for a follower too far behind).
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        try:
+            self._restart_at(offset, now_ms)
+            self.leader_epochs.clear()
+        except OSError as error:
+            raise self._fail_if_fatal(storage_error(error, self.directory)) from error
+
+    def delete_records_before(self, offset: int) -> int:
+        """Make the offset the first one that can be read; return how many segments were removed.
+
+        Raises:
+            OffsetOutOfRangeError: the offset lies behind the log's end.
+            StorageError: the disk failed.
+        """
+        if offset > self.log_end_offset:
+            message = f"{offset} lies behind the log's end {self.log_end_offset}"
+            raise OffsetOutOfRangeError(message)
+        if offset <= self.log_start_offset:
+            return 0
+        try:
+            self.log_start_offset = offset
+            self.leader_epochs.truncate_from_start(offset)
+            return self._delete_oldest(self._segments.number_of(offset))
+        except OSError as error:
+            raise self._fail_if_fatal(storage_error(error, self.directory)) from error
+
+    def apply_retention(self, *, high_watermark: int, now_ms: int) -> int:
+        """Remove the oldest segments by ``retention.ms`` and ``retention.bytes``; return how many.
+
+        Nothing at or behind the high watermark is removed.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        segments = self._segments
+        deletable = segments.number_of(max(high_watermark, self.log_start_offset))
+        if high_watermark == self.log_end_offset and segments.active.size_bytes:
+            deletable += 1
+        expired = segments_expired(segments, self._config, deletable, now_ms)
+        if expired == len(segments):
+            self.roll(now_ms)
+        return self.delete_records_before(segments.base_of(expired)) if expired else 0
+
+    def _cut_at(self, offset: int, now_ms: int) -> None:
+        self._promise_less(offset)
+        segments = self._segments
+        number = segments.number_of(offset - 1)
+        cut = cut_segment(
+            self._context.files,
+            self.directory,
+            segments.at(number),
+            offset,
+            config=self._config,
+            now_ms=now_ms,
+        )
+        later = list(segments)[number + 1 :]
+        self._segments = Segments(segments.closed[:number], cut.segment)
+        self._remove_files(later)
+        self.log_end_offset = min(cut.end_offset, self.log_end_offset)
+        self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
+        self.producers = rebuild_producers(
+            self._snapshots, self._segments, self.leader_epochs, self.log_end_offset
+        )
+
+    def _restart_at(self, offset: int, now_ms: int) -> None:
+        self._promise_less(min(offset, self.recovery_point))
+        self._remove_files(list(self._segments))
+        active = create_segment(
+            self._context.files, self.directory, offset, config=self._config, now_ms=now_ms
+        )
+        self._segments = Segments([], active)
+        self._context.fs.sync_directory(self.directory)
+        self._durability.restarted(offset)
+        self._snapshots.truncate_from_end(-1)
+        self.producers = ProducerStates(offset)
+        self.log_start_offset = self.log_end_offset = offset
+
+    def _promise_less(self, offset: int) -> None:
+        """See to it that no promise about what is going to be removed outlives it."""
+        promised = self.recovery_point > offset
+        self._durability.cut(offset)
+        if promised:
+            self._context.save_checkpoints()
+
+    def _delete_oldest(self, count: int) -> int:
+        dropped = self._segments.drop_oldest(count)
+        self._durability.forget(dropped)
+        for segment in dropped:
+            for suffix in reversed(SEGMENT_SUFFIXES):
+                path = segment.stem + suffix
+                self._context.files.forget(path)
+                self._context.fs.rename(path, path + DELETED_SUFFIX)
+                self._context.trash.add([path + DELETED_SUFFIX], self._config.file_delete_delay_ms)
+        return len(dropped)
+
+    def _remove_files(self, segments: Sequence[Searchable]) -> None:
+        """Remove segments from the end backwards, so that a crash leaves the log's beginning."""
+        for segment in reversed(segments):
+            for suffix in reversed(SEGMENT_SUFFIXES):
+                self._context.files.forget(segment.stem + suffix)
+                self._context.fs.remove(segment.stem + suffix)
+        if segments:
+            self._context.fs.sync_directory(self.directory)
+
+    # Durability
+
+    def flush_due(self, now_ms: int) -> bool:
+        """Whether ``flush.messages`` or ``flush.ms`` asks for a flush."""
+        return self._durability.flush_due(self.log_end_offset, self._config, now_ms)
+
+    def start_flush(self) -> Flush:
+        """Return a flush of what is in the log now; run it in any thread, then finish it here."""
+        part = self._durability.start(self._segments.active, self.log_end_offset)
+        return Flush(self._context.fs, {self.topic_partition: part})
+
+    def start_checkpoint(self) -> Flush:
+        """Return a flush after which recovery can begin at what is the log's end now.
+
+        Raises:
+            StorageError: the index cannot be written.
+        """
+        snapshot = self._snapshots.take(self.producers, self.leader_epochs)
+        try:
+            part = self._durability.start_checkpoint(self._segments.active, snapshot)
+        except OSError as error:
+            raise self._fail_if_fatal(storage_error(error, self.directory)) from error
+        return Flush(self._context.fs, {self.topic_partition: part})
+
+    def finish_flush(self, flush: Flush) -> None:
+        """Take note of a flush that has run; ``flushed_offset`` moves.
+
+        Raises:
+            FatalStorageError: the flush failed.  Nobody knows what is on disk now, so the log
+            accepts
+                nothing any more.
+        """
+        if flush.error is not None:
+            message = f"{self.directory}: sync failed: {flush.error.strerror}"
+            self._failure = FatalStorageError(message)
+            raise self._failure from flush.error
+        self._durability.finish(flush.parts[self.topic_partition])
+
+    def fail(self, error: StorageError) -> None:
+        """Accept nothing any more: the directory failed elsewhere."""
+        self._failure = error
+
+    def close(self) -> None:
+        """Make everything durable and leave files that open without recovery.
+
+        Raises:
+            StorageError: the log was not closed cleanly.
+        """
+        if self._failure is not None:
+            raise self._failure
+        try:
+            self._segments.active.complete()
+        except OSError as error:
+            raise self._fail_if_fatal(storage_error(error, self.directory)) from error
+        flush = self.start_checkpoint()
+        flush.run()
+        self.finish_flush(flush)
+
+
+def open_log(
+    context: LogContext,
+    topic_partition: TopicPartition,
+    *,
+    config: TopicConfig,
+    checkpoint: LogCheckpoint,
+    clean: bool,
+    now_ms: int,
+) -> Log:
+    """Open a partition's log, recovering it unless it was closed cleanly.
+
+    Raises:
+        OSError: the disk fails.
+    """
+    directory = f"{context.directory}/{topic_partition}"
+    loader = LogLoader(context, directory, config=config, now_ms=now_ms)
+    loaded = loader.load(checkpoint, clean=clean)
+    return Log(context, directory, topic_partition, config=config, loaded=loaded)
+
+
+def _assign_append_time(
+    records: memoryview, headers: Sequence[BatchHeader], now_ms: int
+) -> list[BatchHeader]:
+    position = 0
+    dated: list[BatchHeader] = []
+    for header in headers:
+        assign_append_time(records, position, header, now_ms)
+        dated.append(header._replace(max_timestamp_ms=now_ms))
+        position += header.size_bytes
+    return dated

@@ -1,0 +1,354 @@
+"""Opens a log's directory, and after a crash finds out what of it is whole.
+
+Everything below the recovery point was synced, indexes included; from there on every batch is
+checked: its checksum, that its offset continues the one before, and that its leader epoch is the
+one that the epochs file has for it (offset and epoch lie outside the checksum).  The first batch
+that fails ends the log; what is behind it is cut off.  The indexes are built anew on the way.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from quorate.broker.log.active import (
+    NOTHING_KEPT,
+    ActiveSegment,
+    EntryCounts,
+    create_segment,
+    resume_segment,
+)
+from quorate.broker.log.checkpoints import LogCheckpoint
+from quorate.broker.log.context import LogContext
+from quorate.broker.log.documents import CorruptDocumentError
+from quorate.broker.log.epochs import FILE_NAME, LeaderEpochs, load_epochs
+from quorate.broker.log.index import (
+    OFFSET_ENTRY,
+    TIME_ENTRY,
+    count_entries,
+    count_sound_offset_entries,
+    count_sound_time_entries,
+)
+from quorate.broker.log.lookup import batches_from
+from quorate.broker.log.producers import ProducerStates
+from quorate.broker.log.scan import PlacedBatch, crc_in_file, scan_headers
+from quorate.broker.log.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    Segment,
+    segment_stem,
+)
+from quorate.broker.log.segments import Segments
+from quorate.broker.log.snapshots import SNAPSHOT_SUFFIX, Snapshots
+from quorate.broker.log.trash import DELETED_SUFFIX
+from quorate.errors import CorruptRecordError, InvalidRecordError
+from quorate.model import UNKNOWN_EPOCH
+from quorate.settings import TopicConfig
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """A log's parts, consistent with each other."""
+
+    segments: Segments
+    leader_epochs: LeaderEpochs
+    producers: ProducerStates
+    snapshots: Snapshots
+    log_start_offset: int
+    log_end_offset: int
+    flushed_offset: int
+    unsynced: list[Segment] = field(default_factory=list[Segment])
+    """Closed segments that may not be on disk as they are."""
+    names_synced: bool = True
+    """Whether the files' names are on disk for certain."""
+
+
+@dataclass(slots=True)
+class Directory:
+    """The files of a log's directory, by what they are."""
+
+    bases: list[int] = field(default_factory=list[int])
+    snapshots: list[int] = field(default_factory=list[int])
+    leftovers: list[str] = field(default_factory=list[str])
+
+
+class LogLoader:
+    """Loads one log.  State: how far it has come; the result is consistent at every step."""
+
+    def __init__(
+        self, context: LogContext, directory: str, *, config: TopicConfig, now_ms: int
+    ) -> None:
+        self._context = context
+        self._directory = directory
+        self._config = config
+        self._now_ms = now_ms
+        self._epochs = LeaderEpochs(context.fs, self._epochs_path, [])
+        self._epochs_known = True
+
+    def load(self, checkpoint: LogCheckpoint, *, clean: bool) -> LoadedLog:
+        """Return the log.
+
+        Args:
+            checkpoint: as last written down.
+            clean: whether the log was closed properly, and so need not be checked.
+
+        Raises:
+            OSError: the disk fails.
+        """
+        found = self._sort_files()
+        if not found.bases:
+            self._create(checkpoint.log_start_offset)
+            found.bases = [checkpoint.log_start_offset]
+        self._load_epochs(found.bases)
+        loaded = self._resume_clean(found) if clean else None
+        if loaded is None:
+            loaded = self._recover(found, checkpoint.recovery_point)
+            loaded.names_synced = False
+        loaded.log_start_offset = max(checkpoint.log_start_offset, found.bases[0])
+        if loaded.log_start_offset > loaded.log_end_offset:
+            loaded = self._begin_anew(loaded)
+        if not self._epochs_known:
+            self._rebuild_epochs(loaded)
+        self._epochs.truncate_from_end(loaded.log_end_offset + 1)
+        self._epochs.truncate_from_start(loaded.log_start_offset)
+        loaded.snapshots.truncate_from_end(loaded.log_end_offset)
+        loaded.producers = rebuild_producers(
+            loaded.snapshots, loaded.segments, self._epochs, loaded.log_end_offset
+        )
+        return loaded
+
+    @property
+    def _epochs_path(self) -> str:
+        return f"{self._directory}/{FILE_NAME}"
+
+    def _sort_files(self) -> Directory:
+        """Say what each file is; remove those that a crash left half way."""
+        fs = self._context.fs
+        found = Directory()
+        names = set(fs.list_directory(self._directory))
+        for name in names:
+            stem, dot, suffix = name.partition(".")
+            if dot and stem.isdigit() and len(stem) == 20:
+                if f".{suffix}" == LOG_SUFFIX:
+                    found.bases.append(int(stem))
+                elif f".{suffix}" == SNAPSHOT_SUFFIX:
+                    found.snapshots.append(int(stem))
+                elif f".{suffix}" not in SEGMENT_SUFFIXES or stem + LOG_SUFFIX not in names:
+                    found.leftovers.append(name)
+            elif suffix == "tmp":
+                found.leftovers.append(name)
+        found.bases.sort()
+        for name in found.leftovers:
+            if name.endswith(DELETED_SUFFIX):
+                self._context.trash.add([f"{self._directory}/{name}"], 0)
+            else:
+                fs.remove(f"{self._directory}/{name}")
+        return found
+
+    def _load_epochs(self, bases: Sequence[int]) -> None:
+        try:
+            self._epochs = load_epochs(self._context.fs, self._epochs_path)
+        except CorruptDocumentError:
+            self._epochs_known = False
+        # A log with records has epochs; if their file is gone, the log has to tell them.
+        if self._epochs.latest_epoch == UNKNOWN_EPOCH:
+            self._epochs_known = not any(self._size_of(base) for base in bases)
+
+    def _resume_clean(self, found: Directory) -> LoadedLog | None:
+        """Open the log as it was closed, or say that it cannot have been closed so."""
+        base = found.bases[-1]
+        try:
+            segment = self._resume(base, self._entry_counts(base))
+            end_offset = base
+            for batch in scan_headers(segment.file, segment.size_bytes, self._size_of(base)):
+                segment.account_batch(batch.header)
+                end_offset = batch.header.next_offset
+        except (CorruptRecordError, InvalidRecordError, FileNotFoundError):
+            return None
+        if segment.size_bytes != self._size_of(base):
+            return None
+        closed = [self._closed(base) for base in found.bases[:-1]]
+        return self._loaded(found, Segments(closed, segment), end_offset, end_offset)
+
+    def _recover(self, found: Directory, recovery_point: int) -> LoadedLog:
+        """Check the log from the recovery point on, and cut it where it ends."""
+        recovery_point = min(recovery_point, self._first_without_index(found.bases))
+        first = max(sum(base <= recovery_point for base in found.bases) - 1, 0)
+        closed = [self._closed(base) for base in found.bases[:first]]
+        unsynced: list[Segment] = []
+        expected = found.bases[first]
+        segment: ActiveSegment | None = None
+        for number in range(first, len(found.bases)):
+            base = found.bases[number]
+            if base != expected:
+                break
+            if segment is not None:
+                segment.complete()
+                unsynced.append(self._closed(segment.base_offset))
+            segment, expected = self._recover_segment(base, recovery_point)
+        assert segment is not None, "the first segment is always recovered"
+        self._discard([base for base in found.bases if base > segment.base_offset])
+        found.bases = [base for base in found.bases if base <= segment.base_offset]
+        loaded = self._loaded(
+            found, Segments([*closed, *unsynced], segment), expected, min(recovery_point, expected)
+        )
+        loaded.unsynced = unsynced
+        return loaded
+
+    def _recover_segment(self, base: int, recovery_point: int) -> tuple[ActiveSegment, int]:
+        """Return the segment with all its whole batches, and the offset behind them."""
+        if recovery_point > base:
+            segment, end_offset = self._check(base, recovery_point)
+            if end_offset >= recovery_point:
+                return segment, end_offset
+            # Less is there than was synced: trust nothing of this segment.
+        return self._check(base, base)
+
+    def _check(self, base: int, trusted_end: int) -> tuple[ActiveSegment, int]:
+        kept = self._sound_entries(base, trusted_end) if trusted_end > base else NOTHING_KEPT
+        segment = self._resume(base, kept)
+        size_bytes = self._size_of(base)
+        end_offset = base
+        expected = None if segment.size_bytes else base
+        try:
+            for batch in scan_headers(segment.file, segment.size_bytes, size_bytes):
+                if expected is None:  # the index says where to begin, the batch says which it is
+                    expected = batch.header.base_offset
+                if not self._is_whole(segment, batch, expected, trusted_end):
+                    break
+                segment.account_batch(batch.header)
+                expected = end_offset = batch.header.next_offset
+        except (CorruptRecordError, InvalidRecordError):
+            pass
+        if segment.size_bytes < size_bytes and end_offset >= trusted_end:
+            segment.cut_back()
+        return segment, end_offset
+
+    def _is_whole(
+        self, segment: ActiveSegment, batch: PlacedBatch, expected: int, trusted_end: int
+    ) -> bool:
+        header = batch.header
+        if header.base_offset != expected:
+            return False
+        if header.next_offset <= trusted_end:
+            return True
+        known_epoch = self._epochs.epoch_for(expected)
+        if self._epochs_known and known_epoch not in {UNKNOWN_EPOCH, header.leader_epoch}:
+            return False
+        return crc_in_file(segment.file, batch) == header.crc
+
+    def _discard(self, bases: Sequence[int]) -> None:
+        """Remove segments that continue nothing."""
+        for base in bases:
+            for suffix in reversed(SEGMENT_SUFFIXES):
+                path = segment_stem(self._directory, base) + suffix
+                self._context.files.forget(path)
+                if self._context.fs.exists(path):
+                    self._context.fs.remove(path)
+        if bases:
+            self._context.fs.sync_directory(self._directory)
+
+    def _begin_anew(self, loaded: LoadedLog) -> LoadedLog:
+        """All records are gone that were not deleted: the log continues at its start offset."""
+        start_offset = loaded.log_start_offset
+        self._discard([segment.base_offset for segment in loaded.segments])
+        found = Directory(bases=[start_offset])
+        loaded.snapshots.truncate_from_end(-1)
+        segments = Segments([], self._create(start_offset))
+        anew = self._loaded(found, segments, start_offset, start_offset)
+        anew.log_start_offset = start_offset
+        return anew
+
+    def _rebuild_epochs(self, loaded: LoadedLog) -> None:
+        self._epochs.clear()
+        for segment in loaded.segments:
+            for batch in batches_from(segment, 0):
+                self._epochs.assign(batch.header.leader_epoch, batch.header.base_offset)
+
+    def _loaded(
+        self, found: Directory, segments: Segments, end_offset: int, flushed_offset: int
+    ) -> LoadedLog:
+        return LoadedLog(
+            segments=segments,
+            leader_epochs=self._epochs,
+            producers=ProducerStates(end_offset),
+            snapshots=Snapshots(self._context.fs, self._directory, found.snapshots),
+            log_start_offset=found.bases[0],
+            log_end_offset=end_offset,
+            flushed_offset=flushed_offset,
+        )
+
+    def _create(self, base: int) -> ActiveSegment:
+        return create_segment(
+            self._context.files, self._directory, base, config=self._config, now_ms=self._now_ms
+        )
+
+    def _closed(self, base: int) -> Segment:
+        return Segment(self._context.files, self._directory, base)
+
+    def _resume(self, base: int, kept: EntryCounts) -> ActiveSegment:
+        return resume_segment(
+            self._context.files,
+            self._directory,
+            base,
+            kept=kept,
+            config=self._config,
+            now_ms=self._now_ms,
+        )
+
+    def _size_of(self, base: int) -> int:
+        return self._context.fs.size_bytes(segment_stem(self._directory, base) + LOG_SUFFIX)
+
+    def _first_without_index(self, bases: Sequence[int]) -> int:
+        """The first segment that lost an index, which is the first that must be read whole."""
+        for base in bases:
+            stem = segment_stem(self._directory, base)
+            if not all(self._context.fs.exists(stem + suffix) for suffix in SEGMENT_SUFFIXES):
+                return base
+        return 1 << 63
+
+    def _entry_counts(self, base: int) -> EntryCounts:
+        stem = segment_stem(self._directory, base)
+        return EntryCounts(
+            count_entries(self._context.files.get(stem + INDEX_SUFFIX), OFFSET_ENTRY),
+            count_entries(self._context.files.get(stem + TIME_INDEX_SUFFIX), TIME_ENTRY),
+        )
+
+    def _sound_entries(self, base: int, trusted_end: int) -> EntryCounts:
+        """How many index entries of a segment are about synced batches and can be relied on."""
+        stem = segment_stem(self._directory, base)
+        offset_end = trusted_end - base
+        return EntryCounts(
+            count_sound_offset_entries(
+                self._context.files.get(stem + INDEX_SUFFIX),
+                offset_end=offset_end,
+                position_end=self._size_of(base),
+            ),
+            count_sound_time_entries(
+                self._context.files.get(stem + TIME_INDEX_SUFFIX), offset_end=offset_end
+            ),
+        )
+
+
+def rebuild_producers(
+    snapshots: Snapshots, segments: Segments, epochs: LeaderEpochs, end_offset: int
+) -> ProducerStates:
+    """Return the producers as of the offset: a snapshot, and what was written since."""
+    states = snapshots.load(end_offset, epochs)
+    if states is None:
+        states = ProducerStates(segments.first_offset)
+    start_offset = max(states.end_offset, segments.first_offset)
+    for batch in _batches_between(segments, start_offset, end_offset):
+        states.note(batch.header, batch.header.base_offset)
+    states.end_offset = end_offset
+    return states
+
+
+def _batches_between(
+    segments: Segments, start_offset: int, end_offset: int
+) -> Iterator[PlacedBatch]:
+    if start_offset >= end_offset:
+        return
+    for number in range(segments.number_of(start_offset), len(segments)):
+        segment = segments.at(number)
+        yield from batches_from(segment, segment.position_of(start_offset))

@@ -1,0 +1,76 @@
+"""Walks over the batches of a segment's file, without reading the records where that is enough."""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from quorate.broker.log.files import File
+from quorate.errors import CorruptRecordError, InvalidRecordError
+from quorate.records.batch import (
+    CRC_COVERS_FROM,
+    HEADER_BYTES,
+    BatchHeader,
+    check_header,
+    parse_header,
+)
+from quorate.records.checksum import extend_crc32c
+
+WINDOW_BYTES: Final = 8192
+"""Read at once: a little more than an index interval, so that a search mostly reads once."""
+
+CHUNK_BYTES: Final = 1 << 20
+"""Read at once where all bytes are wanted."""
+
+
+class PlacedBatch(NamedTuple):
+    """A batch's header and where the batch begins in its file."""
+
+    position: int
+    header: BatchHeader
+
+
+def scan_headers(file: File, position: int, end: int) -> Iterator[PlacedBatch]:
+    """Yield the batches between two positions of which the first is a batch's beginning.
+
+    Raises:
+        CorruptRecordError, InvalidRecordError: a header is impossible.
+    """
+    window = b""
+    window_position = position
+    while position < end:
+        at = position - window_position
+        if at + HEADER_BYTES > len(window):
+            window = file.read_at(min(WINDOW_BYTES, end - position), position)
+            window_position = position
+            at = 0
+        header = parse_header(window, at)
+        check_header(header, end - position)
+        yield PlacedBatch(position, header)
+        position += header.batch_length + 12
+
+
+def scan_valid_batches(file: File, position: int, end: int) -> Iterator[PlacedBatch]:
+    """Yield batches whose checksum matches, and stop at the first that is none.
+
+    Memory is bounded by CHUNK_BYTES whatever lengths the file claims.
+    """
+    try:
+        for batch in scan_headers(file, position, end):
+            if crc_in_file(file, batch) != batch.header.crc:
+                return
+            yield batch
+    except (CorruptRecordError, InvalidRecordError):
+        return
+
+
+def crc_in_file(file: File, batch: PlacedBatch) -> int:
+    """Sum up what the batch's checksum covers, chunk by chunk."""
+    at = batch.position + CRC_COVERS_FROM
+    end = batch.position + batch.header.size_bytes
+    checksum = 0
+    while at < end:
+        chunk = file.read_at(min(CHUNK_BYTES, end - at), at)
+        if not chunk:
+            break
+        checksum = extend_crc32c(checksum, chunk)
+        at += len(chunk)
+    return checksum

@@ -1,0 +1,85 @@
+"""Segments: the files of a log, each with its sparse indexes, named by first offset as in Kafka."""
+
+import struct
+from typing import Final
+
+from quorate.broker.log.files import File, OpenFiles
+from quorate.broker.log.index import OFFSET_ENTRY, TIME_ENTRY, Index, count_entries
+from quorate.broker.log.lookup import TimestampPlace, search_boundary, search_position
+from quorate.model import NO_TIMESTAMP
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+SEGMENT_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)
+"""In the order of making them: a segment exists if its log file does, so that one comes last."""
+
+
+def segment_stem(directory: str, base_offset: int) -> str:
+    """Return the path of a segment's files without their suffix."""
+    return f"{directory}/{base_offset:020d}"
+
+
+class Segment:
+    """A closed segment.
+
+    It holds no file open and no byte of an index in memory, because a log may have ten thousand of
+    them.  Invariant: its files never change any more.
+    """
+
+    __slots__ = ("_files", "_largest", "_size_bytes", "base_offset", "stem")
+
+    def __init__(self, files: OpenFiles, directory: str, base_offset: int) -> None:
+        self._files = files
+        self.base_offset = base_offset
+        self.stem = segment_stem(directory, base_offset)
+        self._size_bytes = -1
+        self._largest: TimestampPlace | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of batches; asked of the file system once."""
+        if self._size_bytes < 0:
+            self._size_bytes = self._files.fs.size_bytes(self.stem + LOG_SUFFIX)
+        return self._size_bytes
+
+    @property
+    def file(self) -> File:
+        """The file of batches."""
+        return self._files.get(self.stem + LOG_SUFFIX)
+
+    @property
+    def offset_index(self) -> Index:
+        """From last offsets of batches to their positions."""
+        return self._index(INDEX_SUFFIX, OFFSET_ENTRY)
+
+    @property
+    def time_index(self) -> Index:
+        """From timestamps to offsets."""
+        return self._index(TIME_INDEX_SUFFIX, TIME_ENTRY)
+
+    @property
+    def largest(self) -> TimestampPlace:
+        """The largest timestamp: the last entry of a closed segment's time index."""
+        if self._largest is None:
+            last = self.time_index.last
+            timestamp_ms, relative = last or (NO_TIMESTAMP, 0)
+            self._largest = TimestampPlace(timestamp_ms, self.base_offset + relative)
+        return self._largest
+
+    @property
+    def modified_ms(self) -> int:
+        """When the file was last written."""
+        return self._files.fs.modified_ms(self.stem + LOG_SUFFIX)
+
+    def position_of(self, offset: int) -> int:
+        """Return where the first batch begins whose last offset is at least ``offset``."""
+        return search_position(self, offset)
+
+    def boundary_before(self, target: int, start: int) -> int:
+        """Return the last batch boundary at or before ``target``, given one at or before it."""
+        return search_boundary(self, target, start)
+
+    def _index(self, suffix: str, entry: struct.Struct) -> Index:
+        path = self.stem + suffix
+        return Index(self._files, path, entry, count=count_entries(self._files.get(path), entry))

@@ -1,0 +1,73 @@
+"""Segments: the row of a log's segments, and which of them holds an offset."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from quorate.broker.log.active import ActiveSegment
+from quorate.broker.log.lookup import Searchable
+from quorate.broker.log.segment import Segment
+
+
+class Segments:
+    """All segments of a log, oldest first; the last one is active.
+
+    Invariant: base offsets increase, and ``_bases`` holds exactly them, so that finding a segment
+    is a bisection in memory whatever the number of segments.
+    """
+
+    __slots__ = ("_bases", "_closed", "active")
+
+    def __init__(self, closed: Sequence[Segment], active: ActiveSegment) -> None:
+        self._closed = list(closed)
+        self._bases = [*(segment.base_offset for segment in closed), active.base_offset]
+        self.active = active
+        assert self._bases == sorted(set(self._bases)), "segments in order"
+
+    def __len__(self) -> int:
+        return len(self._bases)
+
+    def __iter__(self) -> Iterator[Searchable]:
+        yield from self._closed
+        yield self.active
+
+    @property
+    def closed(self) -> Sequence[Segment]:
+        """All but the active one."""
+        return self._closed
+
+    @property
+    def first_offset(self) -> int:
+        """The first offset that the files can hold."""
+        return self._bases[0]
+
+    def number_of(self, offset: int) -> int:
+        """Return the number of the segment in whose range the offset is."""
+        number = bisect_right(self._bases, offset) - 1
+        assert number >= 0, f"offset {offset} lies before the first segment"
+        return number
+
+    def at(self, number: int) -> Searchable:
+        """Return a segment by number."""
+        return self.active if number == len(self._closed) else self._closed[number]
+
+    def base_of(self, number: int) -> int:
+        """Return the first offset of a segment's range."""
+        return self._bases[number]
+
+    def end_of(self, number: int, log_end_offset: int) -> int:
+        """Return the offset at which the segment of that number ends."""
+        return log_end_offset if number == len(self._closed) else self._bases[number + 1]
+
+    def roll(self, closed: Segment, active: ActiveSegment) -> None:
+        """The active segment was closed and another one begun."""
+        assert closed.base_offset == self._bases[-1] < active.base_offset
+        self._closed.append(closed)
+        self._bases.append(active.base_offset)
+        self.active = active
+
+    def drop_oldest(self, count: int) -> list[Segment]:
+        """Take the oldest closed segments out."""
+        dropped = self._closed[:count]
+        del self._closed[:count]
+        del self._bases[:count]
+        return dropped

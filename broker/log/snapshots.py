@@ -1,0 +1,71 @@
+"""Producer snapshots: which offsets of a log have one, and which of them are still of use."""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from quorate.broker.log.documents import CorruptDocumentError
+from quorate.broker.log.epochs import LeaderEpochs
+from quorate.broker.log.files import FileSystem, read_file
+from quorate.broker.log.producers import ProducerStates, decode_producers
+
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+SNAPSHOTS_KEPT: Final = 2
+
+
+class Snapshot(NamedTuple):
+    """A snapshot that is to be written."""
+
+    end_offset: int
+    path: str
+    data: bytes
+
+
+class Snapshots:
+    """The snapshot files of one log, by the offset they describe the producers at."""
+
+    __slots__ = ("_directory", "_fs", "_offsets")
+
+    def __init__(self, fs: FileSystem, directory: str, offsets: Iterable[int]) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._offsets = sorted(offsets)
+
+    def take(self, producers: ProducerStates, epochs: LeaderEpochs) -> Snapshot:
+        """Return a snapshot of the producers as they are."""
+        end_offset = producers.end_offset
+        data = producers.encode(epochs.epoch_for(end_offset - 1))
+        return Snapshot(end_offset, self._path(end_offset), data)
+
+    def load(self, end_offset: int, epochs: LeaderEpochs) -> ProducerStates | None:
+        """Return the latest readable snapshot at or before the offset that is of this log."""
+        for offset in reversed(self._offsets):
+            if offset > end_offset:
+                continue
+            try:
+                states, leader_epoch = decode_producers(read_file(self._fs, self._path(offset)))
+            except (CorruptDocumentError, OSError):
+                continue
+            if states.end_offset == offset and leader_epoch == epochs.epoch_for(offset - 1):
+                return states
+        return None
+
+    def note(self, offset: int) -> None:
+        """A snapshot was written; older ones than the last few are removed."""
+        if offset not in self._offsets:
+            self._offsets = sorted([*self._offsets, offset])
+        self._remove(self._offsets[:-SNAPSHOTS_KEPT])
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Remove the snapshots behind the offset: they describe what is no longer in the log."""
+        self._remove([offset for offset in self._offsets if offset > end_offset])
+
+    def _remove(self, offsets: Iterable[int]) -> None:
+        for offset in list(offsets):
+            self._offsets.remove(offset)
+            try:
+                self._fs.remove(self._path(offset))
+            except FileNotFoundError:
+                continue
+
+    def _path(self, offset: int) -> str:
+        return f"{self._directory}/{offset:020d}{SNAPSHOT_SUFFIX}"

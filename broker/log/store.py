@@ -1,0 +1,353 @@
+"""LogStore: all logs of a broker's data directory.
+
+::
+
+    meta.json      whose directory it is
+    .lock          held by the process that uses it
+    .clean         there while everything is synced and closed
+    checkpoints    per log: recovery point, log start offset, high watermark
+    <topic>-<partition>/                 a log; partition.json says of which topic id
+    <topic>-<partition>.<id>-delete/     a deleted log, waiting to be removed
+    <topic>-<partition>.new/             a log that a crash kept from being made
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from quorate.broker.log.checkpoints import (
+    FILE_NAME,
+    NO_CHECKPOINT,
+    LogCheckpoint,
+    encode_checkpoints,
+    load_checkpoints,
+)
+from quorate.broker.log.context import LogContext
+from quorate.broker.log.directory import (
+    DirectoryError,
+    Meta,
+    claim_directory,
+    leave_clean_marker,
+    lock_directory,
+    take_clean_marker,
+)
+from quorate.broker.log.documents import CorruptDocumentError, encode_document, read_document
+from quorate.broker.log.files import (
+    FatalStorageError,
+    FileSystem,
+    Lock,
+    OpenFiles,
+    remove_tree,
+    replace_file,
+    storage_error,
+)
+from quorate.broker.log.flush import Flush, FlushPart
+from quorate.broker.log.log import Log, open_log
+from quorate.broker.log.trash import Trash, remove_paths
+from quorate.errors import StorageError
+from quorate.model import TopicPartition
+from quorate.settings import TopicConfig
+
+OPEN_FILES_MAX: Final = 256
+"""Files of closed segments and of indexes kept open, beside one for every log."""
+
+PARTITION_NAME: Final = "partition.json"
+PARTITION_KIND: Final = "partition"
+PARTITION_VERSION: Final = 1
+NEW_SUFFIX: Final = ".new"
+DELETE_SUFFIX: Final = "-delete"
+
+
+class CheckpointWrite:
+    """The checkpoints as they are to be written; ``run`` may happen in a worker thread."""
+
+    __slots__ = ("_data", "_fs", "_path", "error")
+
+    def __init__(self, fs: FileSystem, path: str, data: bytes) -> None:
+        self._fs = fs
+        self._path = path
+        self._data = data
+        self.error: OSError | None = None
+
+    def run(self) -> None:
+        """Replace the file durably."""
+        try:
+            replace_file(self._fs, self._path, self._data)
+        except OSError as error:
+            self.error = error
+
+
+class LogStore:
+    """The logs of one directory, by topic and partition.
+
+    Invariants: one process has the directory; a log's directory exists whole or not at all; what
+    the checkpoints say of a log is true of it at any moment from then on.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: str,
+        *,
+        lock: Lock,
+        meta: Meta,
+        checkpoints: Mapping[TopicPartition, LogCheckpoint],
+    ) -> None:
+        self.directory = directory
+        self.meta = meta
+        self.logs: dict[TopicPartition, Log] = {}
+        self.topic_ids: dict[TopicPartition, bytes] = {}
+        self.was_clean = False
+        """Whether the directory had been closed cleanly; if not, unsynced records may be lost."""
+        self._lock = lock
+        self._checkpoints = dict(checkpoints)
+        self._context = LogContext(
+            directory, fs, OpenFiles(fs, OPEN_FILES_MAX), Trash(), self._save_now
+        )
+
+    @property
+    def trash(self) -> Trash:
+        """Deleted files that wait to be removed."""
+        return self._context.trash
+
+    def get(self, topic_partition: TopicPartition) -> Log | None:
+        """Return the log of a partition, if there is one."""
+        return self.logs.get(topic_partition)
+
+    def high_watermark(self, topic_partition: TopicPartition) -> int:
+        """Return the high watermark as last written down; 0 if never."""
+        return self._checkpoints.get(topic_partition, NO_CHECKPOINT).high_watermark
+
+    def create(
+        self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig, *, now_ms: int
+    ) -> Log:
+        """Make the log of a partition, or return the one that is there.
+
+        A log of the same name that belongs to another topic id is a deleted topic's: it is deleted.
+
+        Raises:
+            StorageError: the disk is full or failed.
+        """
+        log = self.logs.get(topic_partition)
+        if log is not None:
+            if self.topic_ids[topic_partition] == topic_id:
+                log.config = config
+                return log
+            self.delete(topic_partition)
+        try:
+            return self._create(topic_partition, topic_id, config, now_ms)
+        except OSError as error:
+            raise storage_error(error, f"{self.directory}/{topic_partition}") from error
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        """Delete a log: its directory is renamed now, durably, and removed later.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        log = self.logs.pop(topic_partition)
+        topic_id = self.topic_ids.pop(topic_partition)
+        self._checkpoints.pop(topic_partition, None)
+        doomed = f"{log.directory}.{topic_id.hex()}{DELETE_SUFFIX}"
+        log.fail(StorageError(f"{topic_partition} was deleted"))
+        try:
+            self._context.files.forget_directory(log.directory)
+            self._context.fs.rename(log.directory, doomed)
+            self._context.fs.sync_directory(self.directory)
+        except OSError as error:
+            raise storage_error(error, log.directory) from error
+        self._context.trash.add([doomed], log.config.file_delete_delay_ms)
+
+    def start_flush(self, logs: Iterable[Log]) -> Flush:
+        """Return one flush for several logs (group commit)."""
+        return self._join(log.start_flush() for log in logs)
+
+    def start_checkpoint(self) -> Flush:
+        """Return a flush after which recovery need look at nothing that is in the logs now.
+
+        Finish it, then write the checkpoints.
+
+        Raises:
+            StorageError: an index cannot be written.
+        """
+        return self._join(
+            log.start_checkpoint()
+            for log in self.logs.values()
+            if log.failure is None and log.recovery_point < log.log_end_offset
+        )
+
+    def finish_flush(self, flush: Flush) -> None:
+        """Take note of a flush that has run, in all its logs that still exist.
+
+        Raises:
+            FatalStorageError: the flush failed; all logs accept nothing any more.
+        """
+        if flush.error is not None:
+            raise self.fail(flush.error) from flush.error
+        for topic_partition in flush.parts:
+            log = self.logs.get(topic_partition)
+            if log is not None:
+                log.finish_flush(flush)
+
+    def prepare_checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointWrite:
+        """Return what writes the checkpoints as of now; high watermarks not given stay."""
+        self._checkpoints = {
+            topic_partition: LogCheckpoint(
+                log.recovery_point,
+                log.log_start_offset,
+                high_watermarks.get(topic_partition, self.high_watermark(topic_partition)),
+            )
+            for topic_partition, log in self.logs.items()
+        }
+        data = encode_checkpoints(self._checkpoints)
+        return CheckpointWrite(self._context.fs, f"{self.directory}/{FILE_NAME}", data)
+
+    def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Write the checkpoints durably, here and now.
+
+        Raises:
+            StorageError: they could not be written; the old ones stand.
+        """
+        write = self.prepare_checkpoint(high_watermarks)
+        write.run()
+        if write.error is not None:
+            raise storage_error(write.error, self.directory) from write.error
+
+    def fail(self, error: OSError) -> FatalStorageError:
+        """Give the directory up: every log refuses appends from now on."""
+        failure = FatalStorageError(f"{self.directory}: {error.strerror}")
+        for log in self.logs.values():
+            log.fail(failure)
+        return failure
+
+    def empty_trash(self, now_ms: int) -> list[str]:
+        """Return paths whose time has come, for ``remove_paths`` in a worker thread."""
+        return self._context.trash.take_due(now_ms)
+
+    def remove_paths(self, paths: list[str]) -> None:
+        """Remove what ``empty_trash`` gave; may run in a worker thread."""
+        remove_paths(self._context.fs, paths)
+
+    def close(self, *, clean: bool, now_ms: int) -> None:
+        """Close all logs and let go of the directory.
+
+        Args:
+            clean: whether to sync everything, so that opening needs no recovery.
+            now_ms: the time.
+
+        Raises:
+            StorageError: something could not be synced; the next opening recovers.
+        """
+        try:
+            if clean:
+                for log in self.logs.values():
+                    log.close()
+                self.checkpoint({})
+                leave_clean_marker(self._context.fs, self.directory, now_ms)
+        except OSError as error:
+            raise storage_error(error, self.directory) from error
+        finally:
+            self._lock.release()
+
+    def load(self, *, clean: bool, now_ms: int) -> None:
+        """Open every log that is in the directory."""
+        self.was_clean = clean
+        for name in sorted(self._context.fs.list_directory(self.directory)):
+            path = f"{self.directory}/{name}"
+            if name.endswith(NEW_SUFFIX):
+                remove_tree(self._context.fs, path)
+            elif name.endswith(DELETE_SUFFIX):
+                self._context.trash.add([path], 0)
+            else:
+                topic_partition = parse_name(name)
+                if topic_partition is not None:
+                    self._load_log(topic_partition, path, clean=clean, now_ms=now_ms)
+
+    def _load_log(
+        self, topic_partition: TopicPartition, path: str, *, clean: bool, now_ms: int
+    ) -> None:
+        try:
+            body: Any = read_document(
+                self._context.fs, f"{path}/{PARTITION_NAME}", PARTITION_KIND, PARTITION_VERSION
+            )
+            topic_id = bytes.fromhex(body["topic_id"])
+        except (CorruptDocumentError, FileNotFoundError, KeyError, ValueError, TypeError) as error:
+            raise DirectoryError(f"{path}: {PARTITION_NAME}: {error}") from error
+        self.logs[topic_partition] = open_log(
+            self._context,
+            topic_partition,
+            config=TopicConfig(),
+            checkpoint=self._checkpoints.get(topic_partition, NO_CHECKPOINT),
+            clean=clean,
+            now_ms=now_ms,
+        )
+        self.topic_ids[topic_partition] = topic_id
+
+    def _create(
+        self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig, now_ms: int
+    ) -> Log:
+        """Make the directory under another name first, so that it appears complete."""
+        fs = self._context.fs
+        path = f"{self.directory}/{topic_partition}"
+        if fs.exists(path + NEW_SUFFIX):
+            remove_tree(fs, path + NEW_SUFFIX)
+        fs.make_directory(path + NEW_SUFFIX)
+        body = {"topic_id": topic_id.hex()}
+        document = encode_document(PARTITION_KIND, PARTITION_VERSION, body)
+        replace_file(fs, f"{path}{NEW_SUFFIX}/{PARTITION_NAME}", document)
+        fs.rename(path + NEW_SUFFIX, path)
+        log = open_log(
+            self._context,
+            topic_partition,
+            config=config,
+            checkpoint=NO_CHECKPOINT,
+            clean=False,
+            now_ms=now_ms,
+        )
+        self.logs[topic_partition] = log
+        self.topic_ids[topic_partition] = topic_id
+        return log
+
+    def _join(self, flushes: Iterable[Flush]) -> Flush:
+        parts: dict[TopicPartition, FlushPart] = {}
+        for flush in flushes:
+            parts.update(flush.parts)
+        return Flush(self._context.fs, parts)
+
+    def _save_now(self) -> None:
+        """Write the checkpoints before a log breaks a promise that stands in them."""
+        write = self.prepare_checkpoint({})
+        write.run()
+        if write.error is not None:
+            raise write.error
+
+
+def open_store(
+    fs: FileSystem, directory: str, *, cluster_id: str, node_id: int, now_ms: int
+) -> LogStore:
+    """Open a data directory: take its lock, check whose it is, load its logs.
+
+    Raises:
+        DirectoryError: it cannot be used, and why, in one line.
+    """
+    lock = lock_directory(fs, directory)
+    try:
+        meta = claim_directory(fs, directory, cluster_id=cluster_id, node_id=node_id)
+        checkpoints = load_checkpoints(fs, f"{directory}/{FILE_NAME}")
+        clean = take_clean_marker(fs, directory)
+        store = LogStore(fs, directory, lock=lock, meta=meta, checkpoints=checkpoints)
+        store.load(clean=clean, now_ms=now_ms)
+    except OSError as error:
+        lock.release()
+        raise DirectoryError(f"{directory}: {error.strerror}") from error
+    except DirectoryError:
+        lock.release()
+        raise
+    return store
+
+
+def parse_name(name: str) -> TopicPartition | None:
+    """Return the partition that a directory of this name is the log of, or None."""
+    topic, dash, partition = name.rpartition("-")
+    if not dash or not topic or not partition.isdecimal():
+        return None
+    return TopicPartition(topic, int(partition))

@@ -1,0 +1,152 @@
+"""AppendRules: what a leader accepts from clients, by the topic's settings.
+
+Kafka's rules (classes ``LogValidator``, ``UnifiedLog``), checked on batch headers; records are
+decoded only where a topic limits how old they may be.
+"""
+
+from typing import Final
+
+from quorate.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    MessageTooLargeError,
+    RecordListTooLargeError,
+    UnsupportedCompressionTypeError,
+)
+from quorate.model import NO_TIMESTAMP, TopicPartition
+from quorate.records.batch import (
+    COMPRESSION_MASK,
+    CONTROL_BIT,
+    CRC_COVERS_FROM,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+    check_header,
+    crc_matches,
+    parse_header,
+)
+from quorate.records.checksum import crc32c
+from quorate.records.record import read_records
+from quorate.settings import LONG_MAX, TopicConfig
+
+CODEC_MAX: Final = 4
+REFUSED_BITS: Final = CONTROL_BIT | TIMESTAMP_TYPE_BIT
+DECOMPRESSED_BYTES_MAX: Final = 128 << 20
+NOWHERE: Final = TopicPartition("", -1)
+
+
+class AppendRules:
+    """Limits of one topic, taken out of its settings once."""
+
+    __slots__ = (
+        "_after_max_ms",
+        "_before_max_ms",
+        "_message_max_bytes",
+        "_segment_bytes",
+        "append_time",
+    )
+
+    def __init__(self, config: TopicConfig) -> None:
+        self.append_time = config.message_timestamp_type == "LogAppendTime"
+        self._message_max_bytes = config.max_message_bytes
+        self._segment_bytes = config.segment_bytes
+        self._before_max_ms = config.message_timestamp_before_max_ms
+        self._after_max_ms = config.message_timestamp_after_max_ms
+
+    def check(self, records: memoryview, now_ms: int) -> list[BatchHeader]:
+        """Return the headers of the batches, all of them acceptable.
+
+        Raises:
+            KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE,
+                INVALID_TIMESTAMP or UNSUPPORTED_COMPRESSION_TYPE.
+        """
+        end = len(records)
+        if end > self._segment_bytes:
+            message = f"{end} bytes do not fit into a segment of {self._segment_bytes} bytes"
+            raise RecordListTooLargeError(message)
+        headers: list[BatchHeader] = []
+        pos = 0
+        while pos < end:
+            header = parse_header(records, pos)
+            check_header(header, end - pos)
+            batch_end = pos + header.batch_length + LOG_OVERHEAD_BYTES
+            if batch_end - pos > self._message_max_bytes:
+                raise _too_large(header, self._message_max_bytes)
+            if crc32c(records[pos + CRC_COVERS_FROM : batch_end]) != header.crc:
+                raise CorruptRecordError("the checksum of the batch does not match")
+            self._check_content(header, now_ms)
+            if self._before_max_ms != LONG_MAX and not self.append_time:
+                self._check_ages(records[pos:batch_end], now_ms)
+            headers.append(header)
+            pos = batch_end
+        if not headers:
+            raise InvalidRecordError("no record batch")
+        return headers
+
+    def _check_content(self, header: BatchHeader, now_ms: int) -> None:
+        attributes = header.attributes
+        if header.record_count != header.last_offset_delta + 1:
+            message = f"{header.record_count} records up to offset delta {header.last_offset_delta}"
+            raise InvalidRecordError(message)
+        if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
+            message = f"producer {header.producer_id} gives no sequence or epoch"
+            raise InvalidRecordError(message)
+        if attributes & COMPRESSION_MASK > CODEC_MAX:
+            message = f"there is no compression codec {attributes & COMPRESSION_MASK}"
+            raise UnsupportedCompressionTypeError(message)
+        if attributes & REFUSED_BITS:
+            self._check_refused_bits(attributes)
+        if header.max_timestamp_ms - now_ms > self._after_max_ms and not self.append_time:
+            message = f"timestamp {header.max_timestamp_ms} is too far ahead of {now_ms}"
+            raise InvalidTimestampError(message)
+
+    def _check_refused_bits(self, attributes: int) -> None:
+        if attributes & CONTROL_BIT:
+            raise InvalidRecordError("clients must not write control records")
+        if not self.append_time:
+            raise InvalidTimestampError("producers must not set the timestamp type LogAppendTime")
+
+    def _check_ages(self, batch: memoryview, now_ms: int) -> None:
+        oldest_ms = now_ms - self._before_max_ms
+        data = bytes(batch)
+        header = parse_header(data, 0)
+        for record in read_records(data, header, NOWHERE, bytes_max=DECOMPRESSED_BYTES_MAX):
+            if record.timestamp_ms != NO_TIMESTAMP and record.timestamp_ms < oldest_ms:
+                message = f"timestamp {record.timestamp_ms} is too far behind {now_ms}"
+                raise InvalidTimestampError(message)
+
+
+def _too_large(header: BatchHeader, limit_bytes: int) -> MessageTooLargeError:
+    return MessageTooLargeError(f"a batch of {header.size_bytes} bytes, the limit is {limit_bytes}")
+
+
+def check_replicated(
+    records: memoryview, log_end_offset: int, latest_epoch: int
+) -> list[BatchHeader]:
+    """Return the headers of the whole batches that a leader sent, which continue the log.
+
+    Raises:
+        CorruptRecordError: a checksum does not match, or offsets or epochs do not continue.
+        InvalidRecordError: not format v2.
+    """
+    headers: list[BatchHeader] = []
+    pos, end = 0, len(records)
+    while end - pos >= HEADER_BYTES:
+        header = parse_header(records, pos)
+        if header.size_bytes > end - pos:
+            break
+        check_header(header, end - pos)
+        if not crc_matches(records, pos, header):
+            raise CorruptRecordError("the checksum of a replicated batch does not match")
+        if header.base_offset != log_end_offset or header.leader_epoch < latest_epoch:
+            message = (
+                f"a batch at {header.base_offset} of epoch {header.leader_epoch} does not continue"
+                f" {log_end_offset} of epoch {latest_epoch}"
+            )
+            raise CorruptRecordError(message)
+        headers.append(header)
+        log_end_offset, latest_epoch = header.next_offset, header.leader_epoch
+        pos += header.size_bytes
+    return headers
