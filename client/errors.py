@@ -16,7 +16,7 @@ class ClosedError(QuorateError):
 
 
 class DeliveryTimeoutError(KafkaError):
-    """Not acknowledged within the delivery timeout; the record may have been written all the same."""
+    """Not acknowledged within the delivery timeout; the record may be written all the same."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
 
@@ -29,3 +29,15 @@ class NoOffsetError(KafkaError):
 
 class NotAssignedError(QuorateError):
     """The partition is not assigned to this consumer."""
+
+
+def error_for(code: ErrorCode, message: str) -> KafkaError:
+    """Return the error of the class that stands for the code, if there is one."""
+    return _CLASSES.get(code, KafkaError)(message, code=code)
+
+
+_CLASSES = {
+    kind.code: kind
+    for kind in KafkaError.__subclasses__()
+    if kind.__module__ == KafkaError.__module__
+}

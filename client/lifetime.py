@@ -1,11 +1,16 @@
 """The nursery in which a client's background tasks live while its ``async with`` block runs."""
 
-from contextlib import AbstractAsyncContextManager
-from types import TracebackType
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import trio
 
 from quorate.client.errors import ClosedError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+    from types import TracebackType
 
 
 class Lifetime:

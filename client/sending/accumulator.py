@@ -136,6 +136,9 @@ class Accumulator:
         self.buffered_bytes = 0
         self.identity: ProducerIdentity | None = None
         self.fatal: QuorateError | None = None
+        self.obstacle: QuorateError | None = None
+        """What keeps batches from being sent at all, to be named when they expire."""
+
         self._rng = rng
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._active: dict[TopicPartition, PartitionQueue] = {}
@@ -186,6 +189,20 @@ class Accumulator:
         if self.buffered_bytes > self.settings.buffer_memory_bytes:
             raise self.buffer_full(0)
 
+    def reserve(self, record_bytes: int) -> None:
+        """Count a record that has no batch yet.
+
+        Raises:
+            BufferFullError: The producer holds as much as it may.
+        """
+        if self.buffered_bytes + record_bytes > self.settings.buffer_memory_bytes:
+            raise self.buffer_full(record_bytes)
+        self.buffered_bytes += record_bytes
+
+    def release(self, record_bytes: int) -> None:
+        """Undo :meth:`reserve`."""
+        self.buffered_bytes -= record_bytes
+
     def buffer_full(self, record_bytes: int) -> BufferFullError:
         """Return the error to raise, and make everything that lingers ready: waiting is over."""
         self.seal_all()
@@ -204,6 +221,11 @@ class Accumulator:
                 batch.seal()
 
     # Batches go out
+
+    @property
+    def needs_identity(self) -> bool:
+        """Whether batches wait for a producer id."""
+        return self.settings.idempotent and self.identity is None and bool(self._active)
 
     def drain(
         self,
@@ -364,7 +386,8 @@ class Accumulator:
 
     def _timeout_error(self, batch: Batch) -> DeliveryTimeoutError:
         timeout_ms = self.settings.delivery_timeout_ms
-        why = f"the last error was: {batch.last_error}" if batch.last_error else "no leader took it"
+        error = batch.last_error or self.obstacle
+        why = f"the last error was: {error}" if error else "nobody leads the partition"
         return DeliveryTimeoutError(
             f"{batch.count} records for {batch.topic_partition} were not acknowledged within"
             f" delivery_timeout_ms={timeout_ms}, after {batch.attempts} attempts; {why}"

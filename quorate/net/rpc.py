@@ -107,6 +107,7 @@ class Connection:
         self._stream = stream
         self._waiting: deque[_Waiting] = deque()
         self._unsent: list[bytes] = []
+        self._sending: list[Promise[Any]] = []
         self._unsent_bell = Bell()
         self._next_correlation_id = 0
         self._reading = trio.CancelScope()
@@ -216,11 +217,23 @@ class Connection:
 
     def submit_unanswered(
         self, api_key: int, request: Any, *, version_max: int | None = None
-    ) -> None:
-        """Queue a request to which there is no response (Produce with acks=0)."""
+    ) -> Promise[Any]:
+        """Queue a request to which there is no response (Produce with acks=0).
+
+        Returns:
+            A promise of None for when it is sent, or of a QuorateError.
+
+        Raises:
+            UnsupportedVersionError: The two sides have no version of the API in common.
+        """
         version = self.version_of(api_key, version_max=version_max)
-        if self.closed_because is None:
+        promise: Promise[Any] = Promise()
+        if self.closed_because is not None:
+            promise.resolve(self.closed_because)
+        else:
+            self._sending.append(promise)
             self._enqueue(APIS[api_key], version, request)
+        return promise
 
     def _submit(self, api: Api, version: int, request: Any, timeout_ms: int) -> Promise[Any]:
         promise: Promise[Any] = Promise()
@@ -246,10 +259,11 @@ class Connection:
             while True:
                 await self._unsent_bell.wait()
                 frames, self._unsent = self._unsent, []
-                if len(frames) == 1:
-                    await self._stream.send_all(frames[0])
-                elif frames:
-                    await self._stream.send_all(b"".join(frames))
+                sending = len(self._sending)
+                await self._stream.send_all(frames[0] if len(frames) == 1 else b"".join(frames))
+                sent, self._sending = self._sending[:sending], self._sending[sending:]
+                for promise in sent:
+                    promise.resolve(None)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             self.close(f"the connection broke ({error.__cause__ or error})")
 
@@ -296,8 +310,9 @@ class Connection:
         self.close("the connection was closed")
         assert self.closed_because is not None
         waiting, self._waiting = self._waiting, deque()
-        for request in waiting:
-            request.promise.resolve(self.closed_because)
+        sending, self._sending = self._sending, []
+        for promise in [*sending, *(request.promise for request in waiting)]:
+            promise.resolve(self.closed_because)
 
 
 def _decode_response(api: Api, version: int, frame: bytearray, position: int) -> tuple[Any, int]:

@@ -1,0 +1,545 @@
+"""Trio shell: the Producer, and the task that sends what it collects."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from random import Random
+from time import time_ns
+from typing import TYPE_CHECKING, Final, Literal
+
+import trio
+
+from quorate.client.connections import (
+    RETRY,
+    Cluster,
+    ConnectionOptions,
+    client_settings,
+    now_ms,
+    require_at_least,
+    unknown_partition,
+)
+from quorate.client.delivery import Delivery, RecordMetadata, new_delivery
+from quorate.client.errors import BufferFullError, ClosedError
+from quorate.client.lifetime import Lifetime
+from quorate.client.sender import INT32_MAX, Sender, SenderSettings
+from quorate.client.sending.accumulator import Accumulator, SendSettings
+from quorate.client.sending.batches import Batch
+from quorate.client.sending.partitioner import (
+    STICKY_BYTES,
+    Partitioner,
+    StickyTurns,
+    partition_for_key,
+)
+from quorate.errors import MessageTooLargeError, QuorateError
+from quorate.model import TopicPartition
+from quorate.records.compression import codec_named
+from quorate.records.record import (
+    RECORD_OVERHEAD_BYTES_MAX,
+    Header,
+    encode_headers,
+    record_bytes_max,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from types import TracebackType
+    from typing import Self, Unpack
+
+    from quorate.client.routing.cluster import TopicView
+
+REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
+RECORDS_BETWEEN_CHECKPOINTS: Final = 256
+
+_ACKS: Final = {"all": -1, -1: -1, 0: 0, 1: 1}
+
+
+class _Topic:
+    """How records find their partition in one topic that exists."""
+
+    __slots__ = ("available", "open_batches", "turns", "view")
+
+    def __init__(self, view: TopicView, rng: Random) -> None:
+        self.open_batches: dict[int, Batch] = {}
+        self.turns = StickyTurns(rng)
+        self.learn(view)
+
+    def learn(self, view: TopicView) -> None:
+        """Take over what is known now; without leaders every partition is as good as another."""
+        self.view = view
+        led = [number for number, part in sorted(view.partitions.items()) if part.leader_id >= 0]
+        self.available = led or sorted(view.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parked:
+    """A record whose topic is not known yet."""
+
+    batch: Batch
+    partition: int | None
+    size_bytes: int
+
+
+class Producer:
+    """Sends records to topics, in batches, with retries, in order.
+
+    ::
+
+        async with Producer("127.0.0.1:9092") as producer:
+            metadata = await producer.send("appLogs", b"started", key=b"web-1")
+            for line in lines:
+                await producer.enqueue("appLogs", line)
+            await producer.flush()
+
+    Leaving the block sends and awaits what is buffered, unless an exception or a cancellation
+    leaves it: then what is not acknowledged yet fails with ClosedError. If a broker dies, records
+    are kept and sent again until ``delivery_timeout_ms`` is over; nothing waits longer than that.
+    """
+
+    def __init__(  # noqa: PLR0913 - the public settings, by name
+        self,
+        bootstrap: str | Sequence[str],
+        *,
+        acks: Literal["all", -1, 0, 1] = "all",
+        idempotent: bool | None = None,
+        compression: str = "none",
+        linger_ms: int = 5,
+        batch_size_bytes: int = 512 * 1024,
+        buffer_memory_bytes: int = 64 * 1024 * 1024,
+        max_in_flight: int = 5,
+        max_block_ms: int = 60_000,
+        delivery_timeout_ms: int = 120_000,
+        retries: int = INT32_MAX,
+        partitioner: Partitioner | None = None,
+        **options: Unpack[ConnectionOptions],
+    ) -> None:
+        """Check and keep the settings; ``async with`` connects.
+
+        Args:
+            bootstrap: Where to find a first broker: ``host:port``, several with commas.
+            acks: Who must have a record before it counts as delivered: ``"all"`` in-sync replicas,
+                1 for the leader, 0 for nobody (then offsets are not known, and losses not seen).
+            idempotent: Whether retries can neither repeat nor reorder records; by default, if
+                ``acks`` is ``"all"``.
+            compression: ``none``, ``gzip``, ``snappy``, ``lz4`` or ``zstd``, for whole batches.
+            linger_ms: How long a batch may wait for more records. 0 for the lowest latency.
+            batch_size_bytes: How large a batch may get; topics refuse more than their
+                ``max.message.bytes`` (then the producer splits the batch).
+            buffer_memory_bytes: How much may wait to be acknowledged.
+            max_in_flight: How many requests each broker may be at; 5 at most if idempotent.
+            max_block_ms: How long ``send`` and ``enqueue`` wait for room in the buffer.
+            delivery_timeout_ms: How long after it was handed over a record may still succeed.
+            retries: How often a batch is sent again after an error that may pass.
+            partitioner: ``(topic, key, value, partition count) -> partition`` for records without
+                an explicit one, instead of the hash of the key.
+            **options: See :class:`quorate.client.connections.ConnectionOptions`.
+
+        Raises:
+            ValueError: A setting makes no sense, or contradicts another.
+        """
+        if acks not in _ACKS:
+            raise ValueError(f"acks is {acks!r}, but must be 'all', 0 or 1")
+        if idempotent is None:
+            idempotent = _ACKS[acks] == -1
+        if idempotent and _ACKS[acks] != -1:
+            raise ValueError(f"idempotent=True needs acks='all', but acks is {acks!r}")
+        if idempotent and max_in_flight > 5:
+            raise ValueError(f"idempotent=True allows max_in_flight=5, but it is {max_in_flight}")
+        for name, value, least in (
+            ("linger_ms", linger_ms, 0),
+            ("batch_size_bytes", batch_size_bytes, 1),
+            ("buffer_memory_bytes", buffer_memory_bytes, 1),
+            ("max_in_flight", max_in_flight, 1),
+            ("max_block_ms", max_block_ms, 0),
+            ("delivery_timeout_ms", delivery_timeout_ms, 1),
+            ("retries", retries, 0),
+        ):
+            require_at_least(name, value, least)
+        self._settings = client_settings(bootstrap, options)
+        self._sender_settings = SenderSettings(
+            acks=_ACKS[acks],
+            codec=codec_named(compression),
+            requests_max=max_in_flight,
+            request_timeout_ms=self._settings.request_timeout_ms,
+        )
+        self._max_block_ms = max_block_ms
+        self._partitioner = partitioner
+        self._rng = Random()  # noqa: S311 - spreads load, guards no secret
+        self._accumulator = Accumulator(
+            SendSettings(
+                batch_size_bytes=batch_size_bytes,
+                buffer_memory_bytes=buffer_memory_bytes,
+                request_bytes_max=max(batch_size_bytes, REQUEST_BYTES_MAX),
+                linger_ms=linger_ms,
+                delivery_timeout_ms=delivery_timeout_ms,
+                retries=retries,
+                backoff=RETRY,
+                max_in_flight=max_in_flight,
+                idempotent=idempotent,
+            ),
+            self._rng,
+        )
+        self._lifetime = Lifetime("producer")
+        self._cluster: Cluster | None = None
+        self._nursery: trio.Nursery | None = None
+        self._sender: Sender | None = None
+        self._topics: dict[str, _Topic] = {}
+        self._parked: dict[str, list[_Parked]] = {}
+        self._sticky_batches: dict[str, Batch] = {}
+        self._records_since_checkpoint = 0
+
+    async def __aenter__(self) -> Self:
+        """Connect.
+
+        Raises:
+            BootstrapError: No bootstrap address led to a broker in time.
+        """
+        nursery = await self._lifetime.open()
+        try:
+            cluster = Cluster(self._settings, nursery, self._rng)
+            cluster.on_change(self._learn)
+            await cluster.open()
+        except BaseException as error:
+            await self._lifetime.close(error, error.__traceback__)
+            raise
+        self._cluster, self._nursery = cluster, nursery
+        self._sender = Sender(self._sender_settings, self._accumulator, cluster, nursery, self._rng)
+        nursery.start_soon(self._sender.run)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Send and await what is buffered, unless an error leaves the block; then disconnect."""
+        try:
+            if error is None:
+                await self.flush()
+        finally:
+            self._sticky_batches.clear()
+            closed = ClosedError("the producer was closed before the record was acknowledged")
+            self._fail_parked(closed)
+            self._running().fail_everything(closed)
+            await self._lifetime.close(error, traceback)
+
+    # Records come in
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Iterable[Header] = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        """Hand over a record without waiting for anything.
+
+        The records go out while the caller awaits something; a loop that never does fills the
+        buffer and no more. Prefer :meth:`enqueue` there.
+
+        Args:
+            topic: The topic's name.
+            value: The record's value; None deletes the key from a compacted topic.
+            key: The key; the same keys go to the same partition.
+            headers: Pairs of name and value.
+            partition: The partition, if it should not be chosen by key or by turns.
+            timestamp_ms: The record's time, by default now; milliseconds since 1970.
+
+        Returns:
+            A handle to wait with, or to drop.
+
+        Raises:
+            BufferFullError: No room; wait, or use :meth:`enqueue`.
+            UnknownTopicOrPartitionError: The topic has no such partition.
+            QuorateError: The producer was closed, or failed for good.
+        """
+        if (
+            key is None
+            and partition is None
+            and timestamp_ms is None
+            and not headers
+            and type(value) is bytes
+        ):
+            # The fast lane: a value for the batch whose turn it is. All in line, because every
+            # call would cost a tenth of what the whole record does.
+            batch = self._sticky_batches.get(topic)
+            if batch is not None:
+                size_bytes = batch.size_bytes + len(value) + RECORD_OVERHEAD_BYTES_MAX
+                if size_bytes <= batch.sticky_limit_bytes:
+                    time_ms = time_ns() // 1_000_000
+                    index = batch.count
+                    if time_ms != batch.last_timestamp_ms:
+                        self._accumulator.account(batch)
+                        batch.runs.append((index, time_ms))
+                        batch.last_timestamp_ms = time_ms
+                    batch.append_value(value)
+                    batch.size_bytes = size_bytes
+                    batch.count = index + 1
+                    return new_delivery(Delivery, (batch, index))
+        if timestamp_ms is None:
+            timestamp_ms = time_ns() // 1_000_000
+        return self._send(
+            topic,
+            _as_bytes("value", value),
+            _as_bytes("key", key),
+            encode_headers(headers),
+            partition,
+            timestamp_ms,
+        )
+
+    async def enqueue(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Iterable[Header] = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        """Hand over a record, waiting for room in the buffer and for nothing else.
+
+        Lets other tasks run now and then, not for every record. Arguments, result and errors are
+        those of :meth:`send_nowait`; BufferFullError comes after ``max_block_ms``.
+        """
+        self._records_since_checkpoint += 1
+        if self._records_since_checkpoint >= RECORDS_BETWEEN_CHECKPOINTS:
+            self._records_since_checkpoint = 0
+            await trio.lowlevel.checkpoint()
+        try:
+            return self.send_nowait(
+                topic,
+                value,
+                key=key,
+                headers=headers,
+                partition=partition,
+                timestamp_ms=timestamp_ms,
+            )
+        except BufferFullError as full:
+            error = full
+        sender = self._running()
+        sender.wake()
+        headers = list(headers)
+        with trio.move_on_after(self._max_block_ms / 1000):
+            while True:
+                await sender.room.park()
+                try:
+                    return self.send_nowait(
+                        topic,
+                        value,
+                        key=key,
+                        headers=headers,
+                        partition=partition,
+                        timestamp_ms=timestamp_ms,
+                    )
+                except BufferFullError as full:
+                    error = full
+        raise BufferFullError(f"waited max_block_ms={self._max_block_ms} for room: {error}")
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Iterable[Header] = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Send a record and return where it is, once it is acknowledged.
+
+        It waits ``linger_ms`` for company like any other record. Arguments and errors are those of
+        :meth:`send_nowait`, and all that can keep a record from being delivered.
+        """
+        delivery = await self.enqueue(
+            topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
+        )
+        return await delivery.result()
+
+    async def flush(self) -> None:
+        """Send what is buffered now without lingering, and wait until all of it is settled.
+
+        Failed deliveries do not raise here: ask the deliveries.
+        """
+        sender = self._running()
+        waiting = self._accumulator.unsettled()
+        waiting += [parked.batch for queue in self._parked.values() for parked in queue]
+        for batch in waiting:
+            while not batch.settled:
+                self._accumulator.seal_all()
+                sender.wake()
+                await sender.room.park()
+        await trio.lowlevel.checkpoint()
+
+    async def partitions_of(self, topic: str) -> list[int]:
+        """Return the numbers of a topic's partitions.
+
+        Raises:
+            UnknownTopicOrPartitionError: There is no such topic.
+        """
+        view = await self._connected().topic(topic)
+        return sorted(view.partitions)
+
+    def _running(self) -> Sender:
+        self._lifetime.check_open()
+        assert self._sender is not None
+        return self._sender
+
+    def _connected(self) -> Cluster:
+        self._lifetime.check_open()
+        assert self._cluster is not None
+        return self._cluster
+
+    def _send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        headers: bytes,
+        partition: int | None,
+        timestamp_ms: int,
+    ) -> Delivery:
+        """Take a record of any kind; the fast lane in :meth:`send_nowait` is for the usual one."""
+        size_bytes = record_bytes_max(key, value, headers)
+        known = self._topics.get(topic)
+        if known is None:
+            batch = self._park(topic, partition, size_bytes)
+        else:
+            batch = self._batch_for(known, partition, key, value, size_bytes)
+            if timestamp_ms != batch.last_timestamp_ms:
+                self._accumulator.account(batch)
+        index = batch.append(timestamp_ms, key, value, headers, size_bytes)
+        return new_delivery(Delivery, (batch, index))
+
+    def _batch_for(
+        self,
+        topic: _Topic,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        size_bytes: int,
+    ) -> Batch:
+        """Return the batch for a record of a topic that is known."""
+        if partition is None:
+            name, count = topic.view.name, len(topic.view.partitions)
+            if self._partitioner is not None:
+                partition = self._partitioner(name, key, value, count)
+            elif key is not None:
+                partition = partition_for_key(key, count)
+            else:
+                return self._sticky_batch(topic, size_bytes)
+        batch = topic.open_batches.get(partition)
+        if batch is None or not batch.is_open or not self._fits(batch, size_bytes):
+            batch = self._open_batch(topic, partition, size_bytes)
+        return batch
+
+    def _sticky_batch(self, topic: _Topic, size_bytes: int) -> Batch:
+        """Return the batch of the partition whose turn it is; start the next turn if need be."""
+        name = topic.view.name
+        batch = self._sticky_batches.get(name)
+        if batch is None or batch.size_bytes + size_bytes > batch.sticky_limit_bytes:
+            batch = self._open_batch(topic, topic.turns.next(topic.available), size_bytes)
+            batch.sticky_limit_bytes = min(
+                batch.size_bytes + max(STICKY_BYTES, size_bytes),
+                self._accumulator.settings.batch_size_bytes,
+            )
+            self._sticky_batches[name] = batch
+        return batch
+
+    def _fits(self, batch: Batch, size_bytes: int) -> bool:
+        return batch.size_bytes + size_bytes <= self._accumulator.settings.batch_size_bytes
+
+    def _open_batch(self, topic: _Topic, partition: int, size_bytes: int) -> Batch:
+        self._check_usable(size_bytes)
+        if partition not in topic.view.partitions:
+            self._connected().refresh_soon()
+            topic_partition = TopicPartition(topic.view.name, partition)
+            raise unknown_partition(topic_partition, len(topic.view.partitions))
+        topic_partition = TopicPartition(topic.view.name, partition)
+        batch, is_new = self._accumulator.open_batch(topic_partition, size_bytes, now_ms())
+        if is_new:
+            topic.open_batches[partition] = batch
+            self._running().wake()
+        return batch
+
+    def _check_usable(self, size_bytes: int) -> None:
+        self._lifetime.check_open()
+        if self._accumulator.fatal is not None:
+            raise copy(self._accumulator.fatal)
+        limit_bytes = self._accumulator.settings.buffer_memory_bytes
+        if size_bytes > limit_bytes:
+            message = f"a record of {size_bytes} bytes never fits buffer_memory_bytes={limit_bytes}"
+            raise MessageTooLargeError(message)
+
+    # Topics that are not known yet
+
+    def _park(self, topic: str, partition: int | None, size_bytes: int) -> Batch:
+        """Return a batch of one for a record whose topic nobody has told us about yet."""
+        self._check_usable(size_bytes)
+        self._accumulator.reserve(size_bytes)
+        deadline_ms = now_ms() + self._accumulator.settings.delivery_timeout_ms
+        batch = Batch(TopicPartition(topic, -1), ready_at_ms=0, deadline_ms=deadline_ms)
+        parked = self._parked.get(topic)
+        if parked is None:
+            parked = self._parked[topic] = []
+            assert self._nursery is not None
+            self._nursery.start_soon(self._admit, topic)
+        parked.append(_Parked(batch, partition, size_bytes))
+        return batch
+
+    async def _admit(self, topic: str) -> None:
+        """Learn about a topic, then let go of the records that wait for that."""
+        try:
+            view = await self._connected().topic(topic)
+        except QuorateError as error:
+            for parked in self._parked.pop(topic):
+                self._accumulator.release(parked.size_bytes)
+                parked.batch.settle(error)
+        else:
+            known = self._topics[topic] = _Topic(view, self._rng)
+            for parked in self._parked.pop(topic):
+                self._accumulator.release(parked.size_bytes)
+                self._unpark(known, parked)
+        self._running().room.unpark_all()
+
+    def _unpark(self, topic: _Topic, parked: _Parked) -> None:
+        record = parked.batch
+        key, value, headers = record.keys.get(0), record.values[0], record.headers.get(0, b"")
+        try:
+            batch = self._batch_for(topic, parked.partition, key, value, parked.size_bytes)
+        except QuorateError as error:
+            record.settle(error)
+            return
+        index = batch.append(record.timestamp_ms(0), key, value, headers, parked.size_bytes)
+        record.move([(batch, index)])
+
+    def _fail_parked(self, error: QuorateError) -> None:
+        for parked in self._parked.values():
+            for record in parked:
+                record.batch.settle(error)
+        self._parked.clear()
+
+    def _learn(self) -> None:
+        """Metadata or connections changed."""
+        if self._cluster is not None:
+            for name, topic in self._topics.items():
+                view = self._cluster.view.topics.get(name)
+                if view is not None and view is not topic.view and view.partitions:
+                    topic.learn(view)
+        if self._sender is not None:
+            self._sender.wake()
+
+
+def _as_bytes(name: str, value: bytes | bytearray | memoryview | None) -> bytes | None:
+    """Return bytes for anything that is a buffer; strings must be encoded by who knows how."""
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    kind = type(value).__name__
+    hint = f"; try {name}.encode()" if isinstance(value, str) else ""
+    raise TypeError(f"a record's {name} must be bytes or None, not {kind}{hint}")
