@@ -197,7 +197,7 @@ def float64(versions: str = "0+", *, default: float = 0.0, tag: int | None = Non
 
 
 def uuid(versions: str = "0+", *, tag: int | None = None) -> bytes:
-    """Sixteen bytes, most significant first."""
+    """Sixteen bytes; `struct` silently cuts or fills any other number of them."""
     return cast("bytes", _scalar("uuid", versions, nullable=None, tag=tag, default=ZERO_UUID))
 
 

@@ -76,9 +76,9 @@ class _Reader:
             self._source.line(f"p += {sum(fixed.size_bytes for _, fixed in self._noted)}")
             self._noted.clear()
 
-    def _read_uvarint(self, prefix: str) -> str:
+    def _read_uvarint(self) -> str:
         """Reads an unsigned varint: its first byte together with what was noted down."""
-        n = self._source.temporary(prefix)
+        n = self._source.temporary("n")
         self._note(n, BYTE)
         self._read_noted()
         self._source.line(f"if {n} > 127: {n}, p = read_uvarint(b, p - 1)")
@@ -142,7 +142,7 @@ class _Reader:
         """Reads a length and deals with null; returns its expression for the else block."""
         source = self._source
         if self._flexible:
-            n = self._read_uvarint("n")
+            n = self._read_uvarint()
             length, is_null = f"{n} - 1", f"{n} == 0"
         else:
             n = source.temporary("n")
