@@ -17,7 +17,7 @@ from quorate.broker.log.files import OsFileSystem
 from quorate.broker.log.store import LogStore, open_store
 from quorate.broker.replication.deadlines import Deadlines
 from quorate.broker.replication.replicas import Replicas
-from quorate.broker.server import RequestServer
+from quorate.broker.server import RequestServer, wall_clock_ms
 from quorate.model import Endpoint
 from quorate.net.reactor import Reactor, Traffic
 from quorate.net.tls import TlsServer
@@ -76,7 +76,7 @@ async def run_broker(
         clean = True
         raise
     finally:
-        store.close(clean=clean)
+        store.close(clean=clean, now_ms=wall_clock_ms())
 
 
 def _open_store(plan: BrokerPlan) -> LogStore:
@@ -85,6 +85,7 @@ def _open_store(plan: BrokerPlan) -> LogStore:
         plan.config.log_dir,
         cluster_id=plan.cluster_id,
         node_id=plan.config.node_id,
+        now_ms=wall_clock_ms(),
     )
 
 
@@ -104,7 +105,9 @@ async def _run(
     )
     server = RequestServer(broker)
     server.begin_turn()
-    identity = Identity(secrets.token_bytes(INCARNATION_BYTES), store.directory_id, endpoints)
+    identity = Identity(
+        secrets.token_bytes(INCARNATION_BYTES), store.meta.directory_id.encode(), endpoints
+    )
     link = ControllerLink(broker, identity, plan.call, server.end_turn)
     async with trio.open_nursery() as nursery:
         await nursery.start(link.run)

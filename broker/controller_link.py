@@ -186,7 +186,7 @@ class ControllerLink:
         async with self._applying:
             image = followed(self._broker.replicas.image, answer)
             if image.version > self._broker.replicas.image.version:
-                self._broker.replicas.apply(image)
+                self._broker.replicas.apply(image, self._broker.now_ms)
                 self._end_turn()
 
     # --- requests -------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 import trio
@@ -16,6 +16,8 @@ from quorate.settings import LONG_MAX
 logger = logging.getLogger(__name__)
 
 SYNC_CHECK_MAX_S: Final = 1.0
+SYNC_CHECK_MIN_S: Final = 0.01
+TRASH_CHECK_S: Final = 5.0
 
 
 class Housekeeping:
@@ -46,6 +48,7 @@ class Housekeeping:
             nursery.start_soon(self._sync_on_demand)
             nursery.start_soon(self._sync_by_age)
             nursery.start_soon(self._retain)
+            nursery.start_soon(self._empty_trash)
             nursery.start_soon(self._checkpoint)
 
     async def _meet_deadlines(self) -> None:
@@ -72,29 +75,26 @@ class Housekeeping:
                 unsynced.clear()
                 await self._sync(replicas)
 
-    async def _sync(self, replicas: Iterable[LeaderReplica]) -> None:
-        flushes = [(replica, replica.log.start_flush()) for replica in replicas]
-        await trio.to_thread.run_sync(run_flushes, [flush for _, flush in flushes])
+    async def _sync(self, replicas: list[LeaderReplica]) -> None:
+        store = self._broker.replicas.store
+        flush = store.start_flush([replica.log for replica in replicas])
+        await trio.to_thread.run_sync(flush.run)
+        store.finish_flush(flush)
         self._begin_turn()
-        for replica, flush in flushes:
-            replica.log.finish_flush(flush)
+        for replica in replicas:
             replica.advance()
         self._end_turn()
 
     async def _sync_by_age(self) -> None:
         """Sync the logs of topics with a ``flush.ms`` when it has passed."""
-        due_s: dict[LeaderReplica, float] = {}
         while True:
-            now_s = trio.current_time()
             aged = [r for r in self._broker.replicas if r.log.config.flush_ms < LONG_MAX]
-            dirty = [r for r in aged if r.log.flushed_offset < r.log.log_end_offset]
-            due_s = {r: due_s.get(r, now_s + r.log.config.flush_ms / 1000) for r in dirty}
-            due = [replica for replica, at_s in due_s.items() if at_s <= now_s]
+            shortest_s = min((r.log.config.flush_ms / 4000 for r in aged), default=math.inf)
+            await trio.sleep(min(SYNC_CHECK_MAX_S, max(shortest_s, SYNC_CHECK_MIN_S)))
+            self._begin_turn()
+            due = [replica for replica in aged if replica.log.flush_due(self._broker.now_ms)]
             if due:
                 await self._sync(due)
-                due_s = {r: at_s for r, at_s in due_s.items() if r not in due}
-            shortest_s = min((r.log.config.flush_ms / 4000 for r in aged), default=math.inf)
-            await trio.sleep(min(SYNC_CHECK_MAX_S, max(shortest_s, 0.01)))
 
     # --- retention and checkpoints --------------------------------------------
 
@@ -109,24 +109,38 @@ class Housekeeping:
             self._end_turn()
 
     def _retain_one(self, replica: LeaderReplica) -> None:
-        broker = self._broker
+        broker, log = self._broker, replica.log
         try:
-            deleted = replica.log.apply_retention(broker.now_ms)
-            replica.log.producers.expire(broker.now_ms, broker.config.producer_id_expiration_ms)
+            deleted = log.apply_retention(
+                high_watermark=replica.high_watermark, now_ms=broker.now_ms
+            )
         except StorageError:
             logger.exception("cannot delete old segments of %s", replica.topic_partition)
             return
+        log.producers.expire(broker.now_ms, broker.config.producer_id_expiration_ms)
         if deleted:
             logger.info("deleted %d old segments of %s", deleted, replica.topic_partition)
+
+    async def _empty_trash(self) -> None:
+        """Remove the files of deleted segments and topics when their time has come."""
+        store = self._broker.replicas.store
+        while True:
+            await trio.sleep(TRASH_CHECK_S)
+            self._begin_turn()
+            paths = store.empty_trash(self._broker.now_ms)
+            if paths:
+                await trio.to_thread.run_sync(store.remove_paths, paths)
 
     async def _checkpoint(self) -> None:
         """Sync what is dirty now and then, and note from where a recovery would have to read."""
         interval_s = self._broker.config.log_flush_offset_checkpoint_interval_ms / 1000
+        replicas = self._broker.replicas
         while True:
             await trio.sleep(interval_s)
-            replicas = self._broker.replicas
-            await self._sync([r for r in replicas if r.log.flushed_offset < r.log.log_end_offset])
-            try:
-                replicas.store.checkpoint(replicas.high_watermarks())
-            except StorageError:
-                logger.exception("cannot write the checkpoints")
+            flush = replicas.store.start_checkpoint()
+            await trio.to_thread.run_sync(flush.run)
+            replicas.store.finish_flush(flush)
+            write = replicas.store.prepare_checkpoint(replicas.high_watermarks())
+            await trio.to_thread.run_sync(write.run)
+            if write.error is not None:
+                logger.warning("cannot write the checkpoints: %s", write.error)

@@ -24,6 +24,11 @@ UNSENT_BYTES_MAX: Final = 1 << 20
 Decode = Callable[[bytearray, int, int], tuple[Any, int]]
 
 
+def wall_clock_ms() -> int:
+    """Return the time of day."""
+    return time.time_ns() // 1_000_000
+
+
 @dataclass(frozen=True, slots=True)
 class _Route:
     """What one version of one API needs on the way in and out."""
@@ -72,7 +77,7 @@ class RequestServer:
     def begin_turn(self) -> int:
         """Note the time of the turn; return the monotonic time in ms."""
         broker = self._broker
-        broker.now_ms = int(time.time() * 1000)  # noqa: TID251 - the shell owns the clock
+        broker.now_ms = wall_clock_ms()
         broker.deadlines.now_ms = now_ms = int(trio.current_time() * 1000)
         return now_ms
 
@@ -114,11 +119,10 @@ class _Dispatcher:
                 if route is None:
                     self._answer_unsupported(connection, header.correlation_id)
                     return
-            request, stop = route.decode(buffer, position, end)
+            # Bytes behind the request are ignored, as Kafka does: librdkafka sends some (Metadata).
+            request, _ = route.decode(buffer, position, end)
         except DecodeError as error:
             raise FrameRefusedError(f"cannot decode a request: {error}") from None
-        if stop != end:
-            raise FrameRefusedError(f"{end - stop} bytes too many in a {route.api.name} request")
         try:
             answer = route.handler(self._broker, request, route.caller)
         except CloseConnectionError as error:
@@ -127,8 +131,7 @@ class _Dispatcher:
             return
         slot = connection.open_slot()
         if isinstance(answer, Promise):
-            promise = cast("Promise[Any]", answer)
-            promise.when_resolved(
+            answer.when_resolved(
                 lambda response: _fill(slot, route, header.correlation_id, response)
             )
         else:

@@ -47,12 +47,9 @@ def describe_log_dirs(
                     partition_index=partition, partition_size=replica.log.size_bytes
                 )
             )
-    space = broker.replicas.store.disk_space()
     result = DescribeLogDirsResult(
         log_dir=broker.config.log_dir,
         topics=[DescribeLogDirsTopic(name=n, partitions=p) for n, p in sizes.items()],
-        total_bytes=space.total_bytes,
-        usable_bytes=space.usable_bytes,
     )
     return DescribeLogDirsResponse(results=[result])
 

@@ -14,6 +14,7 @@ from quorate.settings import NodeConfig
 
 A = TypeVar("A", bound=Answer)
 
+
 class CloseConnectionError(QuorateError):
     """The request gets no answer, and the connection must be closed to say that it failed."""
 

@@ -20,7 +20,7 @@ from quorate.protocol.messages.session import ApiVersion
 Handler = Callable[[Broker, Any, Caller], Any]
 """Takes a decoded request; returns its response, a promise of it, or None for "no response"."""
 
-_SERVED: Final[dict[ApiKey, Handler]] = {
+_SERVED: Final[dict[int, Handler]] = {
     ApiKey.PRODUCE: produce.produce,
     ApiKey.FETCH: fetch.fetch,
     ApiKey.LIST_OFFSETS: offsets.list_offsets,
@@ -49,7 +49,7 @@ API_VERSIONS_HANDLER: Final = session.ApiVersionsHandler(
             min_version=APIS[key].advertised_min_version,
             max_version=APIS[key].max_version,
         )
-        for key in sorted({*_SERVED, ApiKey.API_VERSIONS})
+        for key in sorted([*_SERVED, ApiKey.API_VERSIONS])
     ]
 )
 

@@ -5,7 +5,7 @@ This version keeps one replica per partition; followers will join here.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from quorate.broker.log.log import AppendResult, Log
 from quorate.errors import (
@@ -16,9 +16,13 @@ from quorate.errors import (
 )
 from quorate.model import UNKNOWN_EPOCH, TopicPartition
 from quorate.quorum.metadata.image import PartitionState
+from quorate.records.compression import Codec, codec_named
+from quorate.records.recompress import recompressed
 from quorate.records.slices import FileSlice
 
-ACKS_ALL = -1
+ACKS_ALL: Final = -1
+PRODUCERS_CHOICE: Final = "producer"
+UNCOMPRESSED: Final = "uncompressed"
 
 
 class Waiter(Protocol):
@@ -115,9 +119,12 @@ class LeaderReplica:
         """
         if acks == ACKS_ALL:
             self._check_in_sync()
-        result = self.log.append(records, leader_epoch=self.state.leader_epoch, now_ms=now_ms)
-        self.advance()
         log = self.log
+        codec_name = log.config.compression_type
+        if codec_name != PRODUCERS_CHOICE:
+            records = recompressed(records, _codec(codec_name))
+        result = log.append(records, leader_epoch=self.state.leader_epoch, now_ms=now_ms)
+        self.advance()
         if log.log_end_offset - log.flushed_offset >= log.config.flush_messages:
             self._news.unsynced.add(self)
         return result
@@ -187,3 +194,7 @@ class LeaderReplica:
         for waiter in list(self.read_waiters):
             waiter.on_progress()
         self._commit_waiters.clear()
+
+
+def _codec(compression_type: str) -> Codec:
+    return Codec.NONE if compression_type == UNCOMPRESSED else codec_named(compression_type)

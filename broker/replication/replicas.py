@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from quorate.broker.log.store import LogStore
 from quorate.broker.replication.leader import LeaderReplica, News
 from quorate.errors import (
-    KafkaError,
     NotLeaderOrFollowerError,
     StorageError,
     UnknownTopicOrPartitionError,
@@ -70,20 +69,20 @@ class Replicas:
         }
         return topic_config(node, configs.get(ConfigResource("topic", topic), {}))
 
-    def apply(self, image: MetadataImage) -> None:
+    def apply(self, image: MetadataImage, now_ms: int) -> None:
         """Follow the image: stop what is not ours any more, then lead what is."""
         before, self.image = self.image, image
         for key, replica in list(self._leaders.items()):
             if not self._still_led(key, replica):
                 del self._leaders[key]
                 replica.close()
+        self._delete_orphans()
         for name, topic in image.topics.items():
             if topic is before.topics.get(name) and image.configs is before.configs:
                 continue
             for index, state in enumerate(topic.partitions):
                 if state.leader_id == self.node_id:
-                    self._lead(TopicPartition(name, index), topic.topic_id, state)
-        self._delete_orphans()
+                    self._lead(TopicPartition(name, index), topic.topic_id, state, now_ms)
 
     def _still_led(self, key: tuple[str, int], replica: LeaderReplica) -> bool:
         topic = self.image.topics.get(key[0])
@@ -93,7 +92,7 @@ class Replicas:
         return (state.leader_id, state.leader_epoch) == (self.node_id, replica.leader_epoch)
 
     def _lead(
-        self, topic_partition: TopicPartition, topic_id: bytes, state: PartitionState
+        self, topic_partition: TopicPartition, topic_id: bytes, state: PartitionState, now_ms: int
     ) -> None:
         config = self.topic_config(topic_partition.topic)
         replica = self._leaders.get(topic_partition)
@@ -103,24 +102,25 @@ class Replicas:
             replica.advance()
             return
         try:
-            log = self.store.get(topic_partition) or self.store.create(
-                topic_partition, topic_id, config
-            )
-        except KafkaError:
+            log = self.store.create(topic_partition, topic_id, config, now_ms=now_ms)
+        except StorageError:
             # The partition answers KAFKA_STORAGE_ERROR until the log can be opened.
             logger.exception("cannot open the log of %s", topic_partition)
             return
-        log.config = config
         self._leaders[topic_partition] = LeaderReplica(
             topic_partition, topic_id, state, log, self.news
         )
 
     def _delete_orphans(self) -> None:
-        """Delete the logs of partitions that are not assigned to this broker any more."""
-        for topic_partition in list(self.store.topic_partitions()):
-            topic = self.image.topics.get(topic_partition.topic)
-            if topic is None or topic_partition.partition >= len(topic.partitions):
+        """Delete the logs of deleted topics; their files stay for ``file.delete.delay.ms``."""
+        for topic_partition, topic_id in list(self.store.topic_ids.items()):
+            if self.image.topic_of(topic_id) is not None:
+                continue
+            logger.info("deleting the log of %s: its topic was deleted", topic_partition)
+            try:
                 self.store.delete(topic_partition)
+            except StorageError:
+                logger.exception("cannot delete the log of %s", topic_partition)
 
     def settle(self) -> None:
         """Act on the news of a turn: readers look again, and who syncs logs is told."""

@@ -1,0 +1,57 @@
+"""Batches compressed anew, for topics whose ``compression.type`` is not the producer's choice."""
+
+from typing import Final
+
+from quorate.errors import CorruptRecordError
+from quorate.records.batch import (
+    COMPRESSION_MASK,
+    HEADER_BYTES,
+    BatchHeader,
+    check_header,
+    crc_matches,
+    parse_header,
+)
+from quorate.records.compression import Codec, compress, decompress
+from quorate.records.record import ProducerStamp, seal_batch
+
+DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
+
+
+def recompressed(records: memoryview, codec: Codec) -> memoryview:
+    """Return batches with their records compressed by ``codec``; the same view if they all are.
+
+    Raises:
+        InvalidRecordError: the bytes are not batches of format v2.
+        CorruptRecordError: a checksum does not match, or records do not decompress.
+        UnsupportedCompressionTypeError: a batch names a codec that does not exist.
+    """
+    batches: list[bytes | memoryview] = []
+    changed = False
+    position = 0
+    while position < len(records):
+        header = parse_header(records, position)
+        check_header(header, len(records) - position)
+        batch = records[position : position + header.size_bytes]
+        if header.compression == codec:
+            batches.append(batch)
+        else:
+            batches.append(_recompressed_one(batch, header, codec))
+            changed = True
+        position += header.size_bytes
+    return memoryview(bytearray(b"".join(batches))) if changed else records
+
+
+def _recompressed_one(batch: memoryview, header: BatchHeader, codec: Codec) -> bytes:
+    if not crc_matches(batch, 0, header):
+        raise CorruptRecordError("the checksum does not match the records")
+    plain = decompress(
+        header.compression, bytes(batch[HEADER_BYTES:]), bytes_max=DECOMPRESSED_BYTES_MAX
+    )
+    return seal_batch(
+        compress(codec, plain),
+        attributes=header.attributes & ~COMPRESSION_MASK | codec,
+        record_count=header.record_count,
+        base_timestamp_ms=header.base_timestamp_ms,
+        max_timestamp_ms=header.max_timestamp_ms,
+        producer=ProducerStamp(header.producer_id, header.producer_epoch, header.base_sequence),
+    )
