@@ -91,7 +91,12 @@ def run_generator(bench: Bench, node: nodes.Node, command: Sequence[str | Path])
 
 def _started(words: Sequence[str], complaints: IO[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(  # noqa: S603 - words of our own
-        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints, text=True
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=complaints,
+        env={**os.environ, "PYTHONPATH": str(cache.ROOT)},
+        text=True,
     )
 
 

@@ -39,13 +39,13 @@ def write_plot(outcomes: Sequence[Outcome], path: Path, *, title: str) -> bool:
 
     # Its annotations are incomplete.
     figure, axes = cast(
-        "tuple[Any, Any]", plt.subplots(figsize=(10, 1.2 + 1.6 * ROW_INCHES * len(bars)))
+        "tuple[Any, Any]", plt.subplots(figsize=(10, 1.2 + 1.3 * ROW_INCHES * len(bars)))
     )
     _draw(axes, bars)
-    axes.set_title(title, fontsize=9, loc="left")
+    figure.suptitle(title, fontsize=9, x=0.01, ha="left")
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=110, bbox_inches="tight")
     plt.close(figure)
     return True
 

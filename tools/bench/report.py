@@ -39,8 +39,8 @@ def rows_of(outcome: Outcome) -> Iterator[Row]:
 
 def _median(outcome: Outcome, metric: Metric, subject: str) -> str:
     value = outcome.median(subject, metric.key)
-    if value is None and (failures := outcome.failures(subject)):
-        return f"failed: {failures[0].splitlines()[0][:60]}"
+    if value is None and outcome.failures(subject):
+        return "failed"
     return shown(value, metric.unit)
 
 
@@ -60,7 +60,7 @@ def tables_of(outcomes: Sequence[Outcome]) -> Iterator[Table]:
         for subject in subjects:
             table.add_column(subject, justify="right")
         for other in subjects[1:]:
-            title = "times better" if len(subjects) == 2 else f"times better than {other}"
+            title = "times better" if len(subjects) == 2 else f"x {other}"
             table.add_column(title, justify="right")
         for outcome in group:
             for row in rows_of(outcome):

@@ -51,8 +51,8 @@ def record_batch(count: int, value_bytes: int, *, seed: int) -> bytes:
     records = b"".join(record(i, value) for i in range(count))
     checked = struct.pack(">hiqqqhii", 0, count - 1, TIMESTAMP_MS, TIMESTAMP_MS, -1, -1, -1, count)
     checked += records
-    crc = int(google_crc32c.value(checked))  # pyright: ignore[reportUnknownMemberType]
-    return struct.pack(">qiibI", 0, len(checked) + 9, -1, 2, crc) + checked
+    crc: bytes = google_crc32c.Checksum(checked).digest()  # type: ignore[no-untyped-call]
+    return struct.pack(">qiib", 0, len(checked) + 9, -1, 2) + crc + checked
 
 
 def produce_request(

@@ -3,6 +3,7 @@
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 from quorate.tools.bench import figures
 from quorate.tools.bench.brokers import Broker, fresh_node
@@ -37,16 +38,31 @@ def run(
     """Start every broker once and run all scenarios on all of them."""
     with ExitStack() as stack:
         subjects = [
-            Subject(broker, stack.enter_context(fresh_node(broker, cores=bench.broker_cores)))
+            Subject(
+                broker, stack.enter_context(fresh_node(broker, cores=bench.broker_cores)), client=""
+            )
             for broker in brokers
         ]
         for subject in subjects:
-            announce(f"warming up {subject.broker.name}")
+            announce(f"warming up {subject.name}")
             warm_up(bench, subject)
         return [
-            run_scenario(bench, subjects, scenario, rounds=rounds, announce=announce)
+            run_scenario(
+                bench,
+                subjects_of(scenario, subjects),
+                scenario,
+                rounds=rounds,
+                announce=announce,
+            )
             for scenario in scenarios
         ]
+
+
+def subjects_of(scenario: Scenario, subjects: Sequence[Subject]) -> list[Subject]:
+    """Return who is compared: the brokers, or clients on the first of them."""
+    if not scenario.clients:
+        return list(subjects)
+    return [replace(subjects[0], client=client) for client in scenario.clients]
 
 
 def warm_up(bench: Bench, subject: Subject) -> None:
@@ -66,11 +82,11 @@ def run_scenario(
     announce: Announce,
 ) -> Outcome:
     """Measure one scenario on all subjects in turn, `rounds` times."""
-    samples: dict[str, list[Sample]] = {subject.broker.name: [] for subject in subjects}
+    samples: dict[str, list[Sample]] = {subject.name: [] for subject in subjects}
     ready = [s for s in subjects if _prepared(bench, s, scenario, samples)]
     for number in range(1, rounds + 1):
         for subject in ready:
-            name = subject.broker.name
+            name = subject.name
             announce(f"{scenario.title}: {name}, round {number} of {rounds}")
             wait_until_quiet(bench.quiet_wait_s)
             samples[name].append(attempt(lambda s=subject: scenario.measure(bench, s)))  # type: ignore[misc]
@@ -89,7 +105,7 @@ def _prepared(
 ) -> bool:
     prepared = attempt(lambda: scenario.prepare(bench, subject))
     if prepared.failure:
-        samples[subject.broker.name].append(prepared)
+        samples[subject.name].append(prepared)
     return not prepared.failure
 
 

@@ -32,10 +32,16 @@ BATCHES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A broker and the node of it that runs through all scenarios."""
+    """A broker and the node of it that runs through all scenarios, or a client used on it."""
 
     broker: Broker
     node: nodes.Node
+    client: str
+
+    @property
+    def name(self) -> str:
+        """What its figures are filed under."""
+        return self.client or self.broker.name
 
 
 class Scenario(Protocol):
@@ -59,6 +65,11 @@ class Scenario(Protocol):
         """What is reported of a sample; more is kept."""
         ...
 
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """The clients that are compared on the first broker; none: the brokers are compared."""
+        ...
+
     def prepare(self, bench: Bench, subject: Subject) -> None:
         """Make ready what all rounds share."""
         ...
@@ -76,6 +87,7 @@ class SelfContained:
     """A scenario whose rounds share nothing."""
 
     __slots__ = ()
+    clients: tuple[str, ...] = ()
 
     def prepare(self, bench: Bench, subject: Subject) -> None:
         """Nothing is shared."""
@@ -144,6 +156,7 @@ class Consume:
 
     value_bytes: int
     partitions: int
+    clients: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 
 from quorate.tools.bench.alone import IdleConnections, Startup
+from quorate.tools.bench.clients import ClientConsume, ClientProduce
 from quorate.tools.bench.scenarios import (
     Consume,
     Flood,
@@ -45,6 +46,8 @@ def scenarios() -> list[Scenario]:
         *produced,
         *(Consume(value_bytes, count) for value_bytes in VALUE_BYTES for count in PARTITIONS),
         MemoryUnderLoad(),
+        ClientProduce(100),
+        ClientConsume(100),
         IdleConnections(IDLE_CONNECTIONS),
         Startup(),
     ]

@@ -21,6 +21,7 @@ HOST = "127.0.0.1"
 POLL_INTERVAL_S = 0.002
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 30.0
+KILL_TIMEOUT_S = 1.0
 LOG_TAIL_LINES = 15
 KAFKA_CONFIGURATION = "server.properties"
 
@@ -238,8 +239,11 @@ def quorate(*, cores: str = "") -> Generator[Node]:
 
 
 def _kill_session(leader_pid: int) -> None:
-    """End what is left of the session that `launch` opened."""
-    try:
-        os.killpg(leader_pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
+    """End what is left of the session that `launch` opened, and see it go."""
+    deadline = time.monotonic() + KILL_TIMEOUT_S
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(leader_pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        time.sleep(POLL_INTERVAL_S)

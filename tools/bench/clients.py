@@ -1,0 +1,103 @@
+"""Python clients against each other, on the first of the brokers."""
+
+import sys
+from dataclasses import dataclass
+
+from quorate.tools.bench import figures, topics
+from quorate.tools.bench.client_load import CONSUMERS, PRODUCERS
+from quorate.tools.bench.figures import Metric, Sample
+from quorate.tools.bench.measuring import Bench, run_generator
+from quorate.tools.bench.scenarios import SelfContained, Subject, preload, temporary_topic
+
+RECORDS_PER_CLIENT_CPU_S = Metric(
+    "records_per_client_cpu_s", "per client CPU second", "records/s", "more"
+)
+PRELOAD_RECORDS_PER_S = 1_500_000
+
+
+def client_command(subject: Subject, action: str) -> list[str]:
+    """Return the start of the command line that runs the subject's client."""
+    module = [sys.executable, "-m", "quorate.tools.bench.client_load"]
+    return [*module, action, subject.name, subject.node.bootstrap]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientProduce(SelfContained):
+    """Each client sends as fast as it can, acks=1, one partition."""
+
+    value_bytes: int
+    clients: tuple[str, ...] = tuple(PRODUCERS)
+
+    @property
+    def name(self) -> str:
+        """A short name."""
+        return f"client-produce-{self.value_bytes}"
+
+    @property
+    def title(self) -> str:
+        """A name for people."""
+        return f"client sends {self.value_bytes} B"
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Rate, and rate per CPU."""
+        return figures.RECORDS_PER_S, RECORDS_PER_CLIENT_CPU_S
+
+    def measure(self, bench: Bench, subject: Subject) -> Sample:
+        """Send to a new topic for a while."""
+        with temporary_topic(subject.node, partitions=1, config={}) as topic:
+            load = [topic, self.value_bytes, bench.warmup_s, bench.seconds, 0]
+            command = [*client_command(subject, "produce"), *map(str, load)]
+            return run_generator(bench, subject.node, command)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConsume:
+    """Each client reads from the beginning, without a group."""
+
+    value_bytes: int
+    clients: tuple[str, ...] = tuple(CONSUMERS)
+
+    @property
+    def name(self) -> str:
+        """A short name."""
+        return f"client-consume-{self.value_bytes}"
+
+    @property
+    def title(self) -> str:
+        """A name for people."""
+        return f"client reads {self.value_bytes} B"
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Rate, and rate per CPU."""
+        return figures.RECORDS_PER_S, RECORDS_PER_CLIENT_CPU_S
+
+    def prepare(self, bench: Bench, subject: Subject) -> None:
+        """Fill a topic for this client."""
+        node, topic = subject.node, self._topic(subject)
+        topics.create_topic(node.bootstrap, topic, partitions=1, config={})
+        preload(
+            bench,
+            node,
+            topic=topic,
+            partitions=1,
+            value_bytes=self.value_bytes,
+            records=self._records(bench),
+        )
+
+    def measure(self, bench: Bench, subject: Subject) -> Sample:
+        """Read it."""
+        load = [self._topic(subject), self.value_bytes, 0, bench.seconds, self._records(bench)]
+        command = [*client_command(subject, "consume"), *map(str, load)]
+        return run_generator(bench, subject.node, command)
+
+    def clean(self, bench: Bench, subject: Subject) -> None:  # noqa: ARG002 - of the protocol
+        """Remove the topic."""
+        topics.delete_topic(subject.node.bootstrap, self._topic(subject))
+
+    def _topic(self, subject: Subject) -> str:
+        return f"p1_read_by_{subject.name}_{self.value_bytes}"
+
+    def _records(self, bench: Bench) -> int:
+        return int(PRELOAD_RECORDS_PER_S * bench.seconds)
