@@ -1,0 +1,1 @@
+"""What each command understands; what it does is in the modules above."""

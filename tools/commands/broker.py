@@ -1,0 +1,52 @@
+"""``quorate broker start`` and ``quorate brokers list``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quorate.tools.groups import noun
+from quorate.tools.session import options_of
+
+app = noun("Start a broker; list brokers.")
+
+
+@app.command()
+def start(
+    context: typer.Context,
+    *,
+    node_id: Annotated[
+        int | None, typer.Option("--id", min=0, help="node.id: this broker.")
+    ] = None,
+    controllers: Annotated[
+        str, typer.Option("--controllers", help="host:port[,host:port] of the controllers.")
+    ] = "",
+    listen: Annotated[
+        str, typer.Option("--listen", help="listeners: PLAINTEXT://host:port[,SSL://...].")
+    ] = "",
+    rack: Annotated[str, typer.Option(help="broker.rack: where the broker stands.")] = "",
+    port: Annotated[int | None, typer.Option(min=0, max=65_535, help="On 127.0.0.1.")] = None,
+    directory: Annotated[
+        Path | None, typer.Option("--dir", help="Where data is kept; ./.quorate by default.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with node properties.")] = None,
+) -> None:
+    """Start a broker whose controllers are other processes."""
+    from quorate.tools.starting import StartArguments, start_broker
+
+    options = options_of(context)
+    defaults = {
+        "controller.quorum.bootstrap.servers": controllers or options.controllers,
+        "listeners": listen,
+        "broker.rack": rack,
+    }
+    given = {name: text for name, text in defaults.items() if text}
+    start_broker(options, StartArguments(config, directory, port, node_id, given))
+
+
+@app.command("list")
+def list_brokers(context: typer.Context) -> None:
+    """List the brokers that are alive."""
+    from quorate.tools.cluster import list_brokers as show
+
+    show(options_of(context))

@@ -1,0 +1,190 @@
+"""``quorate produce``."""
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quorate.tools.arguments import parse_properties
+from quorate.tools.groups import verb
+from quorate.tools.lines import LineError, LineFormat, parse_header
+from quorate.tools.problems import UsageError
+from quorate.tools.session import (
+    bootstrap,
+    client_properties,
+    connection_options,
+    note,
+    options_of,
+    run,
+)
+from quorate.tools.templates import compile_input, unescape
+
+if TYPE_CHECKING:
+    from quorate.client.delivery import Delivery
+
+app = verb()
+
+LINE_PROPERTIES = frozenset(
+    {
+        "parse.key", "key.separator", "parse.headers", "headers.delimiter", "headers.separator",
+        "headers.key.separator", "null.marker", "ignore.error",
+    }
+)  # fmt: skip
+
+
+@app.command()
+def produce(
+    context: typer.Context,
+    topic_name: Annotated[str, typer.Argument(metavar="[TOPIC]", show_default=False)] = "",
+    *,
+    topic: Annotated[str, typer.Option("--topic", "-t", help="The topic.")] = "",
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, help="Send all to this one.")
+    ] = None,
+    key: Annotated[str | None, typer.Option("--key", "-k", help="Key of all records.")] = None,
+    key_separator: Annotated[
+        str | None, typer.Option("--key-separator", "-K", help="Lines are KEY<this>VALUE.")
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", "-H", help="name=value or name:value.")
+    ] = None,
+    line_format: Annotated[
+        str | None, typer.Option("-f", "--line-format", help=r"Form of lines: '%k %v'.")
+    ] = None,
+    compression: Annotated[
+        str | None,
+        typer.Option("--compression", "-z", "--compression-codec", help="gzip|snappy|lz4|zstd."),
+    ] = None,
+    null: Annotated[bool, typer.Option("-Z", "--null", help="Empty values are null.")] = False,
+    acks: Annotated[
+        str | None, typer.Option("--acks", "--request-required-acks", help="0, 1 or all.")
+    ] = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="All input is one record, not one per line.")
+    ] = False,
+    sync: Annotated[bool, typer.Option("--sync", help="One record at a time.")] = False,
+    file: Annotated[str | None, typer.Option("--file", help="Read this, not the input.")] = None,
+    line_property: Annotated[
+        list[str] | None,
+        typer.Option("--property", "--reader-property", help="Kafka's: parse.key=true ..."),
+    ] = None,
+) -> None:
+    """Send each line of standard input as a record.
+
+    A key comes from -k, from the line with -K or -f, or there is none. Exit code 0 means that every
+    record was acknowledged.
+    """
+    from quorate.tools.client_properties import PRODUCER
+    from quorate.tools.producing import ProducePlan, input_descriptor, produce_input
+
+    options = options_of(context)
+    properties = client_properties(options, PRODUCER)
+    settings = {
+        **connection_options(options, properties),
+        **_producer_settings(properties, compression, acks),
+    }
+    reading = _line_properties(line_property or ())
+    lines = LineFormat(
+        pattern=compile_input(line_format) if line_format else None,
+        key_separator=_key_separator(key_separator, reading),
+        headers_delimiter=_text(reading, "headers.delimiter", "\\t")
+        if reading.get("parse.headers") == "true"
+        else None,
+        headers_separator=_text(reading, "headers.separator", ","),
+        headers_key_separator=_text(reading, "headers.key.separator", ":"),
+        key=None if key is None else key.encode(),
+        headers=tuple(map(_header, header or ())),
+        partition=partition,
+        null_marker=_text(reading, "null.marker", "") if "null.marker" in reading else None,
+        empty_is_null=null,
+    )
+
+    def tell(delivery: "Delivery") -> None:
+        place = delivery.metadata
+        told = {"topic": place.topic, "partition": place.partition, "offset": place.offset}
+        if options.format in {"json", "jsonl"}:
+            sys.stdout.write(json.dumps({**told, "timestamp_ms": place.timestamp_ms}) + "\n")
+        else:
+            note(options, f"{place.topic} partition {place.partition} offset {place.offset}")
+
+    wants_places = options.verbose or options.format in {"json", "jsonl"}
+    plan = ProducePlan(
+        topic=_one_topic(topic_name, topic),
+        lines=lines,
+        whole=whole,
+        sync=sync,
+        skip_bad_lines=reading.get("ignore.error") == "true",
+        on_delivered=tell if wants_places else None,
+    )
+    addresses = bootstrap(options, os.environ)
+    sender = run(produce_input, addresses, plan, settings, input_descriptor(file))
+    skipped = f", {sender.skipped} lines left out" if sender.skipped else ""
+    note(options, f"{sender.sent} records acknowledged by {plan.topic}{skipped}")
+
+
+def _one_topic(positional: str, option: str) -> str:
+    if bool(positional) == bool(option):
+        raise UsageError(
+            "name one topic", why="it stands behind the verb or in --topic", hint="produce appLogs"
+        )
+    return positional or option
+
+
+def _producer_settings(
+    properties: Any, compression: str | None, acks: str | None
+) -> dict[str, Any]:
+    """Return the producer's own keyword arguments."""
+    acks = acks or properties.get("acks", "all")
+    if acks not in {"all", "-1", "0", "1"}:
+        raise UsageError(f"acks is {acks!r}", why="there are 0, 1 and all", hint="--acks all")
+    settings: dict[str, Any] = {
+        "acks": "all" if acks in {"all", "-1"} else int(acks),
+        "compression": compression or properties.get("compression.type", "none"),
+    }
+    for name, argument in (
+        ("enable.idempotence", "idempotent"),
+        ("linger.ms", "linger_ms"),
+        ("batch.size", "batch_size_bytes"),
+        ("delivery.timeout.ms", "delivery_timeout_ms"),
+        ("retries", "retries"),
+    ):
+        value = properties.get(name, None)
+        if value is not None:
+            settings[argument] = value
+    return settings
+
+
+def _line_properties(texts: "list[str] | tuple[()]") -> dict[str, str]:
+    properties = parse_properties(texts)
+    unknown = properties.keys() - LINE_PROPERTIES
+    if unknown:
+        raise UsageError(
+            f"unknown line property {min(unknown)!r}",
+            why="lines are read by " + ", ".join(sorted(LINE_PROPERTIES)),
+            hint="--property parse.key=true --property key.separator=:",
+        )
+    return properties
+
+
+def _key_separator(given: str | None, reading: dict[str, str]) -> bytes | None:
+    if given is not None:
+        return unescape(given)
+    if reading.get("parse.key") == "true":
+        return _text(reading, "key.separator", "\\t")
+    return None
+
+
+def _text(reading: dict[str, str], name: str, default: str) -> bytes:
+    return unescape(reading.get(name, default))
+
+
+def _header(text: str) -> tuple[str, bytes | None]:
+    separator = b"=" if "=" in text else b":"
+    try:
+        return parse_header(text.encode(), separator)
+    except LineError as error:
+        raise UsageError(
+            f"{text!r} is no header", why=str(error), hint="-H trace=abc"
+        ) from None

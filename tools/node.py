@@ -1,0 +1,191 @@
+"""Composes nodes out of controller and broker, runs them, and stops them in the right order."""
+
+import errno
+import os
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from random import SystemRandom
+from typing import Final
+
+import trio
+
+from quorate.broker.app import BrokerPlan, RunningBroker, run_broker
+from quorate.broker.controller_link import Call
+from quorate.broker.listeners import (
+    PLAINTEXT,
+    Listener,
+    ListenError,
+    bind,
+    bind_listeners,
+    parse_listeners,
+)
+from quorate.client.routing.cluster import parse_bootstrap
+from quorate.model import Endpoint
+from quorate.quorum.controller import Controller
+from quorate.quorum.directory import ControllerDirectory, open_controller_directory
+from quorate.settings import NodeConfig
+from quorate.tools.controllers import RemoteController
+from quorate.tools.problems import UsageError
+
+STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+PORTS_TRIED: Final = 100
+PORT_MAX: Final = 65_535
+PORT_TAKEN: Final = os.strerror(errno.EADDRINUSE)
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """What a node is started with: its settings, typed and as text."""
+
+    config: NodeConfig
+    texts: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A node that serves; ``endpoints`` by security protocol."""
+
+    endpoints: Mapping[str, Endpoint]
+    cluster_id: str
+    directory: Path
+
+
+OnReady = Callable[[Ready], None]
+
+
+async def run_until_stopped(main: Callable[[], Awaitable[None]]) -> None:
+    """Run a node until it is told to stop by SIGINT or SIGTERM, or fails."""
+    with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
+        async with trio.open_nursery() as nursery:
+
+            async def stop_when_told() -> None:
+                async for _ in signals:
+                    nursery.cancel_scope.cancel()
+
+            nursery.start_soon(stop_when_told)
+            await main()
+            nursery.cancel_scope.cancel()
+
+
+async def run_combined(plan: NodePlan, listeners: list[Listener], on_ready: OnReady) -> None:
+    """Run a controller and a broker in this process, formatting the directory if it is empty.
+
+    The broker ends first, so that it can take its leave of the controller.
+    """
+    directory = _open_directory(plan.config, None)
+    try:
+        controller = Controller(directory, plan.config, SystemRandom())
+        scope = trio.CancelScope(shield=True)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(_run_in, scope, controller.run)
+            try:
+                await _run_broker(
+                    plan, listeners, controller.cluster_id, controller.handle, on_ready
+                )
+            finally:
+                scope.cancel()
+    finally:
+        directory.close()
+
+
+async def run_controller(plan: NodePlan, cluster_id: str | None, on_ready: OnReady) -> None:
+    """Run a controller that brokers reach through its listener."""
+    endpoint = controller_endpoint(plan.config.controller_listener)
+    directory = _open_directory(plan.config, cluster_id)
+    try:
+        sock = bind(endpoint, plan.config)
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
+        host, port = sock.getsockname()[:2]
+        controller = Controller(directory, plan.config, SystemRandom())
+        async with listener, trio.open_nursery() as nursery:
+            await nursery.start(controller.run)
+            nursery.start_soon(controller.serve, [listener])
+            on_ready(
+                Ready({"CONTROLLER": Endpoint(host, port)}, controller.cluster_id, directory.path)
+            )
+    finally:
+        directory.close()
+
+
+async def run_separate_broker(plan: NodePlan, listeners: list[Listener], on_ready: OnReady) -> None:
+    """Run a broker whose controllers are other processes."""
+    config = plan.config
+    endpoints = [controller_endpoint(text) for text in config.controller_quorum_bootstrap_servers]
+    if not endpoints:
+        raise UsageError(
+            "a broker needs to know its controllers",
+            why="controller.quorum.bootstrap.servers is empty",
+            hint="--controllers 127.0.0.1:9190",
+        )
+    scope = trio.CancelScope(shield=True)
+    async with trio.open_nursery() as nursery:
+        remote = RemoteController(endpoints, config.node_id)
+        await nursery.start(_run_in, scope, remote.run)
+        try:
+            cluster_id = await remote.find_cluster()
+            await _run_broker(plan, listeners, cluster_id, remote.call, on_ready)
+        finally:
+            scope.cancel()
+
+
+async def _run_broker(
+    plan: NodePlan, listeners: list[Listener], cluster_id: str, call: Call, on_ready: OnReady
+) -> None:
+    """Run a broker until cancelled; tell when it serves."""
+    broker_plan = BrokerPlan(plan.config, plan.texts, cluster_id, listeners, call)
+    async with trio.open_nursery() as nursery:
+        running: RunningBroker = await nursery.start(run_broker, broker_plan)
+        on_ready(Ready(running.endpoints, cluster_id, Path(plan.config.log_dir)))
+
+
+async def _run_in(
+    scope: trio.CancelScope,
+    run: Callable[..., Awaitable[None]],
+    *,
+    task_status: trio.TaskStatus[None],
+) -> None:
+    """Run something in a scope of its own: shielded, it outlives what uses it."""
+    with scope:
+        await run(task_status=task_status)
+
+
+def _open_directory(config: NodeConfig, cluster_id: str | None) -> ControllerDirectory:
+    return open_controller_directory(
+        Path(config.log_dir), config.node_id, cluster_id=cluster_id, format_if_empty=True
+    )
+
+
+def controller_endpoint(text: str) -> Endpoint:
+    """Return where a controller is, from ``host:port``.
+
+    Raises:
+        UsageError: the text has another form.
+    """
+    try:
+        return parse_bootstrap(text)[0]
+    except ValueError as error:
+        raise UsageError(
+            f"{text!r} is no controller address", why=str(error), hint="127.0.0.1:9190"
+        ) from None
+
+
+def listen_near(config: NodeConfig) -> list[Listener]:
+    """Bind the listeners; one plain listener whose port is taken gets the next free one.
+
+    Raises:
+        ListenError: none of the ports near is free, or there are several listeners.
+    """
+    wanted = parse_listeners(config.listeners, "listeners")
+    endpoint = wanted.get(PLAINTEXT)
+    if endpoint is None or len(wanted) > 1:
+        return bind_listeners(config)
+    last = min(endpoint.port + PORTS_TRIED, PORT_MAX)
+    for port in range(endpoint.port, last):
+        try:
+            return [Listener(PLAINTEXT, bind(Endpoint(endpoint.host, port), config))]
+        except ListenError as error:
+            if PORT_TAKEN not in str(error):
+                raise
+    return [Listener(PLAINTEXT, bind(Endpoint(endpoint.host, last), config))]

@@ -1,0 +1,142 @@
+"""What a person is told when something fails: what, why, what to try; and the exit code."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from quorate.errors import MEANINGS, ErrorCode, KafkaError, QuorateError
+
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_PROBLEM_FOUND: Final = 3
+EXIT_UNREACHABLE: Final = 4
+EXIT_REFUSED: Final = 5
+
+UNREACHABLE: Final = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT})
+
+HINTS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "quorate topics list",
+    ErrorCode.UNKNOWN_TOPIC_ID: "quorate topics list --format wide",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "add --if-not-exists, or look with: quorate topics describe",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "use letters, digits, '.', '_' and '-', at most 249 of them",
+    ErrorCode.INVALID_PARTITIONS: "quorate topics describe tells the present number",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "ask for no more replicas than there are brokers: -r 1",
+    ErrorCode.INVALID_CONFIG: "correct the name or the value",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "quorate offsets tells the first and the next offset",
+    ErrorCode.MESSAGE_TOO_LARGE: "quorate configs set topic/NAME max.message.bytes=...",
+    ErrorCode.NETWORK_EXCEPTION: "is a node running there? quorate up starts one",
+    ErrorCode.REQUEST_TIMED_OUT: "wait longer with --timeout, or look at the node's output",
+    ErrorCode.KAFKA_STORAGE_ERROR: "look at the node's disk: space, permissions, its log",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "start the missing brokers, or lower min.insync.replicas",
+    ErrorCode.DUPLICATE_BROKER_REGISTRATION: "give every broker another -X node.id=...",
+    ErrorCode.INCONSISTENT_CLUSTER_ID: "use another --dir, or the cluster that the data belongs to",
+    ErrorCode.UNSUPPORTED_VERSION: "the other side is too old or too new for this",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What a person reads, one line each, and the exit code."""
+
+    what: str
+    why: str
+    hint: str
+    exit_code: int
+
+    def lines(self) -> list[str]:
+        """Return the lines to print; what is empty is left out."""
+        texts = (("error", self.what), ("why", self.why), ("try", self.hint))
+        return [f"{label:>5}: {_one_line(text)}" for label, text in texts if text]
+
+
+class CommandError(QuorateError):
+    """A command cannot do what it was asked to."""
+
+    exit_code = EXIT_FAILED
+
+    def __init__(self, what: str, *, why: str, hint: str) -> None:
+        self.what = what
+        self.why = why
+        self.hint = hint
+        super().__init__(f"{what}: {why}")
+
+
+class UsageError(CommandError):
+    """The command line is wrong."""
+
+    exit_code = EXIT_USAGE
+
+
+class ProblemFoundError(CommandError):
+    """What was looked at is not as it should be."""
+
+    exit_code = EXIT_PROBLEM_FOUND
+
+
+class UnreachableError(CommandError):
+    """Nobody answered in time."""
+
+    exit_code = EXIT_UNREACHABLE
+
+
+def leaf_errors(error: BaseException) -> Iterator[BaseException]:
+    """Yield the errors inside nested groups; an error that is no group, itself."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+            yield from leaf_errors(inner)  # pyright: ignore[reportUnknownArgumentType]
+    else:
+        yield error
+
+
+def root_error(error: BaseException) -> BaseException:
+    """Return the error of a group that tells a person most: ours, else the system's, else any."""
+    leaves = list(leaf_errors(error))
+    for kind in (CommandError, KafkaError, QuorateError, OSError, Exception):
+        for leaf in leaves:
+            if isinstance(leaf, kind):
+                return leaf
+    return leaves[0]
+
+
+def explain(error: BaseException) -> Problem:
+    """Say what happened, why, and what to try."""
+    match root_error(error):
+        case CommandError() as known:
+            return Problem(known.what, known.why, known.hint, known.exit_code)
+        case KafkaError() as kafka:
+            return _explain_kafka(kafka)
+        case QuorateError() as ours:
+            return Problem(str(ours), "", _hint_for_text(str(ours)), EXIT_FAILED)
+        case OSError() as system:
+            return _explain_system(system)
+        case other:
+            return Problem(
+                f"this is a bug in Quorate: {type(other).__name__}",
+                str(other) or "no further message",
+                "run it again with --debug and report what it prints",
+                EXIT_FAILED,
+            )
+
+
+def _explain_kafka(error: KafkaError) -> Problem:
+    exit_code = EXIT_UNREACHABLE if error.code in UNREACHABLE else EXIT_FAILED
+    meaning = MEANINGS[error.code]
+    why = error.code.name if error.message == meaning else f"{error.code.name}: {meaning}"
+    return Problem(error.message, why, HINTS.get(error.code, ""), exit_code)
+
+
+def _explain_system(error: OSError) -> Problem:
+    name = f"{error.filename}: " if error.filename else ""
+    return Problem(f"{name}{error.strerror or error}", type(error).__name__, "", EXIT_FAILED)
+
+
+def _hint_for_text(text: str) -> str:
+    """Return advice for errors that have no code."""
+    if text.startswith("cannot listen on"):
+        return "choose another port with --port, or -X listeners=PLAINTEXT://127.0.0.1:0 for any"
+    return ""
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

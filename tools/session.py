@@ -1,0 +1,115 @@
+"""What commands share: their options, a client that follows them, running, printing, asking."""
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import typer
+
+from quorate.settings import Setting
+from quorate.tools.arguments import GlobalOptions, bootstrap_of, parse_properties
+from quorate.tools.client_properties import (
+    COMMON,
+    ClientProperties,
+    check_properties,
+    read_properties_file,
+    tls_context,
+)
+from quorate.tools.output import Table, render
+from quorate.tools.problems import EXIT_USAGE, UsageError, root_error
+
+if TYPE_CHECKING:
+    from quorate.client.connections import ConnectionOptions
+
+T = TypeVar("T")
+
+
+def options_of(context: typer.Context) -> GlobalOptions:
+    """Return the global options of this run."""
+    options: GlobalOptions = context.find_root().obj
+    return options
+
+
+def given_properties(options: GlobalOptions) -> dict[str, str]:
+    """Return the properties of ``-F``, overridden by those of ``-X``."""
+    from_file = read_properties_file(Path(options.command_config)) if options.command_config else {}
+    return {**from_file, **parse_properties(options.properties)}
+
+
+def client_properties(
+    options: GlobalOptions, known: Mapping[str, Setting] = COMMON
+) -> ClientProperties:
+    """Return the client properties given, checked against those that the command knows."""
+    return check_properties(given_properties(options), known)
+
+
+def bootstrap(options: GlobalOptions, environment: Mapping[str, str]) -> str:
+    """Return the broker addresses to use."""
+    return bootstrap_of(options.bootstrap, given_properties(options), environment)
+
+
+def connection_options(options: GlobalOptions, properties: ClientProperties) -> "ConnectionOptions":
+    """Return what all our clients are made with."""
+    timeout_ms = max(1, int(options.timeout_s * 1000))
+    return {
+        "client_id": properties.get("client.id", "quorate"),
+        "connect_timeout_ms": timeout_ms,
+        "request_timeout_ms": properties.get("request.timeout.ms", 30_000),
+        "ssl_context": tls_context(properties),
+    }
+
+
+def run(main: Callable[..., Awaitable[T]], *arguments: Any, **named: Any) -> T:
+    """Run an async function; a group of errors is raised as the one that tells most.
+
+    Raises:
+        Exception: whatever the function does.
+    """
+    import trio
+
+    try:
+        result: T = trio.run(partial(main, *arguments, **named))
+    except BaseExceptionGroup as group:
+        raise root_error(group) from group
+    return result
+
+
+def print_table(options: GlobalOptions, table: Table) -> None:
+    """Print a table in the format asked for."""
+    sys.stdout.write(render(table, options.format))
+
+
+def say(options: GlobalOptions, text: str) -> None:
+    """Print a line for people; quiet commands and formats for programs leave it out."""
+    if not options.quiet and options.format in ("table", "wide"):
+        sys.stdout.write(text + "\n")
+
+
+def note(options: GlobalOptions, text: str) -> None:
+    """Print a line for people that must not mix with data on standard output."""
+    if not options.quiet:
+        sys.stderr.write(text + "\n")
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something is destroyed.
+
+    Raises:
+        UsageError: nobody is there to be asked, and ``-y`` was not given.
+        typer.Exit: the answer was no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(
+            question.rstrip("?") + "? Nobody is there to ask",
+            why="standard input is not a terminal; nothing was done",
+            hint="add --yes to go ahead, or --dry-run to see what would happen",
+        )
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        sys.stderr.write("nothing was done\n")
+        raise typer.Exit(EXIT_USAGE)

@@ -1,0 +1,166 @@
+"""Starting nodes from the command line: configuration, port, what is printed when they serve."""
+
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from quorate.broker.listeners import PLAINTEXT, Listener, bind_listeners
+from quorate.settings import NodeConfig
+from quorate.tools.arguments import DEFAULT_BOOTSTRAP, GlobalOptions
+from quorate.tools.config_file import load_node_config
+from quorate.tools.node import (
+    NodePlan,
+    OnReady,
+    Ready,
+    listen_near,
+    run_combined,
+    run_controller,
+    run_separate_broker,
+    run_until_stopped,
+)
+from quorate.tools.session import given_properties, note, run
+
+PROCESS_STARTED_S = time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class StartArguments:
+    """What the command line says about a node; None where it says nothing.
+
+    ``defaults`` are properties that hold unless the file or ``-X`` say otherwise.
+    """
+
+    config: Path | None
+    directory: Path | None
+    port: int | None
+    node_id: int | None
+    defaults: dict[str, str]
+
+
+def plan_node(options: GlobalOptions, arguments: StartArguments) -> NodePlan:
+    """Return the node that the command line, the file and the properties describe.
+
+    Raises:
+        UsageError: a property is unknown or invalid.
+    """
+    properties = given_properties(options)
+    if arguments.directory is not None:
+        properties["log.dir"] = str(arguments.directory)
+    if arguments.port is not None:
+        properties["listeners"] = f"{PLAINTEXT}://127.0.0.1:{arguments.port}"
+    if arguments.node_id is not None:
+        properties["node.id"] = str(arguments.node_id)
+    config, texts = load_node_config(arguments.config, properties, arguments.defaults)
+    return NodePlan(config, texts)
+
+
+def start_up(options: GlobalOptions, arguments: StartArguments) -> None:
+    """Run controller and broker in this process until told to stop."""
+    plan = plan_node(options, arguments)
+    listeners = _listen(options, plan)
+    main = partial(run_combined, plan, listeners, partial(_print_ready, options, plan))
+    _run_node(options, main, listeners)
+
+
+def start_broker(options: GlobalOptions, arguments: StartArguments) -> None:
+    """Run a broker until told to stop."""
+    plan = plan_node(options, arguments)
+    listeners = bind_listeners(plan.config)
+    main = partial(run_separate_broker, plan, listeners, partial(_print_ready, options, plan))
+    _run_node(options, main, listeners)
+
+
+def start_controller(
+    options: GlobalOptions, arguments: StartArguments, cluster_id: str | None
+) -> None:
+    """Run a controller until told to stop."""
+    plan = plan_node(options, arguments)
+    on_ready: OnReady = partial(_print_ready, options, plan)
+    _run_node(options, partial(run_controller, plan, cluster_id, on_ready), [])
+
+
+def _run_node(
+    options: GlobalOptions, main: Callable[[], Awaitable[None]], listeners: list[Listener]
+) -> None:
+    try:
+        run(run_until_stopped, main)
+    finally:
+        for listener in listeners:
+            listener.sock.close()
+    note(options, "stopped cleanly")
+
+
+def _listen(options: GlobalOptions, plan: NodePlan) -> list[Listener]:
+    """Bind the listeners; if nobody chose the port, another one will do."""
+    if "listeners" in plan.texts:
+        return bind_listeners(plan.config)
+    listeners = listen_near(plan.config)
+    wanted = NodeConfig().listeners[0].rpartition(":")[2]
+    port = listeners[0].endpoint.port
+    if str(port) != wanted:
+        note(options, f"port {wanted} is taken, so this node listens on {port} instead")
+    return listeners
+
+
+def _print_ready(options: GlobalOptions, plan: NodePlan, ready: Ready) -> None:
+    took_s = _process_age_s()
+    if options.format in {"json", "jsonl"}:
+        event = {
+            "event": "ready",
+            "version": 1,
+            "listeners": {name: str(endpoint) for name, endpoint in ready.endpoints.items()},
+            "cluster_id": ready.cluster_id,
+            "node_id": plan.config.node_id,
+            "directory": str(ready.directory),
+            "pid": os.getpid(),
+            "seconds": round(took_s, 3),
+        }
+        text = json.dumps(event)
+    elif options.quiet:
+        text = str(next(iter(ready.endpoints.values())))
+    else:
+        text = "\n".join(_welcome(plan, ready, took_s))
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _welcome(plan: NodePlan, ready: Ready, took_s: float) -> list[str]:
+    addresses = ", ".join(map(str, ready.endpoints.values()))
+    lines = [
+        f"node {plan.config.node_id} is ready at {addresses}, {took_s:.2f} s after its start",
+        f"cluster {ready.cluster_id}, data in {ready.directory}",
+        "",
+    ]
+    endpoint = ready.endpoints.get(PLAINTEXT)
+    if endpoint is not None:
+        b = "" if str(endpoint) == DEFAULT_BOOTSTRAP else f" -b {endpoint}"
+        lines += [
+            "try, in another terminal:",
+            f"  quorate topics create appLogs --partitions 4{b}",
+            f"  echo hello | quorate produce appLogs{b}",
+            f"  quorate consume appLogs --from-beginning{b}",
+            "or any Kafka client. ",
+        ]
+    elif "CONTROLLER" in ready.endpoints:
+        address = shlex.quote(str(ready.endpoints["CONTROLLER"]))
+        lines += [
+            "start brokers with:",
+            f"  quorate broker start --id 2 --controllers {address} --dir .quorate-broker-2",
+        ]
+    return [*lines[:-1], f"{lines[-1].rstrip()}", "Ctrl-C stops this node."]
+
+
+def _process_age_s() -> float:
+    """Return how long ago this process began, interpreter included where that can be known."""
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        started_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - started_s
+    except (OSError, AttributeError, ValueError):
+        return time.monotonic() - PROCESS_STARTED_S
