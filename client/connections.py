@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, TypedDict
 
 import trio
 
-from quorate.client.errors import BootstrapError
+from quorate.client.errors import BootstrapError, in_words
 from quorate.client.routing.cluster import ClusterView, TopicView, parse_bootstrap
 from quorate.client.routing.retries import Backoff, Remedy, remedy_for
 from quorate.errors import (
@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 Dial: TypeAlias = Callable[[Endpoint], Awaitable[trio.abc.Stream]]
 """Opens a byte stream to a broker; raises NetworkError if it cannot."""
 
+MAIN_LANE: Final = ""
 RECONNECT: Final = Backoff(first_ms=50, max_ms=1_000)
 RETRY: Final = Backoff(first_ms=100, max_ms=1_000)
 REFRESH_INTERVAL_MIN_MS: Final = 100
@@ -163,7 +164,7 @@ class Cluster:
         self.view = ClusterView()
         self._nursery = nursery
         self._rng = rng
-        self._links: dict[Endpoint, _Link] = {}
+        self._links: dict[tuple[Endpoint, str], _Link] = {}
         self._topics: set[str] = set()
         self._new_topics = False
         self._stale_bell = Bell()
@@ -196,7 +197,7 @@ class Cluster:
 
     def _bootstrap_error(self) -> BootstrapError:
         addresses = ", ".join(map(str, self.settings.bootstrap))
-        why = self._metadata_error or "no answer in time"
+        why = in_words(self._metadata_error) if self._metadata_error else "no answer in time"
         return BootstrapError(
             f"no broker at {addresses}: {why}. Is one running there? Try 'quorate up', or check the"
             " address and whether the listener wants TLS"
@@ -217,14 +218,22 @@ class Cluster:
         for listener in self._listeners:
             listener()
 
+    def pause_s(self, backoff: Backoff, attempts: int) -> float:
+        """Return how long to wait before another attempt."""
+        return backoff.pause_ms(attempts, self._rng) / 1000
+
     # Connections
 
-    def connection(self, broker_id: int) -> Connection | None:
-        """Return the connection to a broker; without one, start to make it in the background."""
+    def connection(self, broker_id: int, lane: str = MAIN_LANE) -> Connection | None:
+        """Return the connection to a broker; without one, start to make it in the background.
+
+        What may keep a broker waiting (a fetch) goes on a lane of its own, for brokers answer the
+        requests of a connection in order.
+        """
         endpoint = self.view.brokers.get(broker_id)
         if endpoint is None:
             return None
-        link = self._link(endpoint)
+        link = self._link(endpoint, lane)
         if link.ready is None and not link.connecting:
             link.connecting = True
             self._nursery.start_soon(self._open_in_background, link)
@@ -246,10 +255,10 @@ class Cluster:
             raise NetworkError(f"the cluster has no broker {broker_id} that is alive")
         return await self._reach(self._link(endpoint))
 
-    def _link(self, endpoint: Endpoint) -> _Link:
-        link = self._links.get(endpoint)
+    def _link(self, endpoint: Endpoint, lane: str = MAIN_LANE) -> _Link:
+        link = self._links.get((endpoint, lane))
         if link is None:
-            link = self._links[endpoint] = _Link(endpoint)
+            link = self._links[endpoint, lane] = _Link(endpoint)
         return link
 
     async def _reach(self, link: _Link) -> Connection:
@@ -257,7 +266,7 @@ class Cluster:
             if link.connecting:
                 await self._changed.park()
                 if not link.connecting and link.ready is None and link.last_error is not None:
-                    raise NetworkError(str(link.last_error))
+                    raise NetworkError(in_words(link.last_error))
             else:
                 link.connecting = True
                 await self._open(link)
@@ -324,7 +333,7 @@ class Cluster:
             try:
                 return await self._reach(link)
             except QuorateError as error:
-                errors.append(str(error))
+                errors.append(in_words(error))
         raise NetworkError("; ".join(errors))
 
     # Metadata
@@ -366,7 +375,9 @@ class Cluster:
         if view is not None and view.error != ErrorCode.NONE:
             raise_topic_error(view)
         if self._metadata_error is not None:
-            raise NetworkError(f"nothing is known of topic {name!r}: {self._metadata_error}")
+            raise NetworkError(
+                f"nothing is known of topic {name!r}: {in_words(self._metadata_error)}"
+            )
         raise UnknownTopicOrPartitionError(f"nothing was heard of topic {name!r} in time")
 
     async def _keep_metadata(self) -> None:
@@ -461,7 +472,7 @@ class Cluster:
                     last_error = error
                 attempts += 1
                 await trio.sleep(RETRY.pause_ms(attempts, self._rng) / 1000)
-        why = f": {last_error}" if last_error else ""
+        why = f": {in_words(last_error)}" if last_error else ""
         raise RequestTimedOutError(f"no answer within {timeout_ms} ms{why}")
 
     async def leader_of(self, topic_partition: TopicPartition) -> int:

@@ -31,6 +31,11 @@ class NotAssignedError(QuorateError):
     """The partition is not assigned to this consumer."""
 
 
+def in_words(error: QuorateError) -> str:
+    """Return what an error says, to be quoted in another one."""
+    return error.message if isinstance(error, KafkaError) else str(error)
+
+
 def error_for(code: ErrorCode, message: str) -> KafkaError:
     """Return the error of the class that stands for the code, if there is one."""
     return _CLASSES.get(code, KafkaError)(message, code=code)

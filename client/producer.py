@@ -6,7 +6,7 @@ from copy import copy
 from dataclasses import dataclass
 from random import Random
 from time import time_ns
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 import trio
 
@@ -534,12 +534,12 @@ class Producer:
             self._sender.wake()
 
 
-def _as_bytes(name: str, value: bytes | bytearray | memoryview | None) -> bytes | None:
+def _as_bytes(name: str, value: object) -> bytes | None:
     """Return bytes for anything that is a buffer; strings must be encoded by who knows how."""
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, bytearray | memoryview):
-        return bytes(value)
+        return bytes(cast("bytearray", value))
     kind = type(value).__name__
     hint = f"; try {name}.encode()" if isinstance(value, str) else ""
     raise TypeError(f"a record's {name} must be bytes or None, not {kind}{hint}")

@@ -133,8 +133,7 @@ class Sender:
         answer: Promise[Any] = Promise()
         try:
             if connection is None:
-                why = self._cluster.last_error(broker_id)
-                answer.resolve(NetworkError(f"broker {broker_id} went away: {why}"))
+                answer.resolve(NetworkError(f"the connection to broker {broker_id} broke"))
             elif self._settings.acks == 0:
                 answer = connection.submit_unanswered(
                     ApiKey.PRODUCE, request, version_max=PRODUCE_VERSION_MAX

@@ -14,7 +14,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from quorate.client.errors import BufferFullError, DeliveryTimeoutError
+from quorate.client.errors import BufferFullError, DeliveryTimeoutError, in_words
 from quorate.client.routing.retries import Backoff, Remedy, remedy_for
 from quorate.client.sending.batches import NOT_TOLD, Appended, Batch, Outcome
 from quorate.errors import ErrorCode, KafkaError, QuorateError
@@ -387,7 +387,7 @@ class Accumulator:
     def _timeout_error(self, batch: Batch) -> DeliveryTimeoutError:
         timeout_ms = self.settings.delivery_timeout_ms
         error = batch.last_error or self.obstacle
-        why = f"the last error was: {error}" if error else "nobody leads the partition"
+        why = f"the last error was: {in_words(error)}" if error else "nobody leads the partition"
         return DeliveryTimeoutError(
             f"{batch.count} records for {batch.topic_partition} were not acknowledged within"
             f" delivery_timeout_ms={timeout_ms}, after {batch.attempts} attempts; {why}"

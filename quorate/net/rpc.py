@@ -4,6 +4,7 @@ Two tasks move the bytes, one for each direction, and nothing else about a reque
 :meth:`Connection.submit` returns a promise that the reading task resolves.
 """
 
+import os
 import ssl
 from collections import deque
 from dataclasses import dataclass
@@ -88,7 +89,7 @@ def _reason(error: OSError) -> str:
     while attempts := getattr(cause, "exceptions", None):
         cause = attempts[0]
     inner = cause if isinstance(cause, OSError) else error
-    return inner.strerror or str(inner)
+    return os.strerror(inner.errno) if inner.errno and inner.errno > 0 else str(inner)
 
 
 class Connection:

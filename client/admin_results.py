@@ -1,0 +1,200 @@
+"""What the Admin client takes and gives: values, all frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from typing import TYPE_CHECKING
+
+from quorate.client.receiving.positions import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from quorate.errors import QuorateError
+    from quorate.model import Endpoint, TopicPartition
+
+
+class OffsetSpec(IntEnum):
+    """Which offset of a partition is asked for, where it is not that of a time."""
+
+    LATEST = LATEST_TIMESTAMP
+    EARLIEST = EARLIEST_TIMESTAMP
+    MAX_TIMESTAMP = MAX_TIMESTAMP
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create; None leaves a number to the cluster.
+
+    Attributes:
+        assignments: Replicas by partition; then the numbers above must be None.
+    """
+
+    name: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+    configs: Mapping[str, str] = field(default_factory=dict[str, str])
+    assignments: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+
+
+@dataclass(frozen=True, slots=True)
+class TopicListing:
+    """One line of the list of topics."""
+
+    name: str
+    topic_id: bytes
+    partition_count: int
+    is_internal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    """Who leads a partition (-1: nobody), who has it, and who of them is in sync."""
+
+    partition: int
+    leader_id: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic and its partitions, in their order."""
+
+    name: str
+    topic_id: bytes
+    is_internal: bool
+    partitions: tuple[PartitionDescription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedRecords:
+    """The offset of the first record that is left."""
+
+    low_watermark: int
+
+
+class ResourceType(Enum):
+    """What has settings; the values are the protocol's."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigResource:
+    """A topic by name, or a broker by id; the name "" stands for the defaults of all brokers."""
+
+    type: ResourceType
+    name: str
+
+    @classmethod
+    def topic(cls, name: str) -> ConfigResource:
+        """Return the resource of a topic."""
+        return cls(ResourceType.TOPIC, name)
+
+    @classmethod
+    def broker(cls, broker_id: int | None) -> ConfigResource:
+        """Return the resource of a broker, or of the defaults of all for None."""
+        return cls(ResourceType.BROKER, "" if broker_id is None else str(broker_id))
+
+    @classmethod
+    def of(cls, type_number: int, name: str) -> ConfigResource:
+        """Return the resource that the protocol's numbers stand for."""
+        return cls(ResourceType(type_number), name)
+
+    def __str__(self) -> str:
+        return f"{self.type.name.lower()} {self.name!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One setting.
+
+    Attributes:
+        value: As text; None if it is a secret or has none.
+        source: The protocol's number: 1 topic, 2 to 4 broker, 5 default.
+    """
+
+    name: str
+    value: str | None
+    source: int
+    is_read_only: bool
+    is_sensitive: bool
+    documentation: str | None
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody has set it."""
+        return self.source == 5
+
+
+class ConfigOperation(Enum):
+    """What to do with a setting; the values are the protocol's."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """A change of one setting; APPEND and SUBTRACT are for lists, DELETE has no value."""
+
+    name: str
+    value: str | None
+    operation: ConfigOperation = ConfigOperation.SET
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDescription:
+    """A broker and where to reach it; fenced: it is registered but not alive."""
+
+    broker_id: int
+    endpoint: Endpoint
+    rack: str | None
+    is_fenced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """A cluster's id, which broker takes its admin requests, and its brokers."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: tuple[BrokerDescription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirReplica:
+    """A replica on a disk."""
+
+    size_bytes: int
+    offset_lag: int
+    is_future: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """A directory with replicas; sizes of -1 are not known."""
+
+    path: str
+    error: QuorateError | None
+    total_bytes: int
+    usable_bytes: int
+    replicas: Mapping[TopicPartition, LogDirReplica]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLogDirs:
+    """All directories of one broker."""
+
+    log_dirs: tuple[LogDir, ...]

@@ -1,0 +1,215 @@
+"""Trio shell: fetches ahead what a consumer reads."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from quorate.client.connections import Cluster, now_ms, unknown_partition
+from quorate.client.receiving.fetches import (
+    Asked,
+    Fetch,
+    FetchSettings,
+    offsets_request,
+    pause,
+    plan_fetches,
+    plan_searches,
+    take_fetched,
+    take_found,
+)
+from quorate.errors import QuorateError
+from quorate.model import TopicPartition
+from quorate.net.bell import Bell
+from quorate.protocol.apis import ApiKey
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from quorate.client.receiving.streams import PartitionStream
+    from quorate.client.routing.cluster import Leader
+    from quorate.protocol.messages.data import FetchResponse, ListOffsetsResponse
+    from quorate.records.record import Record
+
+FETCH_VERSION_MAX: Final = 12
+"""Later versions name topics by id only."""
+
+FETCH_LANE: Final = "fetch"
+NEVER_S: Final = float("inf")
+
+
+class Fetcher:
+    """Keeps the streams of a consumer filled.
+
+    Requests go out from :meth:`run` and, to lose no time, from where an answer arrives. At most one
+    fetch is under way at each broker, on a connection of its own. ``changed`` wakes those who wait
+    for records or positions.
+    """
+
+    def __init__(
+        self, cluster: Cluster, settings: FetchSettings, nursery: trio.Nursery, rng: Random
+    ) -> None:
+        self.changed = trio.lowlevel.ParkingLot()
+        self._cluster = cluster
+        self._settings = settings
+        self._nursery = nursery
+        self._rng = rng
+        self._bell = Bell()
+        self._streams: list[PartitionStream] = []
+        self._fetching: set[int] = set()
+        self._checked: set[TopicPartition] = set()
+        cluster.on_change(self.wake)
+
+    def wake(self) -> None:
+        """There may be something to fetch."""
+        self._bell.ring()
+
+    def read(self, streams: list[PartitionStream]) -> None:
+        """Fetch for these streams from now on, and no others."""
+        self._streams = streams
+        self._cluster.watch({stream.topic_partition.topic for stream in streams})
+        for stream in streams:
+            if stream.topic_partition not in self._checked:
+                self._checked.add(stream.topic_partition)
+                self._nursery.start_soon(self._check_existence, stream)
+        self.wake()
+
+    async def _check_existence(self, stream: PartitionStream) -> None:
+        """Turn a partition that does not exist into an error, instead of waiting for ever."""
+        try:
+            view = await self._cluster.topic(stream.topic_partition.topic)
+            if stream.topic_partition.partition not in view.partitions:
+                stream.fail(unknown_partition(stream.topic_partition, len(view.partitions)))
+        except QuorateError as error:
+            stream.fail(error)
+        if stream.error is not None:
+            self._checked.discard(stream.topic_partition)
+            self.changed.unpark_all()
+
+    def take(self, records_max: int) -> list[Record]:
+        """Return the next records, of one partition after the other; none if none are there.
+
+        Raises:
+            QuorateError: A partition cannot be read on.
+        """
+        records: list[Record] = []
+        for turn, stream in enumerate(self._streams):
+            if not stream.has_records or (records and stream.error is not None):
+                continue
+            # The next ones come first next time.
+            self._streams = self._streams[turn + 1 :] + self._streams[: turn + 1]
+            taken = stream.take(records_max - len(records))
+            records = records + taken if records else taken
+            if len(records) >= records_max:
+                break
+        if records:
+            self._request()
+        return records
+
+    async def run(self) -> None:
+        """Send requests whenever there is a reason to, until the consumer is closed."""
+        while True:
+            self._request()
+            await self._bell.wait_until(self._next_retry_s())
+
+    def _next_retry_s(self) -> float:
+        now = now_ms()
+        retries_ms = [s.retry_at_ms for s in self._streams if s.retry_at_ms > now]
+        return (min(retries_ms) + 0.5) / 1000 if retries_ms else NEVER_S
+
+    def _request(self) -> None:
+        """Ask brokers for all that is missing and not asked for yet."""
+        now = now_ms()
+        for broker_id, searches in plan_searches(self._streams, self._leader_of, now).items():
+            self._search(broker_id, searches)
+        fetches = plan_fetches(self._streams, self._settings, self._free_leader_of, now)
+        for broker_id, fetch in fetches.items():
+            self._fetch(broker_id, fetch)
+
+    def _leader_of(self, topic_partition: TopicPartition) -> Leader | None:
+        leader = self._cluster.view.leader_of(topic_partition)
+        if leader is None:
+            self._cluster.refresh_soon()
+        return leader
+
+    def _free_leader_of(self, topic_partition: TopicPartition) -> Leader | None:
+        leader = self._leader_of(topic_partition)
+        return None if leader is None or leader.broker_id in self._fetching else leader
+
+    # Positions
+
+    def _search(self, broker_id: int, searches: list[Asked]) -> None:
+        connection = self._cluster.connection(broker_id)
+        if connection is None:
+            return
+        request = offsets_request(
+            ((asked.stream.topic_partition, asked.offset) for asked in searches),
+            committed_only=self._settings.committed_only,
+            timeout_ms=self._cluster.settings.request_timeout_ms,
+        )
+        for asked in searches:
+            asked.stream.asking = True
+        try:
+            answer = connection.submit(
+                ApiKey.LIST_OFFSETS, request, timeout_ms=self._cluster.settings.request_timeout_ms
+            )
+        except QuorateError as error:
+            self._on_found(searches, error)
+        else:
+            answer.when_resolved(partial(self._on_found, searches))
+
+    def _on_found(self, searches: list[Asked], answer: ListOffsetsResponse | QuorateError) -> None:
+        now, stale = now_ms(), False
+        found = {
+            TopicPartition(topic.name, partition.partition_index): partition
+            for topic in ([] if isinstance(answer, QuorateError) else answer.topics)
+            for partition in topic.partitions
+        }
+        for asked in searches:
+            asked.stream.asking = False
+            told = found.get(asked.stream.topic_partition)
+            stale |= take_found(asked, told, self._settings.backoff, now, self._rng)
+        self._continue(stale=stale)
+
+    # Records
+
+    def _fetch(self, broker_id: int, fetch: Fetch) -> None:
+        connection = self._cluster.connection(broker_id, FETCH_LANE)
+        if connection is None:
+            return
+        for asked in fetch.asked.values():
+            asked.stream.asking = True
+        self._fetching.add(broker_id)
+        timeout_ms = self._cluster.settings.request_timeout_ms + self._settings.max_wait_ms
+        try:
+            answer = connection.submit(
+                ApiKey.FETCH, fetch.request, timeout_ms=timeout_ms, version_max=FETCH_VERSION_MAX
+            )
+        except QuorateError as error:
+            self._on_fetched(broker_id, fetch, error)
+        else:
+            answer.when_resolved(partial(self._on_fetched, broker_id, fetch))
+
+    def _on_fetched(
+        self, broker_id: int, fetch: Fetch, answer: FetchResponse | QuorateError
+    ) -> None:
+        self._fetching.discard(broker_id)
+        now = now_ms()
+        for asked in fetch.asked.values():
+            asked.stream.asking = False
+        if isinstance(answer, QuorateError):
+            for asked in fetch.asked.values():
+                pause(asked.stream, self._settings.backoff, now, self._rng)
+            self._continue(stale=True)
+        else:
+            stale = take_fetched(fetch, answer, self._settings, now, self._rng)
+            self._continue(stale=stale)
+
+    def _continue(self, *, stale: bool) -> None:
+        if stale:
+            self._cluster.refresh_soon()
+        self.changed.unpark_all()
+        self._request()
+        # The task looks after the streams that must wait.
+        self.wake()

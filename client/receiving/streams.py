@@ -1,0 +1,235 @@
+"""What was fetched of one partition and not given out yet: batches in, records out."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from copy import copy
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, cast
+
+from quorate.client.receiving.positions import Position
+from quorate.errors import CorruptRecordError, QuorateError
+from quorate.model import UNKNOWN_OFFSET, TopicPartition
+from quorate.records.batch import (
+    HEADER_BYTES,
+    BatchHeader,
+    check_header,
+    crc_matches,
+    parse_header,
+)
+from quorate.records.record import Record, read_records
+
+if TYPE_CHECKING:
+    from quorate.protocol.messages.data import PartitionData
+
+DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
+ABORT_MARKER_KEY: Final = b"\x00\x00\x00\x00"
+"""The key of the control record that ends a transaction in vain: version 0, type 0."""
+
+_offset_of = attrgetter("offset")
+
+
+@dataclass(slots=True)
+class _Chunk:
+    """What one response said about the partition, as far as it was not decoded yet."""
+
+    data: memoryview
+    at: int
+    aborted: deque[tuple[int, int]]
+    """(first offset, producer id) of transactions that were aborted, in order of offset."""
+
+
+class PartitionStream:
+    """One partition on its way from broker to consumer.
+
+    Invariants: records come out in the order of offsets, from ``position`` on, each once; a record
+    is decoded when somebody asks for it, and never before its batch's checksum was compared.
+    ``fetch_offset`` is what to fetch next: the end of what is buffered.
+    """
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        asked_timestamp: int | None,
+        *,
+        committed_only: bool,
+        check_crcs: bool,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.position = Position(topic_partition, asked_timestamp)
+        self.fetch_offset: int | None = None
+        self.high_watermark = UNKNOWN_OFFSET
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.paused = False
+        self.asking = False
+        """Whether a request about this partition is under way."""
+
+        self.retry_at_ms = 0
+        self.failures = 0
+        self.error: QuorateError | None = None
+        self.buffered_bytes = 0
+        self._committed_only = committed_only
+        self._check_crcs = check_crcs
+        self._chunks: deque[_Chunk] = deque()
+        self._aborted_producers: set[int] = set()
+        self._decoded: list[Record] = []
+        self._decoded_end = 0
+
+    # Where to read
+
+    def seek(self, offset: int) -> None:
+        """Give out from that offset on."""
+        self.position.seek(offset)
+        self._restart()
+
+    def look_for(self, timestamp: int) -> None:
+        """Give out from where a broker says."""
+        self.position.look_for(timestamp)
+        self._restart()
+
+    def found(self, offset: int, generation: int) -> None:
+        """Take a broker's answer to where to begin."""
+        if self.position.found(offset, generation):
+            self._restart()
+
+    def fail(self, error: QuorateError) -> None:
+        """Stop until somebody seeks; the next one who asks for records gets the error."""
+        self.position.lose()
+        self._restart()
+        self.error = error
+
+    def _restart(self) -> None:
+        self.fetch_offset = self.position.offset
+        self.error = None
+        self.retry_at_ms = 0
+        self.buffered_bytes = 0
+        self._chunks.clear()
+        self._decoded = []
+        self._aborted_producers.clear()
+
+    # Batches come in
+
+    def add(self, data: PartitionData, fetch_offset: int, generation: int) -> None:
+        """Take what a broker sent for the offset asked for; nothing, if that is void by now."""
+        if generation != self.position.generation or fetch_offset != self.fetch_offset:
+            return
+        self.high_watermark = data.high_watermark
+        self.log_start_offset = data.log_start_offset
+        if not data.records:
+            return
+        records = memoryview(cast("bytes", data.records))
+        try:
+            end, next_offset = _whole_batches(records, fetch_offset)
+        except QuorateError as error:
+            self.fail(CorruptRecordError(f"{self.topic_partition} at {fetch_offset}: {error}"))
+            return
+        aborted = [(a.first_offset, a.producer_id) for a in data.aborted_transactions or ()]
+        self._chunks.append(_Chunk(records[:end], 0, deque(sorted(aborted))))
+        self.buffered_bytes += end
+        self.fetch_offset = next_offset
+
+    # Records come out
+
+    @property
+    def has_records(self) -> bool:
+        """Whether there may be records to give out, or an error to raise."""
+        return self.error is not None or (not self.paused and bool(self._decoded or self._chunks))
+
+    def take(self, records_max: int) -> list[Record]:
+        """Return the next records: at most so many, none if the next ones must be fetched first.
+
+        Raises:
+            QuorateError: The partition cannot be read on from here.
+        """
+        taken: list[Record] = []
+        while len(taken) < records_max and self._decode_until_wanted():
+            room = records_max - len(taken)
+            decoded = self._decoded
+            if len(decoded) <= room:
+                self._decoded = []
+                self.position.advance(self._decoded_end)
+            else:
+                decoded, self._decoded = decoded[:room], decoded[room:]
+                self.position.advance(decoded[-1].offset + 1)
+            taken = taken + decoded if taken else decoded
+        if not taken and self.error is not None:
+            raise copy(self.error)
+        return taken
+
+    def _decode_until_wanted(self) -> bool:
+        """Decode batches until there is a record to give out; whether there is one."""
+        while not self._decoded and self._chunks:
+            self._decode_batch()
+        return bool(self._decoded)
+
+    def _decode_batch(self) -> None:
+        chunk = self._chunks[0]
+        try:
+            header = parse_header(chunk.data, chunk.at)
+            if self._check_crcs and not crc_matches(chunk.data, chunk.at, header):
+                message = f"{self.topic_partition} at {header.base_offset}: checksum is wrong"
+                raise CorruptRecordError(message)
+            records = self._wanted_records(chunk, header)
+        except QuorateError as error:
+            self.fail(error)
+            return
+        chunk.at += header.size_bytes
+        self.buffered_bytes -= header.size_bytes
+        if chunk.at == len(chunk.data):
+            self._chunks.popleft()
+        if records:
+            self._decoded, self._decoded_end = records, header.next_offset
+        else:
+            self.position.advance(max(header.next_offset, self.position.offset or 0))
+
+    def _wanted_records(self, chunk: _Chunk, header: BatchHeader) -> list[Record]:
+        """Return a batch's records from the position on; none of what consumers do not see."""
+        self._begin_aborted(chunk.aborted, header.last_offset)
+        if header.is_control:
+            if header.producer_id in self._aborted_producers and self._is_abort(chunk, header):
+                self._aborted_producers.discard(header.producer_id)
+            return []
+        if header.is_transactional and header.producer_id in self._aborted_producers:
+            return []
+        records = self._read(chunk, header)
+        position = self.position.offset
+        assert position is not None
+        if records and records[0].offset < position:
+            del records[: bisect_left(records, position, key=_offset_of)]
+        return records
+
+    def _begin_aborted(self, aborted: deque[tuple[int, int]], last_offset: int) -> None:
+        if self._committed_only:
+            while aborted and aborted[0][0] <= last_offset:
+                self._aborted_producers.add(aborted.popleft()[1])
+
+    def _is_abort(self, chunk: _Chunk, header: BatchHeader) -> bool:
+        markers = self._read(chunk, header)
+        return bool(markers) and markers[0].key == ABORT_MARKER_KEY
+
+    def _read(self, chunk: _Chunk, header: BatchHeader) -> list[Record]:
+        batch = bytes(chunk.data[chunk.at : chunk.at + header.size_bytes])
+        return read_records(batch, header, self.topic_partition, bytes_max=DECOMPRESSED_BYTES_MAX)
+
+
+def _whole_batches(data: memoryview, fetch_offset: int) -> tuple[int, int]:
+    """Return where the last whole batch ends, and the offset behind it.
+
+    Brokers cut answers at byte limits, so what follows the first batch may be a part of one.
+
+    Raises:
+        QuorateError: The bytes are not batches, or lead nowhere.
+    """
+    at, next_offset = 0, fetch_offset
+    while at + HEADER_BYTES <= len(data):
+        header = parse_header(data, at)
+        if at and header.size_bytes > len(data) - at:
+            break
+        check_header(header, len(data) - at)
+        at += header.size_bytes
+        next_offset = max(next_offset, header.next_offset)
+    if next_offset == fetch_offset:
+        raise CorruptRecordError(f"{len(data)} bytes without a record that was asked for")
+    return at, next_offset
