@@ -141,6 +141,8 @@ class ActiveSegment:
         self.offset_index = _kept_index(files, self.stem + INDEX_SUFFIX, OFFSET_ENTRY, kept.offsets)
         self.time_index = _kept_index(files, self.stem + TIME_INDEX_SUFFIX, TIME_ENTRY, kept.times)
         last_offset, self.size_bytes = self.offset_index.last or (-1, 0)
+        # What follows the last batch indexed is counted again, and so are its timestamps.
+        self.time_index.truncate_before(last_offset + 1, SECOND)
         last_time = self.time_index.last or IndexEntry(NO_TIMESTAMP, 0)
         self._largest_timestamp_ms = last_time.first
         self._largest_offset = base_offset + last_time.second
@@ -304,30 +306,21 @@ def resume_segment(
     return ActiveSegment(files, directory, base_offset, kept=kept, config=config, now_ms=now_ms)
 
 
-class CutSegment(NamedTuple):
-    """A segment that was cut, and the offset at which it ends now."""
-
-    segment: ActiveSegment
-    end_offset: int
-
-
 def cut_segment(
     files: OpenFiles,
     directory: str,
     segment: Searchable,
-    offset: int,
+    end_offset: int,
     *,
     config: TopicConfig,
     now_ms: int,
-) -> CutSegment:
-    """Remove, durably, the batches that reach beyond the offset, and go on with what is left.
+) -> ActiveSegment:
+    """Remove, durably, the batches from the one that begins at the offset, and go on with the rest.
 
     Raises:
         OSError: the segment may be cut already, or not yet.
     """
-    position = segment.position_of(offset)
-    cut_off = next(batches_from(segment, position), None)
-    end_offset = offset if cut_off is None else cut_off.header.base_offset
+    position = segment.position_of(end_offset)
     indexes = (segment.offset_index, FIRST), (segment.time_index, SECOND)
     for index, column in indexes:
         index.truncate_before(end_offset - segment.base_offset, column)
@@ -340,7 +333,7 @@ def cut_segment(
     )
     for batch in scan_headers(resumed.file, resumed.size_bytes, position):
         resumed.account_batch(batch.header)
-    return CutSegment(resumed, end_offset)
+    return resumed
 
 
 def _reserve(file: File, size_bytes: int) -> None:

@@ -123,7 +123,7 @@ def count_sound_offset_entries(file: File, *, offset_end: int, position_end: int
         position_end: exclusive.
     """
     count = 0
-    before = IndexEntry(-1, -1)
+    before = IndexEntry(-1, 0)  # the batch at position 0 is never indexed: zeros are no entry
     for first, second in OFFSET_ENTRY.iter_unpack(_whole_entries(file, OFFSET_ENTRY)):
         if not (before.first < first < offset_end and before.second < second < position_end):
             break
@@ -135,7 +135,7 @@ def count_sound_offset_entries(file: File, *, offset_end: int, position_end: int
 def count_sound_time_entries(file: File, *, offset_end: int) -> int:
     """Return how many leading entries of a time index are in order and below the end."""
     count = 0
-    before = IndexEntry(-1, -1)
+    before = IndexEntry(0, -1)
     for first, second in TIME_ENTRY.iter_unpack(_whole_entries(file, TIME_ENTRY)):
         if not (before.first < first and before.second < second < offset_end):
             break

@@ -10,7 +10,7 @@ from quorate.broker.log.context import LogContext
 from quorate.broker.log.durability import Durability
 from quorate.broker.log.files import FatalStorageError, storage_error
 from quorate.broker.log.flush import Flush
-from quorate.broker.log.lookup import Searchable, slice_of
+from quorate.broker.log.lookup import Searchable, batch_start, slice_of
 from quorate.broker.log.producers import ProducerStates, WrittenBatch
 from quorate.broker.log.recovery import (
     LoadedLog,
@@ -330,7 +330,7 @@ class Log:
                 self._restart_at(offset, now_ms)
             elif offset < self.log_end_offset:
                 self._cut_at(offset, now_ms)
-            self.leader_epochs.truncate_from_end(offset)
+            self.leader_epochs.truncate_from_end(min(offset, self.log_end_offset))
         except OSError as error:
             raise self._fail_if_fatal(storage_error(error, self.directory)) from error
 
@@ -383,24 +383,25 @@ class Log:
         return self.delete_records_before(segments.base_of(expired)) if expired else 0
 
     def _cut_at(self, offset: int, now_ms: int) -> None:
-        self._promise_less(offset)
         segments = self._segments
         number = segments.number_of(offset - 1)
-        cut = cut_segment(
+        segment = segments.at(number)
+        later = list(segments)[number + 1 :]
+        end_offset = batch_start(segment, offset)
+        self._promise_less(end_offset)
+        active = cut_segment(
             self._context.files,
             self.directory,
-            segments.at(number),
-            offset,
+            segment,
+            end_offset,
             config=self._config,
             now_ms=now_ms,
         )
-        later = list(segments)[number + 1 :]
-        self._segments = Segments(segments.closed[:number], cut.segment)
+        self._segments = Segments(segments.closed[:number], active)
+        self.log_end_offset = end_offset
         self._remove_files(later)
-        self.log_end_offset = min(cut.end_offset, self.log_end_offset)
-        self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
         self.producers = rebuild_producers(
-            self._snapshots, self._segments, self.leader_epochs, self.log_end_offset
+            self._snapshots, self._segments, self.leader_epochs, end_offset
         )
 
     def _restart_at(self, offset: int, now_ms: int) -> None:
@@ -410,16 +411,17 @@ class Log:
             self._context.files, self.directory, offset, config=self._config, now_ms=now_ms
         )
         self._segments = Segments([], active)
+        self.log_start_offset = self.log_end_offset = offset
         self._context.fs.sync_directory(self.directory)
         self._durability.restarted(offset)
         self._snapshots.truncate_from_end(-1)
         self.producers = ProducerStates(offset)
-        self.log_start_offset = self.log_end_offset = offset
 
     def _promise_less(self, offset: int) -> None:
-        """See to it that no promise about what is going to be removed outlives it."""
-        promised = self.recovery_point > offset
+        """See to it that nothing that was promised about what will be removed outlives it."""
+        promised = max(self.recovery_point, self.log_start_offset) > offset
         self._durability.cut(offset)
+        self.log_start_offset = min(self.log_start_offset, offset)
         if promised:
             self._context.save_checkpoints()
 

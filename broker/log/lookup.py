@@ -66,6 +66,12 @@ def batches_from(segment: Searchable, position: int) -> Iterator[PlacedBatch]:
     return scan_headers(segment.file, position, segment.size_bytes)
 
 
+def batch_start(segment: Searchable, offset: int) -> int:
+    """Return the first offset of the batch that holds the offset, or the offset if none does."""
+    batch = next(batches_from(segment, segment.position_of(offset)), None)
+    return offset if batch is None else min(offset, batch.header.base_offset)
+
+
 def search_position(segment: Searchable, offset: int) -> int:
     """Find, without help from memory, what ``Searchable.position_of`` says."""
     entry = segment.offset_index.floor(offset - segment.base_offset, FIRST)

@@ -160,7 +160,10 @@ class LogLoader:
         try:
             segment = self._resume(base, self._entry_counts(base))
             end_offset = base
+            start = segment.size_bytes
             for batch in scan_headers(segment.file, segment.size_bytes, self._size_of(base)):
+                if segment.size_bytes == start and not _is_indexed(segment, batch):
+                    return None
                 segment.account_batch(batch.header)
                 end_offset = batch.header.next_offset
         except (CorruptRecordError, InvalidRecordError, FileNotFoundError):
@@ -173,7 +176,9 @@ class LogLoader:
     def _recover(self, found: Directory, recovery_point: int) -> LoadedLog:
         """Check the log from the recovery point on, and cut it where it ends."""
         recovery_point = min(recovery_point, self._first_without_index(found.bases))
-        first = max(sum(base <= recovery_point for base in found.bases) - 1, 0)
+        # A segment that ends just at the recovery point was the active one when that was noted, and
+        # its indexes may have been reopened since.
+        first = max(sum(base < recovery_point for base in found.bases) - 1, 0)
         closed = [self._closed(base) for base in found.bases[:first]]
         unsynced: list[Segment] = []
         expected = found.bases[first]
@@ -212,7 +217,9 @@ class LogLoader:
         expected = None if segment.size_bytes else base
         try:
             for batch in scan_headers(segment.file, segment.size_bytes, size_bytes):
-                if expected is None:  # the index says where to begin, the batch says which it is
+                if expected is None and not _is_indexed(segment, batch):
+                    break
+                if expected is None:
                     expected = batch.header.base_offset
                 if not self._is_whole(segment, batch, expected, trusted_end):
                     break
@@ -328,6 +335,12 @@ class LogLoader:
                 self._context.files.get(stem + TIME_INDEX_SUFFIX), offset_end=offset_end
             ),
         )
+
+
+def _is_indexed(segment: ActiveSegment, batch: PlacedBatch) -> bool:
+    """Whether the batch is the one that the last index entry says is there."""
+    last = segment.offset_index.last
+    return last is None or batch.header.last_offset == segment.base_offset + last.first
 
 
 def rebuild_producers(

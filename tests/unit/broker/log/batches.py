@@ -1,0 +1,123 @@
+"""Record batches for tests of the log, and logs on a simulated disk."""
+
+from collections.abc import Iterable, Sequence
+from random import Random
+
+from quorate.broker.log.log import Log
+from quorate.broker.log.store import LogStore, open_store
+from quorate.model import TopicPartition
+from quorate.records.batch import BatchHeader, parse_header
+from quorate.records.compression import compress
+from quorate.records.record import NO_PRODUCER, ProducerStamp, seal_batch, zigzag
+from quorate.records.slices import FileSlice
+from quorate.settings import TopicConfig
+from tests.simulation.disk import SimDisk
+
+PARTITION = TopicPartition("appLogs", 0)
+TOPIC_ID = bytes(range(16))
+NOW_MS = 1_700_000_000_000
+
+
+def make_batch(
+    values: Sequence[bytes],
+    *,
+    timestamps_ms: Sequence[int] | None = None,
+    producer: ProducerStamp = NO_PRODUCER,
+    codec: int = 0,
+    attributes: int = 0,
+) -> memoryview:
+    """Return a batch as a client sends it, in a buffer that can be patched."""
+    stamps = timestamps_ms or [NOW_MS] * len(values)
+    records = b"".join(
+        _record(delta, stamp - stamps[0], value)
+        for delta, (stamp, value) in enumerate(zip(stamps, values, strict=True))
+    )
+    sealed = seal_batch(
+        compress(codec, records) if codec else records,
+        attributes=attributes | codec,
+        record_count=len(values),
+        base_timestamp_ms=stamps[0],
+        max_timestamp_ms=max(stamps),
+        producer=producer,
+    )
+    return memoryview(bytearray(sealed))
+
+
+def join(batches: Iterable[memoryview]) -> memoryview:
+    return memoryview(bytearray(b"".join(batches)))
+
+
+def _record(delta: int, timestamp_delta_ms: int, value: bytes) -> bytes:
+    body = (
+        b"\0"
+        + zigzag(timestamp_delta_ms)
+        + zigzag(delta)
+        + b"\x01"
+        + zigzag(len(value))
+        + value
+        + b"\0"
+    )
+    return zigzag(len(body)) + body
+
+
+def new_disk(seed: int = 0) -> SimDisk:
+    disk = SimDisk(Random(seed))
+    disk.make_directory("/data")
+    disk.sync_directory("/")
+    return disk
+
+
+def open_data(disk: SimDisk) -> LogStore:
+    return open_store(disk, "/data", cluster_id="cluster", node_id=1, now_ms=NOW_MS)
+
+
+def new_log(disk: SimDisk | None = None, config: TopicConfig | None = None) -> Log:
+    """Return an empty log in a new store."""
+    return open_data(disk or new_disk()).create(
+        PARTITION, TOPIC_ID, config or TopicConfig(), now_ms=NOW_MS
+    )
+
+
+def append(log: Log, *values: bytes, timestamp_ms: int = NOW_MS, leader_epoch: int = 0) -> int:
+    """Append one batch; return its base offset."""
+    batch = make_batch(values, timestamps_ms=[timestamp_ms] * len(values))
+    return log.append(batch, leader_epoch=leader_epoch, now_ms=NOW_MS).base_offset
+
+
+def flush(log: Log) -> None:
+    started = log.start_flush()
+    started.run()
+    log.finish_flush(started)
+
+
+def bytes_of(taken: FileSlice) -> bytes:
+    return taken.owner.read_at(taken.size_bytes, taken.position)  # type: ignore[attr-defined]
+
+
+def headers_of(data: bytes) -> list[BatchHeader]:
+    """Return the headers of whole batches that fill the data exactly."""
+    headers: list[BatchHeader] = []
+    position = 0
+    while position < len(data):
+        headers.append(parse_header(data, position))
+        position += headers[-1].size_bytes
+    assert position == len(data)
+    return headers
+
+
+def read_all(log: Log) -> dict[int, bytes]:
+    """Return all batches of a log by base offset, read as a consumer reads them."""
+    batches: dict[int, bytes] = {}
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        taken = log.read(
+            offset, max_bytes=1 << 20, limit_offset=log.log_end_offset, at_least_one=True
+        )
+        assert taken is not None
+        data = bytes_of(taken)
+        position = 0
+        for header in headers_of(data):
+            batches[header.base_offset] = data[position : position + header.size_bytes]
+            position += header.size_bytes
+            offset = header.next_offset
+    return batches
