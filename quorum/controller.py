@@ -254,14 +254,15 @@ class Controller:
         )
 
     async def _create_topics(self, request: m.CreateTopics) -> m.CreateTopicsAnswer:
-        defaults = topics.TopicDefaults(
+        configured = topics.TopicDefaults(
             self._config.num_partitions, self._config.default_replication_factor
         )
-        return await self._decide(
-            lambda image: topics.create_topics(
-                image, request, defaults, self._clock_ms(), self._rng
-            )
-        )
+
+        def decide(image: MetadataImage) -> Decision[m.CreateTopicsAnswer]:
+            defaults = topics.current_defaults(image, configured)
+            return topics.create_topics(image, request, defaults, self._clock_ms(), self._rng)
+
+        return await self._decide(decide)
 
     async def _delete_topics(self, request: m.DeleteTopics) -> m.DeleteTopicsAnswer:
         if not self._config.delete_topic_enable:

@@ -7,18 +7,18 @@ from quorate.control.messages import Answer, Failure
 from quorate.errors import KafkaError
 from quorate.quorum.metadata.records import MetadataRecord
 
-A = TypeVar("A", bound=Answer)
+A_co = TypeVar("A_co", bound=Answer, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Decision(Generic[A]):
+class Decision(Generic[A_co]):
     """Records to commit, all or none, and the answer that is true afterwards.
 
     Decisions are made on one version of the image and hold for no other.
     """
 
     records: tuple[MetadataRecord, ...]
-    answer: A
+    answer: A_co
 
 
 @dataclass(frozen=True, slots=True)

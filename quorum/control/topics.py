@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from quorate.control import messages as m
@@ -22,7 +22,14 @@ from quorate.quorum.control.decision import Decision, Reason, because, failure_o
 from quorate.quorum.control.placement import place
 from quorate.quorum.control.topic_names import check_topic_name, collision
 from quorate.quorum.metadata import records as r
-from quorate.quorum.metadata.image import TOPIC, MetadataImage, TopicImage
+from quorate.quorum.metadata.image import (
+    BROKER,
+    CLUSTER_DEFAULT,
+    TOPIC,
+    ConfigResource,
+    MetadataImage,
+    TopicImage,
+)
 
 if TYPE_CHECKING:
     from random import Random
@@ -41,6 +48,12 @@ class TopicDefaults:
 
     partition_count: int
     replication_factor: int
+
+
+def current_defaults(image: MetadataImage, configured: TopicDefaults) -> TopicDefaults:
+    """Return the defaults, with what was changed for all brokers since they were configured."""
+    changed = image.config(ConfigResource(BROKER, CLUSTER_DEFAULT)).get("num.partitions")
+    return configured if changed is None else replace(configured, partition_count=int(changed))
 
 
 @dataclass(frozen=True, slots=True)

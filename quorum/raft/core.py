@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     from quorate.quorum.raft.storage import Storage
 
 COMMAND_BYTES_MAX: Final = 4 * 2**20
-JOURNAL_BYTES_MAX: Final = 64 * 2**20
-"""A journal larger than this is compacted, however few entries it has."""
+JOURNAL_BYTES_MIN: Final = 256 * 2**10
+"""A journal that is larger than this, and than the snapshot, is compacted.
+
+So replaying it at a start takes little time, and writing snapshots costs no more than writing the
+journal did.
+"""
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -133,12 +137,16 @@ class RaftCore(Generic[R]):
     def tick(self, now_s: float) -> list[Applied[R]]:
         """Elect, commit, apply and compact as far as is possible; return what was applied."""
         assert not self._journal.dirty, "what counts as committed is durable"
-        if self._journal.size_bytes > JOURNAL_BYTES_MAX and not self._compacting:
+        if self._journal.size_bytes > self._compact_above_bytes() and not self._compacting:
             self._compacting = True
             self._engine.compact_soon()
         self._engine.tick(now_s)
         applied, self._applied = self._applied, []
         return applied
+
+    def _compact_above_bytes(self) -> int:
+        durable = self._snapshots.durable
+        return max(JOURNAL_BYTES_MIN, len(durable.state) if durable else 0)
 
     def start_flush(self) -> Flush | SnapshotFlush | None:
         """Return the next work that must be done for durability, or ``None`` if there is none.

@@ -1,0 +1,255 @@
+"""A controller of one on real files and sockets."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+import trio
+
+from quorate.control import messages as m
+from quorate.errors import (
+    ErrorCode,
+    InconsistentClusterIdError,
+    KafkaError,
+    NotControllerError,
+    UnsupportedVersionError,
+)
+from quorate.model import NO_LEADER, Endpoint
+from quorate.net.control import connect_control
+from quorate.quorum.controller import Controller
+from quorate.quorum.directory import ControllerDirectory, open_controller_directory
+from quorate.quorum.metadata.codec import decode_record
+from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage, apply_records
+from quorate.settings import NodeConfig
+
+pytestmark = pytest.mark.integration
+
+CONFIG = NodeConfig(broker_session_timeout_ms=60_000)
+REGISTER = m.RegisterBroker(
+    1, b"1" * 16, {"PLAINTEXT": Endpoint("127.0.0.1", 9092)}, directory_id=b"d" * 16
+)
+
+
+def open_directory(path: Path) -> ControllerDirectory:
+    return open_controller_directory(path, 1, cluster_id=None, format_if_empty=True)
+
+
+@asynccontextmanager
+async def controller(path: Path, config: NodeConfig = CONFIG) -> AsyncGenerator[Controller, None]:
+    directory = open_directory(path)
+    running = Controller(directory, config, Random(1))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(running.run)
+        yield running
+        nursery.cancel_scope.cancel()
+    directory.close()
+
+
+async def follow(service: Controller, image: MetadataImage = EMPTY_IMAGE) -> MetadataImage:
+    answer = await service.handle(m.FetchMetadata(image.version, 0))
+    for batch in answer.batches:
+        image = apply_records(image, batch.version, map(decode_record, batch.records))
+    return image
+
+
+async def join(service: Controller, register: m.RegisterBroker = REGISTER) -> int:
+    """Bring a broker into service; return its epoch."""
+    epoch = (await service.handle(register)).broker_epoch
+    image = await follow(service)
+    beat = m.BrokerHeartbeat(register.broker_id, epoch, image.version)
+    assert not (await service.handle(beat)).fenced
+    return epoch
+
+
+async def create(service: Controller, *names: str) -> list[int]:
+    answer = await service.handle(m.CreateTopics(tuple(m.NewTopic(n, 2) for n in names)))
+    return [t.failure.code for t in answer.topics]
+
+
+async def test_a_cluster_begins_and_its_broker_serves_topics(tmp_path: Path) -> None:
+    async with controller(tmp_path) as service:
+        assert len(service.cluster_id) == 22
+        epoch = await join(service)
+        assert await create(service, "a", "b") == [0, 0]
+        changes = m.ResourceChanges(
+            "topic", "a", (m.ConfigChange("retention.ms", m.ConfigOperation.SET, "1h"),)
+        )
+        await service.handle(m.AlterConfigs((changes,)))
+        await service.handle(m.CreatePartitions((m.NewPartitions("a", 5),)))
+        await service.handle(m.DeleteTopics(("b",)))
+        block = await service.handle(m.AllocateProducerIds(1, epoch))
+        assert (block.first_producer_id, block.count) == (0, 1000)
+        quorum = await service.handle(m.DescribeQuorum())
+        assert (quorum.leader_id, quorum.leader_epoch) == (1, 1)
+        assert quorum.high_watermark == quorum.voters[0].log_end_offset
+        assert quorum.metadata_version == service.image.version
+        assert await follow(service) == service.image
+        assert [len(t.partitions) for t in service.image.topics.values()] == [5]
+
+
+async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
+    async with controller(tmp_path) as service:
+        await join(service)
+        await create(service, "a")
+        before, cluster_id = service.image, service.cluster_id
+    async with controller(tmp_path) as service:
+        assert service.image == before
+        assert service.cluster_id == cluster_id
+        assert service.image.cluster_id == cluster_id
+        await create(service, "b")
+        assert set(service.image.topics) == {"a", "b"}
+
+
+async def test_a_restarted_broker_of_the_same_directory_is_back_at_once(tmp_path: Path) -> None:
+    async with controller(tmp_path) as service:
+        first = await join(service)
+        await create(service, "a")
+        assert await join(service, replace(REGISTER, incarnation_id=b"2" * 16)) > first
+        state = service.image.topics["a"].partitions[0]
+        assert (state.leader_id, state.leader_epoch) == (1, 2)
+
+
+async def test_a_silent_broker_is_fenced(tmp_path: Path) -> None:
+    async with controller(tmp_path, replace(CONFIG, broker_session_timeout_ms=200)) as service:
+        await join(service)
+        await create(service, "a")
+        with trio.fail_after(5):
+            version = service.image.version
+            answer = await service.handle(m.FetchMetadata(version, 5000))
+        assert answer.version > version
+        assert service.image.brokers[1].fenced
+        assert service.image.topics["a"].partitions[0].leader_id == NO_LEADER
+
+
+async def test_a_follower_waits_for_news_and_no_longer_than_it_wants(tmp_path: Path) -> None:
+    async with controller(tmp_path) as service:
+        await join(service)
+        version = service.image.version
+        assert await service.handle(m.FetchMetadata(version, 10)) == m.FetchMetadataAnswer(version)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(create, service, "a")
+            with trio.fail_after(5):
+                answer = await service.handle(m.FetchMetadata(version, 60_000))
+        assert len(answer.batches) == 1
+
+
+async def test_concurrent_requests_are_all_decided_on_what_is_true(tmp_path: Path) -> None:
+    codes: list[int] = []
+    async with controller(tmp_path) as service:
+        await join(service)
+
+        async def create_same() -> None:
+            codes.extend(await create(service, "same"))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(20):
+                nursery.start_soon(create_same)
+        assert sorted(codes) == [0] + [ErrorCode.TOPIC_ALREADY_EXISTS] * 19
+
+
+async def test_what_cannot_be_done_says_so(tmp_path: Path) -> None:
+    async with controller(tmp_path, replace(CONFIG, delete_topic_enable=False)) as service:
+        with pytest.raises(KafkaError) as caught:
+            await service.handle(m.DeleteTopics(("a",)))
+        assert caught.value.code == ErrorCode.TOPIC_DELETION_DISABLED
+        with pytest.raises(UnsupportedVersionError):
+            await service.handle(m.Hello("", 1))
+        with pytest.raises(KafkaError) as caught:
+            await service.handle(m.UnregisterBroker(7))
+        assert caught.value.code == ErrorCode.BROKER_ID_NOT_REGISTERED
+        await join(service)
+        many = m.NewTopic("t", 1, configs={"cleanup.policy": "delete," * 700_000})
+        with pytest.raises(KafkaError) as caught:
+            await service.handle(m.CreateTopics((many,)))
+        assert caught.value.code == ErrorCode.POLICY_VIOLATION
+        await service.handle(m.UnregisterBroker(1))
+        assert service.image.brokers == {}
+
+
+async def test_a_controller_that_does_not_run_refuses(tmp_path: Path) -> None:
+    async with controller(tmp_path) as service:
+        pass
+    with pytest.raises(NotControllerError):
+        await service.handle(m.DescribeQuorum())
+    with pytest.raises(NotControllerError):
+        await create(service, "a")
+
+
+async def test_metadata_of_another_cluster_is_refused(tmp_path: Path) -> None:
+    async with controller(tmp_path):
+        pass
+    meta = tmp_path / "controller" / "meta.json"
+    directory = open_directory(tmp_path)
+    directory.close()
+    meta.write_text(meta.read_text().replace(directory.meta.cluster_id, "x" * 22))
+    with pytest.RaisesGroup(pytest.RaisesGroup(InconsistentClusterIdError)):
+        async with controller(tmp_path):
+            pass
+
+
+async def test_brokers_of_other_processes_come_over_tcp(tmp_path: Path) -> None:
+    async with controller(tmp_path) as service, trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(service.serve, listeners)
+        port = listeners[0].socket.getsockname()[1]
+
+        stream = await trio.open_tcp_stream("127.0.0.1", port)
+        connection = await connect_control(stream, m.Hello(service.cluster_id, 1))
+        nursery.start_soon(connection.run)
+        epoch = (await connection.request(REGISTER)).broker_epoch
+        assert service.image.brokers[1].broker_epoch == epoch
+        with pytest.raises(KafkaError) as caught:
+            await connection.request(m.BrokerHeartbeat(1, epoch + 1, 0))
+        assert caught.value.code == ErrorCode.STALE_BROKER_EPOCH
+
+        for hello, code in (
+            (m.Hello("another", 2), ErrorCode.INCONSISTENT_CLUSTER_ID),
+            (m.Hello("", 2, 8, 9), ErrorCode.UNSUPPORTED_VERSION),
+        ):
+            stranger = await trio.open_tcp_stream("127.0.0.1", port)
+            with pytest.raises(KafkaError) as caught:
+                await connect_control(stranger, hello)
+            assert caught.value.code == code
+        nursery.cancel_scope.cancel()
+
+
+async def test_garbage_on_the_port_disturbs_nobody(tmp_path: Path) -> None:
+    rng = Random(3)
+    async with controller(tmp_path) as service, trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(service.serve, listeners)
+        port = listeners[0].socket.getsockname()[1]
+        for size in range(0, 3000, 60):
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            async with stream:
+                try:
+                    await stream.send_all(rng.randbytes(size))
+                    await stream.send_eof()
+                    await stream.receive_some()
+                except trio.BrokenResourceError:
+                    pass
+        stream = await trio.open_tcp_stream("127.0.0.1", port)
+        connection = await connect_control(stream, m.Hello("", m.NO_NODE))
+        nursery.start_soon(connection.run)
+        assert (await connection.request(m.DescribeQuorum())).leader_id == 1
+        nursery.cancel_scope.cancel()
+
+
+async def test_too_many_connections_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quorate.quorum.controller.CONNECTIONS_MAX", 1)
+    async with controller(tmp_path) as service, trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(service.serve, listeners)
+        port = listeners[0].socket.getsockname()[1]
+        first = await trio.open_tcp_stream("127.0.0.1", port)
+        connection = await connect_control(first, m.Hello("", m.NO_NODE))
+        second = await trio.open_tcp_stream("127.0.0.1", port)
+        with pytest.raises(KafkaError):
+            await connect_control(second, m.Hello("", m.NO_NODE))
+        await connection.aclose()
+        nursery.cancel_scope.cancel()

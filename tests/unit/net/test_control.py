@@ -1,0 +1,275 @@
+"""Both ends of a control connection, over memory streams."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock, memory_stream_pair, wait_all_tasks_blocked
+
+from quorate.control import messages as m
+from quorate.control.codec import dump_cbor
+from quorate.control.frames import LENGTH_BYTES, Frame, decode_frame, encode_frame
+from quorate.errors import ErrorCode, KafkaError, NetworkError, NotControllerError
+from quorate.net.control import (
+    REQUESTS_IN_FLIGHT_MAX,
+    ControlConnection,
+    connect_control,
+    serve_control_connection,
+)
+
+HELLO = m.Hello("c", 7)
+GREETING = m.HelloAnswer("c", 1, 1)
+QUORUM = m.DescribeQuorumAnswer(1, 2, 3, (), 4)
+
+
+def greet(hello: m.Hello) -> m.HelloAnswer:
+    if hello.cluster_id != "c":
+        raise KafkaError("another cluster", code=ErrorCode.INCONSISTENT_CLUSTER_ID)
+    return GREETING
+
+
+class Service:
+    """Answers what it knows; fetches wait until they are let go."""
+
+    def __init__(self) -> None:
+        self.let_go = trio.Event()
+        self.waiting = 0
+
+    async def handle(self, request: m.Request[Any]) -> m.Answer:
+        match request:
+            case m.DescribeQuorum():
+                await trio.lowlevel.checkpoint()
+                return QUORUM
+            case m.FetchMetadata(from_version=version):
+                self.waiting += 1
+                await self.let_go.wait()
+                return m.FetchMetadataAnswer(version)
+            case _:
+                raise NotControllerError
+
+
+@asynccontextmanager
+async def connected(service: Service) -> AsyncGenerator[ControlConnection, None]:
+    ours, theirs = memory_stream_pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve_control_connection, theirs, greet, service.handle)
+        connection = await connect_control(ours, HELLO)
+        nursery.start_soon(connection.run)
+        yield connection
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def raw() -> AsyncGenerator[trio.abc.Stream, None]:
+    """A client that can send anything; the server must end by itself."""
+    ours, theirs = memory_stream_pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve_control_connection, theirs, greet, Service().handle)
+        yield ours
+
+
+async def answers(stream: trio.abc.Stream) -> list[Frame]:
+    """Everything that still comes."""
+    data = b""
+    while chunk := await stream.receive_some():
+        data += chunk
+    frames: list[Frame] = []
+    while data:
+        end = LENGTH_BYTES + int.from_bytes(data[:LENGTH_BYTES], "big")
+        frames.append(decode_frame(data[LENGTH_BYTES:end]))
+        data = data[end:]
+    return frames
+
+
+async def test_requests_are_answered() -> None:
+    async with connected(Service()) as connection:
+        assert connection.controller == GREETING
+        assert await connection.request(m.DescribeQuorum()) == QUORUM
+
+
+async def test_a_request_that_waits_holds_up_no_other() -> None:
+    service = Service()
+    async with connected(service) as connection, trio.open_nursery() as nursery:
+        fetched: list[m.FetchMetadataAnswer] = []
+
+        async def fetch() -> None:
+            fetched.append(await connection.request(m.FetchMetadata(5, 1000)))
+
+        nursery.start_soon(fetch)
+        await wait_all_tasks_blocked()
+        assert await connection.request(m.DescribeQuorum()) == QUORUM
+        assert fetched == []
+        service.let_go.set()
+        await wait_all_tasks_blocked()
+        assert fetched == [m.FetchMetadataAnswer(5)]
+
+
+async def test_errors_come_back_with_their_code() -> None:
+    async with connected(Service()) as connection:
+        with pytest.raises(KafkaError) as caught:
+            await connection.request(m.UnregisterBroker(1))
+        assert caught.value.code == ErrorCode.NOT_CONTROLLER
+
+
+async def test_an_answer_nobody_waits_for_any_more_is_dropped() -> None:
+    service = Service()
+    async with connected(service) as connection:
+        with trio.move_on_after(0.01):
+            await connection.request(m.FetchMetadata(5, 1000))
+        service.let_go.set()
+        assert await connection.request(m.DescribeQuorum()) == QUORUM
+
+
+async def test_a_connection_reads_only_so_many_requests_ahead() -> None:
+    service = Service()
+    async with connected(service) as connection, trio.open_nursery() as nursery:
+        for _ in range(REQUESTS_IN_FLIGHT_MAX + 10):
+            nursery.start_soon(connection.request, m.FetchMetadata(1, 1))
+        await wait_all_tasks_blocked()
+        assert service.waiting == REQUESTS_IN_FLIGHT_MAX
+        service.let_go.set()
+
+
+async def test_requests_fail_when_the_connection_breaks() -> None:
+    ours, theirs = memory_stream_pair()
+    async with trio.open_nursery() as nursery:
+        await theirs.send_all(encode_frame(Frame(0, GREETING)))
+        connection = await connect_control(ours, HELLO)
+        nursery.start_soon(connection.run)
+
+        async def hang_up() -> None:
+            await wait_all_tasks_blocked()
+            await theirs.aclose()
+
+        nursery.start_soon(hang_up)
+        with pytest.raises(NetworkError, match="broke"):
+            await connection.request(m.DescribeQuorum())
+        with pytest.raises(NetworkError, match="broken"):
+            await connection.request(m.DescribeQuorum())
+        await connection.aclose()
+
+
+async def test_a_request_on_a_stream_that_is_gone_fails() -> None:
+    ours, theirs = memory_stream_pair()
+    await theirs.send_all(encode_frame(Frame(0, GREETING)))
+    connection = await connect_control(ours, HELLO)
+    await theirs.aclose()
+    with pytest.raises(NetworkError, match="broke"):
+        await connection.request(m.DescribeQuorum())
+
+
+@pytest.mark.parametrize(
+    ("reply", "complaint"),
+    [
+        (b"", "hung up"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "no controller"),
+        (encode_frame(Frame(0, QUORUM)), "no controller"),
+        (b"\0\0\0\x09\xa0", "ended within a frame"),
+    ],
+)
+async def test_what_is_no_controller_is_noticed(reply: bytes, complaint: str) -> None:
+    ours, theirs = memory_stream_pair()
+    await theirs.send_all(reply)
+    await theirs.send_eof()
+    with pytest.raises(NetworkError, match=complaint):
+        await connect_control(ours, HELLO)
+
+
+async def test_a_silent_other_side_is_given_up(autojump_clock: MockClock) -> None:
+    ours, theirs = memory_stream_pair()
+    with pytest.raises(NetworkError, match="does not answer"):
+        await connect_control(ours, HELLO)
+    await theirs.aclose()
+
+
+async def test_a_refused_hello_is_an_error_and_ends_the_connection() -> None:
+    async with raw() as stream:
+        with pytest.raises(KafkaError) as caught:
+            await connect_control(stream, m.Hello("other", 7))
+        assert caught.value.code == ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+HELLO_FRAME = encode_frame(Frame(0, HELLO))
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"\0\0\0\0",
+        b"\xff\xff\xff\xff",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\0\0\0\x01\xff",
+        (5000).to_bytes(4, "big") + bytes(5000),
+        encode_frame(Frame(0, m.DescribeQuorum())),
+        b"\0\0\0\x05\xa1",
+    ],
+)
+async def test_whoever_does_not_begin_with_hello_is_cut_off(sent: bytes) -> None:
+    async with raw() as stream:
+        await stream.send_all(sent)
+        await stream.send_eof()  # type: ignore[attr-defined]
+        assert await answers(stream) == []
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"\xff\xff\xff\xff",
+        b"\0\0\0\x01\xff",
+        encode_frame(Frame(1, QUORUM)),
+        b"\0\0\0\x05\xa1",
+    ],
+)
+async def test_whoever_sends_no_requests_after_hello_is_cut_off(sent: bytes) -> None:
+    async with raw() as stream:
+        await stream.send_all(HELLO_FRAME + sent)
+        await stream.send_eof()  # type: ignore[attr-defined]
+        assert await answers(stream) == [Frame(0, GREETING)]
+
+
+async def test_a_request_of_the_future_is_answered_as_unsupported() -> None:
+    body = dump_cbor({1: 999, 2: 5, 3: {}})
+    async with raw() as stream:
+        await stream.send_all(HELLO_FRAME + len(body).to_bytes(4, "big") + body)
+        await wait_all_tasks_blocked()
+        await stream.send_eof()  # type: ignore[attr-defined]
+        _, answer = await answers(stream)
+        assert answer.correlation_id == 5
+        assert isinstance(answer.message, m.ErrorAnswer)
+        assert answer.message.code == ErrorCode.UNSUPPORTED_VERSION
+
+
+async def test_a_client_that_says_nothing_is_cut_off(autojump_clock: MockClock) -> None:
+    async with raw() as stream:
+        assert await answers(stream) == []
+    async with raw() as stream:
+        await stream.send_all(HELLO_FRAME + b"\0\0\0\x05\xa1")
+        assert await answers(stream) == [Frame(0, GREETING)]
+
+
+async def test_frames_arrive_in_any_pieces() -> None:
+    async with raw() as stream:
+        for byte in HELLO_FRAME + encode_frame(Frame(9, m.DescribeQuorum())):
+            await stream.send_all(bytes([byte]))
+        await wait_all_tasks_blocked()
+        await stream.send_eof()  # type: ignore[attr-defined]
+        assert await answers(stream) == [Frame(0, GREETING), Frame(9, QUORUM)]
+
+
+async def test_a_cancelled_request_that_was_half_sent_ends_the_connection() -> None:
+    ours, theirs = memory_stream_pair()
+    await theirs.send_all(encode_frame(Frame(0, GREETING)))
+    connection = await connect_control(ours, HELLO)
+
+    async def never() -> None:
+        await trio.sleep_forever()
+
+    ours.send_stream.send_all_hook = never
+    with trio.move_on_after(0.01):
+        await connection.request(m.DescribeQuorum())
+    with pytest.raises(NetworkError):
+        await connection.request(m.DescribeQuorum())

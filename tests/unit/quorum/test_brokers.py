@@ -1,0 +1,229 @@
+"""Registration, sessions, fencing and producer ids."""
+
+from dataclasses import replace
+
+import pytest
+
+from quorate.control import messages as m
+from quorate.errors import (
+    DuplicateBrokerRegistrationError,
+    ErrorCode,
+    InconsistentClusterIdError,
+    KafkaError,
+    StaleBrokerEpochError,
+)
+from quorate.model import NO_LEADER, Endpoint
+from quorate.quorum.control import brokers
+from quorate.quorum.control.brokers import Now, Sessions
+from quorate.quorum.control.decision import Decision
+from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage, apply_records
+
+TIMEOUT_MS = 9000
+REGISTER = m.RegisterBroker(
+    broker_id=1,
+    incarnation_id=b"1" * 16,
+    endpoints={"PLAINTEXT": Endpoint("h", 9092)},
+    rack="r1",
+    directory_id=b"d" * 16,
+)
+FORMATTED = apply_records(EMPTY_IMAGE, 4, [r.ClusterFormatted("c", 1, "cluster")])
+ID = b"i" * 16
+
+
+def sessions(now_ms: int = 0) -> Sessions:
+    return Sessions(now_ms, TIMEOUT_MS)
+
+
+def now(ms: int) -> Now:
+    return Now(ms, 1_000_000 + ms)
+
+
+def commit(image: MetadataImage, decision: Decision[m.Answer]) -> MetadataImage:
+    return apply_records(image, image.version + 1, decision.records) if decision.records else image
+
+
+def registered() -> MetadataImage:
+    return commit(FORMATTED, brokers.register(FORMATTED, sessions(), REGISTER, now(0)))
+
+
+def in_service() -> MetadataImage:
+    """A cluster of one broker that leads one partition."""
+    image = registered()
+    beat = m.BrokerHeartbeat(1, 5, metadata_version=5)
+    image = commit(image, brokers.heartbeat(image, beat, 0))
+    created: list[r.MetadataRecord] = [
+        r.TopicCreated("c", 1, "t", ID),
+        r.PartitionCreated("c", 1, ID, 0, (1,), (1,), 1),
+    ]
+    return apply_records(image, image.version + 1, created)
+
+
+def leader(image: MetadataImage) -> tuple[int, int]:
+    state = image.topics["t"].partitions[0]
+    return state.leader_id, state.leader_epoch
+
+
+def test_a_new_broker_is_registered_and_fenced() -> None:
+    decision = brokers.register(FORMATTED, sessions(), REGISTER, now(7))
+    assert decision.answer == m.RegisterBrokerAnswer(broker_epoch=5)
+    broker = commit(FORMATTED, decision).brokers[1]
+    assert (broker.fenced, broker.rack, broker.broker_epoch) == (True, "r1", 5)
+    assert decision.records[0].time_ms == 1_000_007
+    assert "broker 1" in decision.records[0].cause
+
+
+def test_a_registration_whose_answer_was_lost_is_answered_again() -> None:
+    image = registered()
+    decision = brokers.register(image, sessions(), REGISTER, now(1))
+    assert decision == Decision((), m.RegisterBrokerAnswer(5))
+
+
+def test_the_same_process_may_register_with_other_endpoints() -> None:
+    image = registered()
+    moved = replace(REGISTER, endpoints={"PLAINTEXT": Endpoint("h", 9093)}, directory_id=b"")
+    decision = brokers.register(image, sessions(), moved, now(1))
+    assert decision.answer.broker_epoch == 6
+
+
+def test_another_process_with_the_id_of_a_live_broker_is_refused() -> None:
+    other = replace(REGISTER, incarnation_id=b"2" * 16, directory_id=b"e" * 16)
+    live = sessions()
+    live.touch(1, 5000)
+    with pytest.raises(DuplicateBrokerRegistrationError):
+        brokers.register(registered(), live, other, now(5000 + TIMEOUT_MS - 1))
+    without = replace(other, directory_id=b"")
+    with pytest.raises(DuplicateBrokerRegistrationError):
+        brokers.register(registered(), live, without, now(6000))
+
+
+def test_an_id_is_free_again_when_its_session_has_expired() -> None:
+    other = replace(REGISTER, incarnation_id=b"2" * 16, directory_id=b"e" * 16)
+    live = sessions()
+    live.touch(1, 5000)
+    decision = brokers.register(registered(), live, other, now(5000 + TIMEOUT_MS))
+    assert decision.answer.broker_epoch == 6
+
+
+def test_a_restarted_broker_need_not_wait_if_it_shows_the_directory_of_the_old_one() -> None:
+    again = replace(REGISTER, incarnation_id=b"2" * 16)
+    image = in_service()
+    decision = brokers.register(image, sessions(), again, now(1))
+    after = commit(image, decision)
+    assert after.brokers[1].fenced
+    assert after.brokers[1].broker_epoch == decision.answer.broker_epoch > 5
+    assert leader(after) == (NO_LEADER, 1)
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (replace(REGISTER, broker_id=-1), ErrorCode.INVALID_REQUEST),
+        (replace(REGISTER, incarnation_id=b""), ErrorCode.INVALID_REQUEST),
+        (replace(REGISTER, endpoints={}), ErrorCode.INVALID_REGISTRATION),
+    ],
+)
+def test_a_registration_that_makes_no_sense_is_refused(
+    request_: m.RegisterBroker, code: ErrorCode
+) -> None:
+    with pytest.raises(KafkaError) as caught:
+        brokers.register(FORMATTED, sessions(), request_, now(0))
+    assert caught.value.code == code
+
+
+def test_a_broker_of_another_cluster_is_refused() -> None:
+    brokers.register(FORMATTED, sessions(), replace(REGISTER, cluster_id="cluster"), now(0))
+    with pytest.raises(InconsistentClusterIdError):
+        brokers.register(FORMATTED, sessions(), replace(REGISTER, cluster_id="other"), now(0))
+
+
+def test_a_broker_is_unfenced_once_it_has_caught_up() -> None:
+    image = registered()
+    behind = brokers.heartbeat(image, m.BrokerHeartbeat(1, 5, metadata_version=4), 0)
+    assert behind == Decision((), m.BrokerHeartbeatAnswer(fenced=True, caught_up=False))
+    decision = brokers.heartbeat(image, m.BrokerHeartbeat(1, 5, metadata_version=5), 0)
+    assert decision.answer == m.BrokerHeartbeatAnswer(fenced=False, caught_up=True)
+    assert commit(image, decision).live_broker_ids() == {1}
+
+
+def test_a_heartbeat_in_service_changes_nothing() -> None:
+    decision = brokers.heartbeat(in_service(), m.BrokerHeartbeat(1, 5, metadata_version=5), 0)
+    assert decision == Decision((), m.BrokerHeartbeatAnswer(fenced=False, caught_up=True))
+
+
+def test_a_broker_that_shuts_down_gives_its_partitions_away_first() -> None:
+    image = in_service()
+    beat = m.BrokerHeartbeat(1, 5, metadata_version=5, wants_shut_down=True)
+    decision = brokers.heartbeat(image, beat, 0)
+    assert decision.answer == m.BrokerHeartbeatAnswer(True, True, should_shut_down=True)
+    after = commit(image, decision)
+    assert leader(after) == (NO_LEADER, 1)
+    again = brokers.heartbeat(after, beat, 0)
+    assert again.records == ()
+    assert again.answer.should_shut_down
+
+
+def test_a_broker_may_ask_to_be_fenced() -> None:
+    beat = m.BrokerHeartbeat(1, 5, metadata_version=5, wants_fence=True)
+    decision = brokers.heartbeat(in_service(), beat, 0)
+    assert decision.answer == m.BrokerHeartbeatAnswer(fenced=True, caught_up=True)
+    assert isinstance(decision.records[0], r.BrokerFenced)
+
+
+def test_heartbeats_of_strangers_and_of_former_lives_are_refused() -> None:
+    with pytest.raises(KafkaError) as caught:
+        brokers.heartbeat(registered(), m.BrokerHeartbeat(2, 5, 0), 0)
+    assert caught.value.code == ErrorCode.BROKER_ID_NOT_REGISTERED
+    with pytest.raises(StaleBrokerEpochError):
+        brokers.heartbeat(registered(), m.BrokerHeartbeat(1, 4, 0), 0)
+
+
+def test_a_silent_broker_is_fenced_and_leads_again_later_with_a_higher_epoch() -> None:
+    image = in_service()
+    live = sessions(now_ms=1000)
+    assert brokers.fence_stale(image, live, now(1000 + TIMEOUT_MS - 1)) == ()
+    live.touch(1, 2000)
+    assert brokers.fence_stale(image, live, now(2000 + TIMEOUT_MS - 1)) == ()
+    records = brokers.fence_stale(image, live, now(2000 + TIMEOUT_MS))
+    fenced = apply_records(image, image.version + 1, records)
+    assert leader(fenced) == (NO_LEADER, 1)
+    assert brokers.fence_stale(fenced, live, now(99_000)) == ()
+    beat = m.BrokerHeartbeat(1, 5, metadata_version=fenced.version)
+    back = commit(fenced, brokers.heartbeat(fenced, beat, 0))
+    assert leader(back) == (1, 2)
+
+
+def test_a_new_controller_gives_every_broker_a_full_session() -> None:
+    assert brokers.fence_stale(in_service(), sessions(now_ms=50_000), now(58_999)) == ()
+
+
+def test_an_unregistered_broker_is_gone() -> None:
+    image = in_service()
+    live = sessions()
+    live.touch(1, 99_000)
+    after = commit(image, brokers.unregister(image, m.UnregisterBroker(1), 0))
+    live.forget(1)
+    live.forget(1)
+    assert after.brokers == {}
+    assert leader(after) == (NO_LEADER, 1)
+    assert not live.is_live(1, 99_001)
+    with pytest.raises(KafkaError) as caught:
+        brokers.unregister(after, m.UnregisterBroker(1), 0)
+    assert caught.value.code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_no_producer_id_is_given_twice() -> None:
+    image = registered()
+    request = m.AllocateProducerIds(1, 5)
+    one = brokers.allocate_producer_ids(image, request, 0)
+    assert one.answer == m.AllocateProducerIdsAnswer(0, 1000)
+    image = commit(image, one)
+    assert brokers.allocate_producer_ids(image, request, 0).answer.first_producer_id == 1000
+    with pytest.raises(StaleBrokerEpochError):
+        brokers.allocate_producer_ids(image, m.AllocateProducerIds(1, 4), 0)
+
+
+def test_producer_ids_end() -> None:
+    image = replace(registered(), next_producer_id=2**63 - 10)
+    with pytest.raises(KafkaError, match="used up"):
+        brokers.allocate_producer_ids(image, m.AllocateProducerIds(1, 5), 0)

@@ -1,0 +1,138 @@
+"""Configurations change all or nothing, and only to what is valid."""
+
+import pytest
+
+from quorate.control import messages as m
+from quorate.control.messages import ConfigChange, ConfigOperation, ResourceChanges
+from quorate.errors import ErrorCode
+from quorate.quorum.control.configs import alter_configs
+from quorate.quorum.control.decision import Decision
+from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.image import (
+    EMPTY_IMAGE,
+    ConfigResource,
+    MetadataImage,
+    apply_records,
+)
+
+SET, DELETE = ConfigOperation.SET, ConfigOperation.DELETE
+APPEND, SUBTRACT = ConfigOperation.APPEND, ConfigOperation.SUBTRACT
+TOPIC = ConfigResource("topic", "t")
+IMAGE = apply_records(
+    EMPTY_IMAGE,
+    1,
+    [
+        r.TopicCreated("c", 1, "t", b"i" * 16),
+        r.ConfigSet("c", 1, "topic", "t", "retention.ms", "1000"),
+        r.ConfigSet("c", 1, "topic", "t", "gone.in.this.version", "x"),
+    ],
+)
+
+
+def change(name: str, value: str | None, operation: ConfigOperation = SET) -> ConfigChange:
+    return ConfigChange(name, operation, value)
+
+
+def alter(
+    *resources: ResourceChanges, image: MetadataImage = IMAGE, validate_only: bool = False
+) -> Decision[m.AlterConfigsAnswer]:
+    return alter_configs(image, m.AlterConfigs(resources, validate_only, "User:a"), 5)
+
+
+def topic(*changes: ConfigChange, replace: bool = False) -> ResourceChanges:
+    return ResourceChanges("topic", "t", changes, replace)
+
+
+def after(decision: Decision[m.AlterConfigsAnswer]) -> dict[str, str]:
+    assert [a.failure for a in decision.answer.resources] == [m.DONE]
+    if not decision.records:
+        return dict(IMAGE.config(TOPIC))
+    return dict(apply_records(IMAGE, 2, decision.records).config(TOPIC))
+
+
+def code(decision: Decision[m.AlterConfigsAnswer]) -> ErrorCode:
+    assert decision.records == ()
+    return ErrorCode(decision.answer.resources[0].failure.code)
+
+
+def test_values_are_set_and_written_the_standard_way() -> None:
+    decision = alter(topic(change("retention.ms", "7d"), change("segment.bytes", " 1M ")))
+    found = after(decision)
+    assert (found["retention.ms"], found["segment.bytes"]) == ("604800000", "1048576")
+    assert decision.records[0].cause == "AlterConfigs by User:a"
+
+
+def test_a_value_that_is_the_same_makes_no_record() -> None:
+    assert alter(topic(change("retention.ms", "1000"))).records == ()
+    assert alter(topic(change("retention.ms", "1s"))).records == ()
+
+
+def test_deleting_takes_a_property_back_to_its_default() -> None:
+    found = after(
+        alter(topic(change("retention.ms", None, DELETE), change("segment.ms", None, DELETE)))
+    )
+    assert found == {"gone.in.this.version": "x"}
+
+
+def test_a_property_of_another_version_can_be_deleted_but_not_set() -> None:
+    assert after(alter(topic(change("gone.in.this.version", None, DELETE)))) == {
+        "retention.ms": "1000"
+    }
+    assert code(alter(topic(change("gone.in.this.version", "y")))) == ErrorCode.INVALID_CONFIG
+
+
+def test_replacing_leaves_nothing_else() -> None:
+    found = after(alter(topic(change("segment.bytes", "2048"), replace=True)))
+    assert found == {"segment.bytes": "2048"}
+    assert after(alter(topic(replace=True))) == {}
+
+
+def test_lists_are_appended_to_and_subtracted_from() -> None:
+    assert (
+        after(alter(topic(change("cleanup.policy", "delete", APPEND))))["cleanup.policy"]
+        == "delete"
+    )
+    empty = alter(topic(change("cleanup.policy", "delete", SUBTRACT)))
+    assert code(empty) == ErrorCode.INVALID_CONFIG
+    assert code(alter(topic(change("retention.ms", "1", APPEND)))) == ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize(
+    ("resource", "expected"),
+    [
+        (ResourceChanges("topic", "none", ()), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (ResourceChanges("broker", "one", ()), ErrorCode.INVALID_REQUEST),
+        (ResourceChanges("group", "g", ()), ErrorCode.INVALID_REQUEST),
+        (topic(change("retention.mss", "1")), ErrorCode.INVALID_CONFIG),
+        (topic(change("retention.mss", None, DELETE)), ErrorCode.INVALID_CONFIG),
+        (topic(change("retention.ms", "-2")), ErrorCode.INVALID_CONFIG),
+        (topic(change("retention.ms", None)), ErrorCode.INVALID_CONFIG),
+        (topic(change("segment.ms", "1"), change("segment.ms", "2")), ErrorCode.INVALID_REQUEST),
+        (ResourceChanges("broker", "1", (change("node.id", "2"),)), ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_what_is_not_valid_is_refused_with_its_code(
+    resource: ResourceChanges, expected: ErrorCode
+) -> None:
+    assert code(alter(resource)) == expected
+
+
+def test_a_wrong_name_is_answered_with_the_nearest() -> None:
+    decision = alter(topic(change("retention.mss", "1")))
+    assert "did you mean retention.ms?" in decision.answer.resources[0].failure.message
+
+
+def test_one_bad_change_spoils_its_resource_and_no_other() -> None:
+    bad = topic(change("segment.ms", "5"), change("retention.ms", "x"))
+    good = ResourceChanges("broker", "", (change("num.partitions", "5"),))
+    decision = alter(bad, good)
+    assert [a.failure.code for a in decision.answer.resources] == [ErrorCode.INVALID_CONFIG, 0]
+    image = apply_records(IMAGE, 2, decision.records)
+    assert image.config(ConfigResource("broker", "")) == {"num.partitions": "5"}
+    assert image.config(TOPIC) == IMAGE.config(TOPIC)
+
+
+def test_changes_can_be_tried_out_and_each_resource_is_named_once() -> None:
+    assert alter(topic(change("segment.ms", "5")), validate_only=True).records == ()
+    twice = alter(topic(change("segment.ms", "5")), topic())
+    assert {a.failure.code for a in twice.answer.resources} == {ErrorCode.INVALID_REQUEST}

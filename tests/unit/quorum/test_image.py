@@ -1,0 +1,158 @@
+"""The image: records add up to facts, all of a batch or none."""
+
+from dataclasses import replace
+
+import pytest
+
+from quorate.model import NO_LEADER, Endpoint
+from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.image import (
+    EMPTY_IMAGE,
+    ConfigResource,
+    InconsistentRecordError,
+    MetadataImage,
+    PartitionState,
+    TopicImage,
+    apply_records,
+    image_records,
+)
+
+ID = b"i" * 16
+OTHER_ID = b"j" * 16
+TOPIC = r.TopicCreated("c", 1, "t", ID)
+PARTITION = r.PartitionCreated("c", 1, ID, 0, (1, 2), (1, 2), 1)
+BROKER = r.BrokerRegistered(
+    "c", 1, 1, 5, b"x" * 16, b"d" * 16, {"A": Endpoint("h", 1)}, "r1", fenced=True
+)
+RESOURCE = ConfigResource("topic", "t")
+
+
+def image_of(*records: r.MetadataRecord, after: MetadataImage = EMPTY_IMAGE) -> MetadataImage:
+    return apply_records(after, after.version + 1, records)
+
+
+def test_a_topic_and_its_partitions_appear() -> None:
+    image = image_of(TOPIC, PARTITION)
+    state = PartitionState((1, 2), (1, 2), leader_id=1, leader_epoch=0, partition_epoch=0)
+    assert image.topics == {"t": TopicImage("t", ID, (state,))}
+    assert image.topic_names == {ID: "t"}
+    assert image.topic_of(ID) == image.topics["t"]
+    assert image.topic_of(OTHER_ID) is None
+    assert image.version == 1
+
+
+def test_a_change_starts_a_new_partition_epoch() -> None:
+    before = image_of(TOPIC, PARTITION)
+    image = image_of(r.PartitionChanged("c", 2, ID, 0, 2, 1, (2,)), after=before)
+    assert image.topics["t"].partitions == (PartitionState((1, 2), (2,), 2, 1, 1),)
+    assert before.topics["t"].partitions[0].leader_id == 1
+
+
+def test_a_removed_topic_takes_its_configuration_with_it() -> None:
+    before = image_of(TOPIC, PARTITION, r.ConfigSet("c", 1, "topic", "t", "k", "v"))
+    assert before.config(RESOURCE) == {"k": "v"}
+    image = image_of(r.TopicRemoved("c", 1, ID), after=before)
+    assert (image.topics, image.topic_names, image.configs) == ({}, {}, {})
+    recreated = image_of(
+        r.TopicRemoved("c", 1, ID),
+        r.TopicCreated("c", 1, "t", OTHER_ID),
+        r.ConfigSet("c", 1, "topic", "t", "new", "v"),
+        after=before,
+    )
+    assert recreated.config(RESOURCE) == {"new": "v"}
+    gone_at_once = image_of(
+        r.ConfigSet("c", 1, "topic", "t", "new", "v"),
+        r.PartitionChanged("c", 2, ID, 0, 2, 1, (2,)),
+        r.TopicRemoved("c", 1, ID),
+        after=before,
+    )
+    assert (gone_at_once.topics, gone_at_once.configs) == ({}, {})
+
+
+def test_configurations_are_set_and_deleted() -> None:
+    one = image_of(
+        r.ConfigSet("c", 1, "broker", "", "a", "1"), r.ConfigSet("c", 1, "broker", "", "b", "2")
+    )
+    two = image_of(r.ConfigDeleted("c", 1, "broker", "", "a"), after=one)
+    assert two.config(ConfigResource("broker", "")) == {"b": "2"}
+    three = image_of(
+        r.ConfigDeleted("c", 1, "broker", "", "b"),
+        r.ConfigDeleted("c", 1, "broker", "", "unknown"),
+        after=two,
+    )
+    assert three.configs == {}
+
+
+def test_brokers_come_are_fenced_and_go() -> None:
+    image = image_of(BROKER)
+    assert image.live_broker_ids() == frozenset()
+    image = image_of(r.BrokerUnfenced("c", 1, 1, 5), after=image)
+    assert image.live_broker_ids() == {1}
+    image = image_of(r.BrokerFenced("c", 1, 1, 5), after=image)
+    assert image.brokers[1].fenced
+    image = image_of(replace(BROKER, broker_epoch=9), after=image)
+    assert image.brokers[1].broker_epoch == 9
+    image = image_of(r.BrokerUnregistered("c", 1, 1, 9), after=image)
+    assert image.brokers == {}
+
+
+def test_maps_that_did_not_change_are_shared() -> None:
+    before = image_of(TOPIC, PARTITION, BROKER)
+    after = image_of(r.ConfigSet("c", 1, "topic", "t", "k", "v"), after=before)
+    assert after.topics is before.topics
+    assert after.brokers is before.brokers
+    assert after.topic_names is before.topic_names
+
+
+BASE = image_of(
+    TOPIC,
+    PARTITION,
+    BROKER,
+    r.ClusterFormatted("c", 1, "x"),
+    r.ProducerIdsAllocated("c", 1, 1, 5, 9),
+)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        TOPIC,
+        r.TopicCreated("c", 1, "other", ID),
+        r.TopicRemoved("c", 1, OTHER_ID),
+        r.PartitionCreated("c", 1, OTHER_ID, 0, (1,), (1,), 1),
+        r.PartitionCreated("c", 1, ID, 2, (1,), (1,), 1),
+        r.PartitionCreated("c", 1, ID, 1, (1,), (2,), 2),
+        r.PartitionCreated("c", 1, ID, 1, (1, 2), (1,), 2),
+        r.PartitionChanged("c", 1, ID, 1, 1, 1, (1,)),
+        r.PartitionChanged("c", 1, ID, 0, 1, -1, (1,)),
+        r.BrokerFenced("c", 1, 1, 4),
+        r.BrokerUnfenced("c", 1, 2, 5),
+        r.BrokerUnregistered("c", 1, 2, 5),
+        BROKER,
+        r.ClusterFormatted("c", 1, "y"),
+        r.ProducerIdsAllocated("c", 1, 1, 5, 9),
+    ],
+)
+def test_a_record_that_contradicts_the_image_is_refused(record: r.MetadataRecord) -> None:
+    with pytest.raises(InconsistentRecordError):
+        image_of(record, after=BASE)
+
+
+def test_versions_only_grow() -> None:
+    with pytest.raises(InconsistentRecordError, match="version 1 after 1"):
+        apply_records(BASE, 1, [])
+
+
+def test_a_partition_without_a_leader_keeps_its_isr() -> None:
+    image = image_of(r.PartitionChanged("c", 1, ID, 0, NO_LEADER, 1, (1, 2)), after=BASE)
+    assert image.topics["t"].partitions[0].leader_id == NO_LEADER
+
+
+def test_an_image_can_be_made_again_from_its_records() -> None:
+    full = image_of(
+        r.ConfigSet("c", 1, "topic", "t", "k", "v"),
+        r.PartitionChanged("c", 1, ID, 0, 2, 7, (2,)),
+        after=BASE,
+    )
+    assert apply_records(EMPTY_IMAGE, full.version, image_records(full, "again", 0)) == full
+    assert list(image_records(EMPTY_IMAGE, "nothing", 0)) == []

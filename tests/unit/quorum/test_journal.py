@@ -1,0 +1,245 @@
+"""The journal: what was synced is there after any crash, and damage is not taken for a crash."""
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorate.quorum.raft.journal import (
+    FILE_NAME,
+    Entry,
+    Journal,
+    JournalDamagedError,
+    ReplaceFlush,
+    SnapshotEnd,
+)
+from quorate.quorum.raft.simulated_storage import SimulatedCrash, SimulatedStorage
+from quorate.quorum.raft.storage import StorageFullError
+
+
+def open_journal(
+    storage: SimulatedStorage, snapshot_end: SnapshotEnd | None = None, *, retained: int = 0
+) -> Journal:
+    return Journal(storage, snapshot_end, rng=Random(7), retained_entries=retained)
+
+
+def flush(journal: Journal) -> None:
+    work = journal.start_flush()
+    assert work is not None
+    work.run()
+    journal.finish_flush(work)
+
+
+def entry(index: int, term: int = 1) -> Entry:
+    return Entry(b"command %d" % index, index, term)
+
+
+def fill(journal: Journal, first: int, last: int, term: int = 1) -> None:
+    for index in range(first, last + 1):
+        journal.append(entry(index, term))
+
+
+@pytest.fixture
+def storage() -> SimulatedStorage:
+    return SimulatedStorage(Random(1))
+
+
+def test_a_new_journal_is_empty(storage: SimulatedStorage) -> None:
+    journal = open_journal(storage)
+    assert (journal.entries, journal.term, journal.vote) == ([], 0, None)
+    assert (journal.last_index, journal.start_index) == (0, 1)
+    assert journal.entry_at(1) is None
+    assert not journal.dirty
+    assert journal.start_flush() is None
+
+
+def test_entries_term_and_vote_survive_a_restart(storage: SimulatedStorage) -> None:
+    journal = open_journal(storage)
+    journal.set_term(3, "2")
+    fill(journal, 1, 5, term=3)
+    assert journal.dirty
+    flush(journal)
+    again = open_journal(storage)
+    assert again.entries == journal.entries
+    assert (again.term, again.vote, again.last_index) == (3, "2", 5)
+    assert again.entry_at(5) == entry(5, 3)
+    assert again.entry_at(6) is None
+
+
+def test_what_was_truncated_stays_away(storage: SimulatedStorage) -> None:
+    journal = open_journal(storage)
+    fill(journal, 1, 5)
+    flush(journal)
+    journal.truncate_from(9)
+    assert not journal.dirty
+    journal.truncate_from(2)
+    fill(journal, 3, 3, term=2)
+    flush(journal)
+    assert open_journal(storage).entries == [entry(1), entry(2), entry(3, 2)]
+
+
+def test_a_cleared_journal_begins_anew(storage: SimulatedStorage) -> None:
+    journal = open_journal(storage)
+    fill(journal, 1, 3)
+    flush(journal)
+    journal.clear()
+    fill(journal, 1, 1, term=4)
+    flush(journal)
+    assert open_journal(storage).entries == [entry(1, 4)]
+
+
+def test_trimming_writes_a_new_and_smaller_generation(storage: SimulatedStorage) -> None:
+    journal = open_journal(storage)
+    fill(journal, 1, 100)
+    flush(journal)
+    before_bytes = journal.size_bytes
+    journal.trim_to(90)
+    assert isinstance(journal.start_flush(), ReplaceFlush)
+    content = storage.read(FILE_NAME)
+    assert content is not None
+    assert len(content) == before_bytes  # the flush has not run yet
+    again = open_journal(storage)
+    again.trim_to(90)
+    flush(again)
+    assert again.size_bytes < before_bytes
+    end = SnapshotEnd(entry(91), entry(92))
+    assert [e.log_index for e in open_journal(storage, end).entries] == list(range(91, 101))
+
+
+def test_slow_followers_find_the_retained_entries(storage: SimulatedStorage) -> None:
+    journal = open_journal(storage, retained=20)
+    fill(journal, 1, 100)
+    journal.trim_to(10)
+    assert journal.entries[0].log_index == 1
+    journal.trim_to(90)
+    assert journal.entries[0].log_index == 71
+
+
+def test_a_journal_behind_its_snapshot_is_aligned_with_it(storage: SimulatedStorage) -> None:
+    journal = open_journal(storage)
+    fill(journal, 1, 10)
+    flush(journal)
+    end = SnapshotEnd(entry(6), entry(7))
+    aligned = open_journal(storage, end)
+    assert aligned.entries == [entry(n) for n in range(6, 11)]
+    assert aligned.start_index == 7
+
+
+def test_a_snapshot_beyond_the_journal_takes_its_place(storage: SimulatedStorage) -> None:
+    journal = open_journal(storage)
+    fill(journal, 1, 3)
+    flush(journal)
+    end = SnapshotEnd(entry(8), entry(9))
+    assert open_journal(storage, end).entries == [*end]
+
+
+def test_entries_of_another_term_than_the_snapshots_are_dropped(storage: SimulatedStorage) -> None:
+    journal = open_journal(storage)
+    fill(journal, 1, 9)
+    flush(journal)
+    end = SnapshotEnd(entry(6, 2), entry(7, 2))
+    assert open_journal(storage, end).entries == [*end]
+
+
+def test_a_hole_between_snapshot_and_journal_is_refused(storage: SimulatedStorage) -> None:
+    journal = open_journal(storage)
+    fill(journal, 1, 20)
+    journal.trim_to(15)
+    flush(journal)
+    with pytest.raises(JournalDamagedError, match="hole"):
+        open_journal(storage, SnapshotEnd(entry(3), entry(4)))
+    with pytest.raises(JournalDamagedError, match="lacks the snapshot's end"):
+        open_journal(storage, SnapshotEnd(entry(14), entry(15)))
+    with pytest.raises(JournalDamagedError, match="there is no snapshot"):
+        open_journal(storage)
+
+
+def test_a_snapshot_without_a_journal_is_refused(storage: SimulatedStorage) -> None:
+    with pytest.raises(JournalDamagedError, match="no journal"):
+        open_journal(storage, SnapshotEnd(entry(1), entry(2)))
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"X" * 20, b"QRTJRNL1" + bytes(8) + b"crc?"])
+def test_what_is_no_journal_is_refused(storage: SimulatedStorage, content: bytes) -> None:
+    storage.put(FILE_NAME, content)
+    with pytest.raises(JournalDamagedError, match="header"):
+        open_journal(storage)
+
+
+def test_a_full_disk_can_be_tried_again(storage: SimulatedStorage) -> None:
+    journal = open_journal(storage)
+    fill(journal, 1, 50)
+    work = journal.start_flush()
+    assert work is not None
+    storage.full = True
+    for _ in range(5):
+        with pytest.raises(StorageFullError):
+            work.run()
+    storage.full = False
+    work.run()
+    journal.finish_flush(work)
+    assert open_journal(storage).entries == [entry(n) for n in range(1, 51)]
+
+
+def test_damage_to_synced_entries_is_refused(storage: SimulatedStorage) -> None:
+    journal = open_journal(storage)
+    fill(journal, 1, 5)
+    flush(journal)
+    middle = journal.size_bytes - 40
+    fill(journal, 6, 10)
+    flush(journal)
+    storage.damage(FILE_NAME, middle, 0xEE)
+    with pytest.raises(JournalDamagedError, match="although it was synced"):
+        open_journal(storage)
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 2**32), st.integers(0), st.integers(0, 255))
+def test_a_changed_byte_never_changes_an_entry(seed: int, place: int, byte: int) -> None:
+    storage = SimulatedStorage(Random(seed))
+    journal = open_journal(storage)
+    written: list[Entry] = []
+    for group in range(4):
+        fill(journal, group * 5 + 1, group * 5 + 5)
+        flush(journal)
+        written = list(journal.entries)
+    content = storage.read(FILE_NAME)
+    assert content is not None
+    storage.damage(FILE_NAME, place % len(content), byte)
+    try:
+        found = open_journal(storage).entries
+    except JournalDamagedError:
+        return
+    assert found == written[: len(found)]
+    assert len(found) >= 15  # only the last group may pass for a torn tail
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32), st.booleans())
+def test_what_was_flushed_survives_a_crash_at_any_step(seed: int, power_cut: bool) -> None:
+    rng = Random(seed)
+    storage = SimulatedStorage(rng)
+    durable: list[Entry] = []
+    next_index, term = 1, 0
+    for _ in range(6):
+        storage.fuse = rng.randrange(1, 30)
+        try:
+            journal = open_journal(storage)
+            assert journal.entries[: len(durable)] == durable
+            assert journal.term >= term
+            next_index = journal.last_index + 1
+            for _ in range(20):
+                journal.set_term(journal.term + 1, "1")
+                size = rng.choice((1, 1, 3, 60))
+                for _ in range(size):
+                    journal.append(entry(next_index, journal.term))
+                    next_index += 1
+                flush(journal)
+                durable, term = list(journal.entries), journal.term
+        except SimulatedCrash:
+            pass
+        storage.crash(power_cut=power_cut)
+    found = open_journal(storage)
+    assert found.entries[: len(durable)] == durable
+    assert found.term >= term

@@ -1,0 +1,126 @@
+"""The state machine: compare-and-set on the version, and deltas for followers."""
+# pyright: reportPrivateUsage=false
+
+import pytest
+
+from quorate.control.codec import DecodeError, dump_cbor
+from quorate.control.messages import FetchMetadataAnswer
+from quorate.quorum.metadata import machine as machine_module
+from quorate.quorum.metadata.codec import decode_image, decode_record
+from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage, apply_records
+from quorate.quorum.metadata.machine import (
+    Committed,
+    Conflict,
+    MetadataMachine,
+    Refused,
+    encode_command,
+)
+from quorate.quorum.metadata.records import ConfigSet, TopicRemoved
+
+
+def config(value: str) -> ConfigSet:
+    return ConfigSet("c", 1, "broker", "", "k", value)
+
+
+def commit(machine: MetadataMachine, index: int, value: str) -> None:
+    command = encode_command(machine.image.version, [config(value)])
+    assert machine.apply(index, command) == Committed(index)
+
+
+def follow(image: MetadataImage, answer: FetchMetadataAnswer) -> MetadataImage:
+    if answer.snapshot is not None:
+        image = decode_image(answer.snapshot)
+    for batch in answer.batches:
+        image = apply_records(image, batch.version, map(decode_record, batch.records))
+    return image
+
+
+def test_a_command_takes_effect_on_the_version_it_was_decided_on() -> None:
+    machine = MetadataMachine()
+    command = encode_command(0, [config("1")])
+    assert machine.apply(3, command) == Committed(3)
+    assert machine.image.version == 3
+
+
+def test_a_command_decided_on_another_version_is_dropped() -> None:
+    machine = MetadataMachine()
+    commit(machine, 3, "1")
+    assert machine.apply(4, encode_command(0, [config("2")])) == Conflict(3)
+    assert machine.apply(5, encode_command(4, [config("2")])) == Conflict(3)
+    assert machine.image.version == 3
+
+
+def test_a_command_that_contradicts_the_image_has_no_effect_at_all() -> None:
+    machine = MetadataMachine()
+    outcome = machine.apply(3, encode_command(0, [config("1"), TopicRemoved("c", 1, b"i" * 16)]))
+    assert isinstance(outcome, Refused)
+    assert machine.image == EMPTY_IMAGE
+
+
+def test_a_command_that_cannot_be_read_stops_the_node() -> None:
+    machine = MetadataMachine()
+    for command in (dump_cbor([1]), dump_cbor([0, [dump_cbor({0: 999})]]), b"\xff"):
+        with pytest.raises(DecodeError):
+            machine.apply(3, command)
+
+
+def test_followers_get_what_they_lack() -> None:
+    machine = MetadataMachine()
+    for index in (3, 5, 9):
+        commit(machine, index, str(index))
+    answer = machine.since(3)
+    assert [b.version for b in answer.batches] == [5, 9]
+    assert (answer.version, answer.snapshot) == (9, None)
+    assert follow(EMPTY_IMAGE, machine.since(0)) == machine.image
+
+
+def test_followers_that_lack_nothing_get_nothing() -> None:
+    machine = MetadataMachine()
+    commit(machine, 3, "1")
+    assert machine.since(3) == FetchMetadataAnswer(3)
+    assert machine.since(9) == FetchMetadataAnswer(9)
+
+
+def test_a_follower_that_is_too_far_behind_gets_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_module, "RECENT_BATCHES_MAX", 10)
+    machine = MetadataMachine()
+    for index in range(1, 31):
+        commit(machine, index, str(index))
+    assert machine.since(20).snapshot is None
+    answer = machine.since(19)
+    assert answer.snapshot is not None
+    assert answer.version == 30
+    assert follow(EMPTY_IMAGE, answer) == machine.image
+
+
+def test_memory_for_batches_is_bounded_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_module, "RECENT_BYTES_MAX", 100_000)
+    machine = MetadataMachine()
+    for index in range(1, 31):
+        commit(machine, index, "x" * 10_000)
+    assert len(machine._recent) < 10
+    assert machine.since(1).snapshot is not None
+
+
+def test_a_long_way_to_catch_up_goes_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_module, "ANSWER_BYTES_TARGET", 100)
+    machine = MetadataMachine()
+    for index in range(1, 31):
+        commit(machine, index, "x")
+    image, steps = EMPTY_IMAGE, 0
+    while image.version < 30:
+        image = follow(image, machine.since(image.version))
+        steps += 1
+    assert image == machine.image
+    assert steps > 3
+
+
+def test_a_dumped_state_can_be_loaded() -> None:
+    machine, other = MetadataMachine(), MetadataMachine()
+    commit(machine, 3, "1")
+    other.load(machine.dump())
+    assert other.image == machine.image
+    assert other.dump() == machine.dump()
+    assert other.since(2).snapshot is not None
+    commit(other, 4, "2")
+    assert [b.version for b in other.since(3).batches] == [4]

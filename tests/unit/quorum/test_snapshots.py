@@ -1,0 +1,62 @@
+"""Snapshots: whole or refused."""
+
+import zlib
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.control.codec import dump_cbor
+from quorate.quorum.raft.journal import Entry, SnapshotEnd
+from quorate.quorum.raft.simulated_storage import SimulatedStorage
+from quorate.quorum.raft.snapshots import (
+    FILE_NAME,
+    Snapshot,
+    SnapshotDamagedError,
+    SnapshotStore,
+    decode_snapshot,
+    encode_snapshot,
+)
+
+SNAPSHOT = Snapshot(SnapshotEnd(Entry(b"\x00a", 6, 2), Entry(b"\x00b", 7, 3)), ("1", "2"), b"state")
+
+
+def test_a_snapshot_comes_back_as_it_went() -> None:
+    assert decode_snapshot(encode_snapshot(SNAPSHOT)) == SNAPSHOT
+
+
+@given(st.data())
+def test_a_changed_or_missing_byte_is_refused(data: st.DataObject) -> None:
+    content = bytearray(encode_snapshot(SNAPSHOT))
+    place = data.draw(st.integers(0, len(content) - 1))
+    content[place] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(SnapshotDamagedError):
+        decode_snapshot(bytes(content))
+    with pytest.raises(SnapshotDamagedError):
+        decode_snapshot(bytes(content[:place]))
+
+
+@pytest.mark.parametrize("body", [b"\xff", dump_cbor([2, [1], [1], b""]), dump_cbor([1])])
+def test_another_format_is_refused(body: bytes) -> None:
+    with pytest.raises(SnapshotDamagedError):
+        decode_snapshot(body + zlib.crc32(body).to_bytes(4, "little"))
+
+
+def test_a_snapshot_counts_once_it_is_durable() -> None:
+    storage = SimulatedStorage(Random(1))
+    store = SnapshotStore(storage)
+    told: list[str] = []
+    assert store.start_flush() is None
+    store.take(SNAPSHOT, lambda: told.append("durable"))
+    work = store.start_flush()
+    assert work is not None
+    assert (store.durable, told) == (None, [])
+    work.run()
+    store.finish_flush(work)
+    assert (store.durable, told) == (SNAPSHOT, ["durable"])
+    assert store.start_flush() is None
+    assert SnapshotStore(storage).durable == SNAPSHOT
+    storage.damage(FILE_NAME, 3, 0xEE)
+    with pytest.raises(SnapshotDamagedError):
+        SnapshotStore(storage)
