@@ -21,6 +21,7 @@ BURST = 500
 LINGER_MS = 5
 BATCH_BYTES = 512 * 1024
 QUEUE_RECORDS_MAX = 1_000_000
+AHEAD_RECORDS_MAX = 10_000_000
 CONSUME_RECORDS_MAX = 10_000
 POLL_S = 0.2
 FIRST_RECORD_TIMEOUT_S = 20.0
@@ -119,7 +120,7 @@ async def consume_batches(work: Work, receive: Callable[[], Awaitable[int]]) -> 
 
 def confluent_produce(work: Work) -> None:
     """`produce` without waiting, `poll` between."""
-    from confluent_kafka import Producer  # noqa: PLC0415 - one client per process
+    from confluent_kafka import Producer
 
     failures: list[object] = []
 
@@ -159,7 +160,7 @@ def confluent_produce(work: Work) -> None:
 
 def confluent_consume(work: Work) -> None:
     """`consume` many at a time, from assigned partitions."""
-    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition  # noqa: PLC0415
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
     consumer: Any = Consumer(
         {
@@ -167,7 +168,7 @@ def confluent_consume(work: Work) -> None:
             "group.id": "bench",
             "enable.auto.commit": False,
             # By default it pauses for a second whenever it has fetched 100,000 records ahead.
-            "queued.min.messages": 10 * QUEUE_RECORDS_MAX,
+            "queued.min.messages": AHEAD_RECORDS_MAX,
             "queued.max.messages.kbytes": 1024 * 1024,
         }
     )
@@ -186,7 +187,7 @@ def confluent_consume(work: Work) -> None:
 
 def aiokafka_produce(work: Work) -> None:
     """`await send`, which waits for room and not for the acknowledgement."""
-    from aiokafka import AIOKafkaProducer  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
+    from aiokafka import AIOKafkaProducer  # pyright: ignore[reportMissingTypeStubs]
 
     async def main() -> None:
         producer: Any = AIOKafkaProducer(
@@ -210,7 +211,7 @@ def aiokafka_produce(work: Work) -> None:
 
 def aiokafka_consume(work: Work) -> None:
     """`getmany`, from assigned partitions."""
-    from aiokafka import AIOKafkaConsumer, TopicPartition  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
+    from aiokafka import AIOKafkaConsumer, TopicPartition  # pyright: ignore[reportMissingTypeStubs]
 
     async def main() -> None:
         consumer: Any = AIOKafkaConsumer(
@@ -238,8 +239,8 @@ def aiokafka_consume(work: Work) -> None:
 
 def quorate_produce(work: Work) -> None:
     """`send_nowait` in bursts."""
-    from quorate.client.errors import BufferFullError  # noqa: PLC0415 - one client per process
-    from quorate.client.producer import Producer  # noqa: PLC0415
+    from quorate.client.errors import BufferFullError
+    from quorate.client.producer import Producer
 
     async def main() -> None:
         async with Producer(work.bootstrap, acks=1, linger_ms=LINGER_MS) as producer:
@@ -261,7 +262,7 @@ def quorate_produce(work: Work) -> None:
 
 def quorate_enqueue(work: Work) -> None:
     """`await enqueue`, which waits for room and not for the acknowledgement."""
-    from quorate.client.producer import Producer  # noqa: PLC0415 - one client per process
+    from quorate.client.producer import Producer
 
     async def main() -> None:
         async with Producer(work.bootstrap, acks=1, linger_ms=LINGER_MS) as producer:
@@ -277,6 +278,46 @@ def quorate_enqueue(work: Work) -> None:
     trio.run(main)
 
 
+def quorate_consume(work: Work) -> None:
+    """`poll` many at a time, from assigned partitions."""
+    from quorate.client.consumer import Consumer
+
+    async def main() -> None:
+        async with Consumer(work.bootstrap, auto_offset_reset="earliest") as consumer:
+            consumer.assign([(work.topic, 0)])
+
+            async def receive() -> int:
+                records = await consumer.poll(
+                    max_records=CONSUME_RECORDS_MAX, timeout_ms=int(POLL_S * 1000)
+                )
+                return sum(1 for record in records if record.value is not None)
+
+            await consume_batches(work, receive)
+
+    trio.run(main)
+
+
+def quorate_iterate(work: Work) -> None:
+    """`async for`, one record at a time."""
+    from quorate.client.consumer import Consumer
+
+    async def main() -> None:
+        async with Consumer(work.bootstrap, auto_offset_reset="earliest") as consumer:
+            consumer.assign([(work.topic, 0)])
+
+            async def receive() -> int:
+                count = 0
+                async for record in consumer:
+                    count += record.value is not None
+                    if count == BURST:
+                        break
+                return count
+
+            await consume_batches(work, receive)
+
+    trio.run(main)
+
+
 PRODUCERS: Mapping[str, Callable[[Work], None]] = {
     "quorate": quorate_produce,
     "quorate-enqueue": quorate_enqueue,
@@ -284,6 +325,8 @@ PRODUCERS: Mapping[str, Callable[[Work], None]] = {
     "aiokafka": aiokafka_produce,
 }
 CONSUMERS: Mapping[str, Callable[[Work], None]] = {
+    "quorate": quorate_consume,
+    "quorate-iterate": quorate_iterate,
     "confluent-kafka": confluent_consume,
     "aiokafka": aiokafka_consume,
 }

@@ -32,10 +32,10 @@ def write_plot(outcomes: Sequence[Outcome], path: Path, *, title: str) -> bool:
     if not bars:
         return False
     # Slow to import, and only needed here.
-    import matplotlib as mpl  # noqa: PLC0415
+    import matplotlib as mpl
 
     mpl.use("Agg")
-    import matplotlib.pyplot as plt  # noqa: PLC0415
+    import matplotlib.pyplot as plt
 
     # Its annotations are incomplete.
     figure, axes = cast(
