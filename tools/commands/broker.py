@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from quorate.tools.groups import noun
-from quorate.tools.session import options_of
+from quorate.tools.session import options_of, print_table, run
 
 app = noun("Start a broker; list brokers.")
 
@@ -47,6 +47,8 @@ def start(
 @app.command("list")
 def list_brokers(context: typer.Context) -> None:
     """List the brokers that are alive."""
-    from quorate.tools.cluster import list_brokers as show
+    from quorate.tools.cluster import brokers_table
+    from quorate.tools.topic_options import client_of
 
-    show(options_of(context))
+    options = options_of(context)
+    print_table(options, run(brokers_table, client_of(options)))

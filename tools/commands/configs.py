@@ -1,0 +1,97 @@
+"""``quorate configs``."""
+
+from typing import Annotated
+
+import typer
+
+from quorate.tools import configs as work
+from quorate.tools.arguments import parse_properties
+from quorate.tools.groups import noun
+from quorate.tools.session import options_of, print_table, run
+from quorate.tools.topic_options import client_of
+
+app = noun("Show and change configurations of topics and brokers.")
+
+Resource = Annotated[
+    str, typer.Argument(metavar="TYPE/NAME", help="topic/appLogs, broker/1, broker/default")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only check.")]
+
+
+@app.command()
+def describe(
+    context: typer.Context,
+    resource: Resource,
+    *,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Defaults too.")] = False,
+) -> None:
+    """Show what was set; --format wide says what it means."""
+    options = options_of(context)
+    run(
+        work.describe,
+        options,
+        client_of(options),
+        work.parse_resource(resource),
+        everything=everything,
+    )
+
+
+@app.command()
+def get(
+    context: typer.Context, resource: Resource, name: Annotated[str, typer.Argument()]
+) -> None:
+    """Print one value."""
+    options = options_of(context)
+    typer.echo(run(work.get, client_of(options), work.parse_resource(resource), name))
+
+
+@app.command("set")
+def set_values(
+    context: typer.Context,
+    resource: Resource,
+    values: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...")],
+    *,
+    dry_run: DryRun = False,
+) -> None:
+    """Set values."""
+    options = options_of(context)
+    changes: dict[str, str | None] = {**parse_properties(values)}
+    run(
+        work.change,
+        options,
+        client_of(options),
+        work.parse_resource(resource),
+        changes,
+        dry_run=dry_run,
+    )
+
+
+@app.command()
+def unset(
+    context: typer.Context,
+    resource: Resource,
+    names: Annotated[list[str], typer.Argument(metavar="KEY...")],
+    *,
+    dry_run: DryRun = False,
+) -> None:
+    """Go back to the defaults."""
+    options = options_of(context)
+    changes: dict[str, str | None] = dict.fromkeys(names)
+    run(
+        work.change,
+        options,
+        client_of(options),
+        work.parse_resource(resource),
+        changes,
+        dry_run=dry_run,
+    )
+
+
+@app.command("list")
+def list_settings(
+    context: typer.Context,
+    *,
+    node: Annotated[bool, typer.Option("--node", help="Those of nodes, not of topics.")] = False,
+) -> None:
+    """List the settings there are, with defaults, ranges and units."""
+    print_table(options_of(context), work.known_settings(node=node))

@@ -1,0 +1,156 @@
+"""``quorate consume``."""
+
+import json
+import os
+import sys
+import time
+from typing import Annotated, Any
+
+import typer
+
+from quorate.tools.arguments import GlobalOptions, parse_properties
+from quorate.tools.groups import verb
+from quorate.tools.problems import UsageError
+from quorate.tools.session import (
+    bootstrap,
+    client_properties,
+    connection_options,
+    options_of,
+    run,
+)
+
+app = verb()
+
+PRINT_PROPERTIES = {
+    "print.timestamp": "timestamp",
+    "print.partition": "partition",
+    "print.offset": "offset",
+    "print.headers": "headers",
+    "print.key": "key",
+    "print.value": "value",
+}
+
+
+@app.command()
+def consume(
+    context: typer.Context,
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="[TOPIC]...", show_default=False)
+    ] = None,
+    *,
+    topic: Annotated[list[str] | None, typer.Option("--topic", "-t", help="A topic.")] = None,
+    offset: Annotated[
+        str,
+        typer.Option(
+            "--offset", "-o", help="start, end, N, -N, +N, N:M, @time, @time:time, @time:end."
+        ),
+    ] = "end",
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="-o start.")] = False,
+    partition: Annotated[
+        str | None, typer.Option("--partition", "-p", help="Only these: 0 or 0,2.")
+    ] = None,
+    max_messages: Annotated[
+        int | None, typer.Option("--max-messages", "-n", "-c", min=1, help="Stop after so many.")
+    ] = None,
+    exit_at_end: Annotated[
+        bool, typer.Option("--exit-at-end", "-e", help="Stop where the log ends now.")
+    ] = False,
+    timeout_ms: Annotated[
+        int | None, typer.Option("--timeout-ms", min=0, help="Stop after so long without any.")
+    ] = None,
+    line_format: Annotated[
+        str | None,
+        typer.Option("-f", "--line-format", help=r"'%t %p %o %T %k %v %h\n' and the like."),
+    ] = None,
+    key_separator: Annotated[
+        str | None, typer.Option("--key-separator", "-K", help="Print KEY<this>VALUE.")
+    ] = None,
+    isolation_level: Annotated[
+        str | None, typer.Option("--isolation-level", help="read_committed or read_uncommitted.")
+    ] = None,
+    read_committed: Annotated[
+        bool, typer.Option("--read-committed", help="No records of open transactions.")
+    ] = False,
+    print_property: Annotated[
+        list[str] | None,
+        typer.Option("--property", "--formatter-property", help="Kafka's: print.key=true ..."),
+    ] = None,
+) -> None:
+    """Print records, one per line, as they come.
+
+    Times are ISO 8601 (UTC), milliseconds or seconds since 1970, or ago: @-1h, @-15m:end.
+    """
+    from quorate.tools.client_properties import CONSUMER
+    from quorate.tools.consuming import ConsumePlan
+    from quorate.tools.consuming import consume as consume_topics
+    from quorate.tools.positions import parse_span
+
+    options = options_of(context)
+    properties = client_properties(options, CONSUMER)
+    settings: dict[str, Any] = dict(connection_options(options, properties))
+    reset = properties.get("auto.offset.reset", None)
+    if reset is not None:
+        settings["auto_offset_reset"] = reset
+    settings["isolation_level"] = (
+        "read_committed"
+        if read_committed
+        else isolation_level or properties.get("isolation.level", "read_uncommitted")
+    )
+    now_ms = time.time_ns() // 1_000_000
+    names = (*(topics or ()), *(topic or ()))
+    if not names:
+        raise UsageError("name a topic", why="there is none", hint="consume appLogs")
+    plan = ConsumePlan(
+        topics=names,
+        partitions=_numbers(partition),
+        span=parse_span("start" if from_beginning else offset, now_ms),
+        records_max=max_messages,
+        stop_at_end=exit_at_end,
+        silence_max_ms=timeout_ms,
+        text=_text_of(options, line_format, key_separator, print_property or []),
+    )
+    run(consume_topics, bootstrap(options, os.environ), plan, settings, sys.stdout.buffer)
+
+
+def _numbers(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(
+            f"{text!r} names no partitions", why="they are numbered from 0", hint="-p 0,2"
+        ) from None
+
+
+def _text_of(
+    options: GlobalOptions, line_format: str | None, key_separator: str | None, texts: list[str]
+) -> Any:
+    """Return the function that turns records into what is printed."""
+    from quorate.tools.record_text import LineParts, record_json
+    from quorate.tools.templates import compile_output, unescape
+
+    if line_format is not None:
+        return compile_output(line_format)
+    if options.format in {"json", "jsonl"}:
+        return lambda record: (
+            json.dumps(record_json(record), ensure_ascii=False).encode() + b"\n"
+        )
+    printing = parse_properties(texts)
+    unknown = printing.keys() - {*PRINT_PROPERTIES, "key.separator", "null.literal"}
+    if unknown:
+        raise UsageError(
+            f"unknown print property {min(unknown)!r}",
+            why="there are " + ", ".join([*PRINT_PROPERTIES, "key.separator", "null.literal"]),
+            hint="--property print.key=true --property key.separator=:",
+        )
+    shown = {
+        argument: printing[name] == "true"
+        for name, argument in PRINT_PROPERTIES.items()
+        if name in printing
+    }
+    if key_separator is not None:
+        shown["key"] = True
+    separator = key_separator if key_separator is not None else printing.get("key.separator", "\\t")
+    null = printing.get("null.literal", "null").encode()
+    return LineParts(**shown, separator=unescape(separator), null=null).line

@@ -1,0 +1,145 @@
+"""Configurations of topics and brokers: shown and changed."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from quorate.client.admin import raise_first
+from quorate.client.admin_results import (
+    ConfigChange,
+    ConfigEntry,
+    ConfigOperation,
+    ConfigResource,
+)
+from quorate.errors import InvalidConfigError, QuorateError
+from quorate.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Setting, value_text
+from quorate.tools.arguments import GlobalOptions
+from quorate.tools.output import Column, Table
+from quorate.tools.problems import UsageError
+from quorate.tools.session import print_table, say
+from quorate.tools.topics import Client
+
+SOURCES: Final = {
+    1: "topic",
+    2: "broker",
+    3: "all brokers",
+    4: "node's file",
+    5: "default",
+}
+"""The protocol's numbers of where a value comes from."""
+
+
+def parse_resource(text: str) -> ConfigResource:
+    """Return the resource of ``topic/NAME``, ``broker/ID`` or ``broker/default``.
+
+    Raises:
+        UsageError: it is none of them.
+    """
+    kind, _, name = text.partition("/")
+    match kind.rstrip("s"), name:
+        case "topic", str(topic) if topic:
+            return ConfigResource.topic(topic)
+        case "broker", "default" | "":
+            return ConfigResource.broker(None)
+        case "broker", str(number) if number.isdecimal():
+            return ConfigResource.broker(int(number))
+        case _:
+            raise UsageError(
+                f"{text!r} names nothing that has a configuration",
+                why="there are topic/NAME, broker/ID and broker/default",
+                hint="quorate configs describe topic/appLogs",
+            )
+
+
+async def entries_of(client: Client, resource: ConfigResource) -> dict[str, ConfigEntry]:
+    """Return a resource's settings.
+
+    Raises:
+        QuorateError: there is no such resource.
+    """
+    async with client.admin() as admin:
+        found = (await admin.describe_configs([resource]))[resource]
+    if isinstance(found, QuorateError):
+        raise found
+    return found
+
+
+async def describe(
+    options: GlobalOptions, client: Client, resource: ConfigResource, *, everything: bool
+) -> None:
+    """Print what was set, or everything with defaults."""
+    entries = await entries_of(client, resource)
+    columns = (
+        Column("name"), Column("value"), Column("source"), Column("read_only", wide_only=True),
+        Column("meaning", wide_only=True),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            entry.name,
+            "(hidden)" if entry.is_sensitive else entry.value,
+            SOURCES.get(entry.source, str(entry.source)),
+            entry.is_read_only,
+            entry.documentation,
+        )
+        for entry in sorted(entries.values(), key=lambda entry: entry.name)
+        if everything or not entry.is_default
+    )
+    print_table(options, Table("configs", columns, rows))
+    if not rows:
+        say(options, "all values are defaults; --all shows them")
+
+
+async def get(client: Client, resource: ConfigResource, name: str) -> str:
+    """Return one value as text.
+
+    Raises:
+        InvalidConfigError: there is no setting of that name.
+    """
+    entry = (await entries_of(client, resource)).get(name)
+    if entry is None:
+        raise InvalidConfigError(f"{resource} has no setting {name!r}")
+    return entry.value or ""
+
+
+async def change(
+    options: GlobalOptions,
+    client: Client,
+    resource: ConfigResource,
+    values: Mapping[str, str | None],
+    *,
+    dry_run: bool,
+) -> None:
+    """Set values; None goes back to the default.
+
+    Raises:
+        QuorateError: nothing was changed, and why.
+    """
+    changes = [
+        ConfigChange(name, value)
+        if value is not None
+        else ConfigChange(name, None, ConfigOperation.DELETE)
+        for name, value in values.items()
+    ]
+    async with client.admin() as admin:
+        raise_first(await admin.alter_configs({resource: changes}, validate_only=dry_run))
+    say(options, f"{'Would change' if dry_run else 'Changed'} {resource}: {', '.join(values)}.")
+
+
+def known_settings(*, node: bool) -> Table:
+    """Return every setting there is, with its range and default."""
+    settings: Sequence[Setting] = list((BROKER_SETTINGS if node else TOPIC_SETTINGS).values())
+    columns = (
+        Column("name"), Column("default"), Column("range"), Column("unit"), Column("meaning"),
+    )  # fmt: skip
+    rows = tuple(
+        (s.name, value_text(s.default), _range_text(s), s.unit or None, s.meaning)
+        for s in sorted(settings, key=lambda s: s.name)
+    )
+    return Table("settings", columns, rows)
+
+
+def _range_text(setting: Setting) -> str | None:
+    if setting.choices:
+        return "|".join(setting.choices)
+    if setting.low is None:
+        return None
+    return f"{setting.low}..{'' if setting.high is None else setting.high}"

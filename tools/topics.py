@@ -1,0 +1,312 @@
+"""Topics: made, listed, described, changed, deleted, trimmed."""
+
+import base64
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from quorate.client.admin import Admin, raise_first
+from quorate.client.admin_results import (
+    ConfigChange,
+    ConfigEntry,
+    ConfigOperation,
+    ConfigResource,
+    NewTopic,
+    TopicDescription,
+)
+from quorate.client.consumer import Consumer
+from quorate.errors import ErrorCode, KafkaError, QuorateError, UnknownTopicOrPartitionError
+from quorate.model import TopicPartition
+from quorate.tools.arguments import GlobalOptions
+from quorate.tools.consuming import find_bounds
+from quorate.tools.output import Column, Table, topic_config_text
+from quorate.tools.positions import Mark
+from quorate.tools.session import note, print_table, say
+
+TOPIC_SOURCE = 1
+"""The protocol's number for "somebody set this for the topic"."""
+
+DURABILITY_PROPERTIES = ("flush.messages", "flush.ms")
+NEVER = str(2**63 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """How to make a client: addresses and connection options."""
+
+    bootstrap: str
+    options: Any
+
+    def admin(self) -> Admin:
+        """Return an admin client, not connected yet."""
+        return Admin(self.bootstrap, **self.options)
+
+    def consumer(self) -> Consumer:
+        """Return a consumer, not connected yet."""
+        return Consumer(self.bootstrap, **self.options)
+
+
+def uuid_text(uuid: bytes) -> str:
+    """Return an id as Kafka's tools print it."""
+    return base64.urlsafe_b64encode(uuid).decode().rstrip("=")
+
+
+async def create(
+    options: GlobalOptions,
+    client: Client,
+    topics: Sequence[NewTopic],
+    *,
+    if_not_exists: bool,
+    dry_run: bool,
+) -> None:
+    """Create topics, and say so for each.
+
+    Raises:
+        QuorateError: one could not be created; the others were all the same.
+    """
+    async with client.admin() as admin:
+        results = dict(await admin.create_topics(topics, validate_only=dry_run))
+        for name, error in list(results.items()):
+            exists = isinstance(error, KafkaError) and error.code == ErrorCode.TOPIC_ALREADY_EXISTS
+            if exists and if_not_exists:
+                del results[name]
+                say(options, f"Topic {name} exists already.")
+        created = [name for name, error in results.items() if error is None]
+        for name in created:
+            say(options, f"{'Would create' if dry_run else 'Created'} topic {name}.")
+        _raise_errors(options, results)
+
+
+async def list_topics(client: Client, pattern: str | None, *, internal: bool) -> Table:
+    """Return the topics there are, by name."""
+    async with client.admin() as admin:
+        listed = await admin.list_topics(include_internal=internal)
+    wanted = re.compile(pattern or "")
+    columns = (
+        Column("name"), Column("partitions"), Column("topic_id"), Column("internal"),
+    )  # fmt: skip
+    rows = tuple(
+        (topic.name, topic.partition_count, uuid_text(topic.topic_id), topic.is_internal)
+        for topic in listed
+        if wanted.search(topic.name)
+    )
+    return Table("topics", columns, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A topic and what was set for it."""
+
+    topic: TopicDescription
+    configs: Mapping[str, ConfigEntry]
+
+    @property
+    def overrides(self) -> list[tuple[str, str]]:
+        """The settings that somebody made for this topic, by name."""
+        return sorted(
+            (name, entry.value or "")
+            for name, entry in self.configs.items()
+            if entry.source == TOPIC_SOURCE
+        )
+
+    @property
+    def durability(self) -> str:
+        """When a record counts as safe: see docs/guarantees.md."""
+        messages, ms = (
+            entry.value if (entry := self.configs.get(name)) else NEVER
+            for name in DURABILITY_PROPERTIES
+        )
+        if messages == "1":
+            return "fsync"
+        return "replicated" if (messages, ms) == (NEVER, NEVER) else "timed"
+
+    def lines(self, *, wide: bool) -> list[str]:
+        """Return the lines that Kafka's tools print; wide ones say more."""
+        topic = self.topic
+        replicas = len(topic.partitions[0].replicas) if topic.partitions else 0
+        head = (
+            f"Topic: {topic.name}\tTopicId: {uuid_text(topic.topic_id)}"
+            f"\tPartitionCount: {len(topic.partitions)}\tReplicationFactor: {replicas}"
+            f"\tConfigs: {topic_config_text(self.overrides)}"
+        )
+        lines = [head + (f"\tDurability: {self.durability}" if wide else "")]
+        for p in topic.partitions:
+            leader = "none" if p.leader_id < 0 else str(p.leader_id)
+            lines.append(
+                f"\tTopic: {topic.name}\tPartition: {p.partition}\tLeader: {leader}"
+                f"\tReplicas: {','.join(map(str, p.replicas))}\tIsr: {','.join(map(str, p.isr))}"
+                f"\tElr: \tLastKnownElr: " + (f"\tLeaderEpoch: {p.leader_epoch}" if wide else "")
+            )
+        return lines
+
+    def row(self) -> tuple[Any, ...]:
+        """Return the topic as a row of :data:`DESCRIBE_COLUMNS`."""
+        partitions = [
+            {
+                "partition": p.partition,
+                "leader": p.leader_id,
+                "leader_epoch": p.leader_epoch,
+                "replicas": list(p.replicas),
+                "isr": list(p.isr),
+                "offline": list(p.offline),
+            }
+            for p in self.topic.partitions
+        ]
+        topic_id = uuid_text(self.topic.topic_id)
+        return (
+            self.topic.name, topic_id, self.durability, dict(self.overrides), partitions,
+        )  # fmt: skip
+
+
+DESCRIBE_COLUMNS = (
+    Column("name"), Column("topic_id"), Column("durability"), Column("configs"),
+    Column("partitions"),
+)  # fmt: skip
+
+
+async def describe(options: GlobalOptions, client: Client, names: Sequence[str]) -> None:
+    """Print topics with their partitions; all topics, if none is named.
+
+    Raises:
+        QuorateError: a topic does not exist.
+    """
+    async with client.admin() as admin:
+        wanted = list(names) or [topic.name for topic in await admin.list_topics()]
+        topics = await admin.describe_topics(wanted) if wanted else {}
+        resources = [ConfigResource.topic(name) for name in wanted]
+        configs = await admin.describe_configs(resources) if wanted else {}
+    found: list[Described] = []
+    for name, topic in topics.items():
+        if isinstance(topic, QuorateError):
+            continue
+        entries = configs.get(ConfigResource.topic(name))
+        known = {} if entries is None or isinstance(entries, QuorateError) else entries
+        found.append(Described(topic, known))
+    if options.format in {"table", "wide"}:
+        for topic in found:
+            for line in topic.lines(wide=options.format == "wide"):
+                say(options, line)
+    else:
+        print_table(options, Table("topics", DESCRIBE_COLUMNS, tuple(t.row() for t in found)))
+    raise_first(topics)
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """What to change about a topic."""
+
+    name: str
+    partitions: int | None
+    set_configs: Mapping[str, str]
+    delete_configs: tuple[str, ...]
+
+
+async def alter(
+    options: GlobalOptions, client: Client, change: Alteration, *, dry_run: bool
+) -> None:
+    """Change a topic's number of partitions and its settings.
+
+    Raises:
+        QuorateError: it could not be changed.
+    """
+    would = "Would change" if dry_run else "Changed"
+    async with client.admin() as admin:
+        if change.partitions is not None:
+            counts = {change.name: change.partitions}
+            raise_first(await admin.create_partitions(counts, validate_only=dry_run))
+            say(options, f"{would} topic {change.name}: {change.partitions} partitions.")
+            note(
+                options,
+                "note: records with keys go to other partitions from now on; those already"
+                " written stay where they are",
+            )
+        changes = [ConfigChange(name, value) for name, value in change.set_configs.items()]
+        changes += [
+            ConfigChange(name, None, ConfigOperation.DELETE) for name in change.delete_configs
+        ]
+        if changes:
+            resource = ConfigResource.topic(change.name)
+            raise_first(await admin.alter_configs({resource: changes}, validate_only=dry_run))
+            say(options, f"{would} topic {change.name}: {len(changes)} configuration(s).")
+
+
+async def matching(client: Client, names: Sequence[str], *, regex: bool) -> list[str]:
+    """Return the names given, or those of all topics that match one of the expressions whole.
+
+    Raises:
+        UnknownTopicOrPartitionError: none matches.
+    """
+    if not regex:
+        return list(names)
+    async with client.admin() as admin:
+        listed = await admin.list_topics()
+    found = [t.name for t in listed if any(re.fullmatch(name, t.name) for name in names)]
+    if not found:
+        raise UnknownTopicOrPartitionError(f"no topic matches {' or '.join(names)}")
+    return found
+
+
+async def delete(
+    options: GlobalOptions, client: Client, names: Sequence[str], *, if_exists: bool
+) -> None:
+    """Delete topics with all their records.
+
+    Raises:
+        QuorateError: one could not be deleted; the others were all the same.
+    """
+    async with client.admin() as admin:
+        results = dict(await admin.delete_topics(names))
+        for name, error in list(results.items()):
+            unknown = (
+                isinstance(error, KafkaError)
+                and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+            if unknown and if_exists:
+                del results[name]
+            elif error is None:
+                say(options, f"Deleted topic {name}.")
+        _raise_errors(options, results)
+
+
+async def plan_trim(
+    client: Client, topic: str, partitions: Sequence[int] | None, before: Mark
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Return the first offset of each partition now, and what it would be after the trim."""
+    async with client.consumer() as consumer:
+        numbers = await consumer.partitions_of(topic)
+        chosen = [TopicPartition(topic, n) for n in (partitions or numbers)]
+        bounds = await find_bounds(consumer, chosen, [before])
+    return {
+        p: (known.first_offset, max(known.first_offset, known.offset_of(before)))
+        for p, known in bounds.items()
+    }
+
+
+def trim_table(plan: Mapping[TopicPartition, tuple[int, int]]) -> Table:
+    """Return what a trim deletes."""
+    columns = (
+        Column("topic"), Column("partition"), Column("first_offset"), Column("new_first_offset"),
+        Column("deletes"),
+    )  # fmt: skip
+    rows = tuple((*p, first, new, new - first) for p, (first, new) in plan.items())
+    return Table("trims", columns, rows)
+
+
+async def trim(client: Client, plan: Mapping[TopicPartition, tuple[int, int]]) -> None:
+    """Delete the records before the new first offsets.
+
+    Raises:
+        QuorateError: a partition could not be trimmed.
+    """
+    async with client.admin() as admin:
+        raise_first(await admin.delete_records({p: new for p, (_, new) in plan.items()}))
+
+
+def _raise_errors(options: GlobalOptions, results: Mapping[str, QuorateError | None]) -> None:
+    """Raise the first error, after telling about the others."""
+    errors = [error for error in results.values() if error is not None]
+    for error in errors[1:]:
+        note(options, f"error: {error}")
+    if errors:
+        raise errors[0]
