@@ -83,9 +83,6 @@ _NO_KEY_THEN_LENGTH: Final = tuple(b"\x01" + length for length in _ZIGZAG)
 _LENGTH_MAX: Final = 1 << 13
 """Values below this many bytes are laid out by tables."""
 
-_OFFSET_WIDTH_ENDS: Final = ((1, 1 << 6), (2, 1 << 13), (3, 1 << 20), (4, 1 << 27), (5, 1 << 31))
-"""How many bytes an offset delta takes, and the first delta that takes more."""
-
 
 class ProducerStamp(NamedTuple):
     """Who wrote a batch, and its place in what that producer wrote to the partition (KIP-98)."""
@@ -232,13 +229,11 @@ class RecordBatchBuilder:
         for (first, timestamp_ms), end in zip(self.runs, ends, strict=True):
             lead = b"\x00" + zigzag(timestamp_ms - self.first_timestamp_ms)
             begin = first
-            for width, width_end in _OFFSET_WIDTH_ENDS:
-                if begin < width_end:
-                    stop = min(end, width_end)
-                    parts += self._encode_run(begin, stop, lead, width)
-                    begin = stop
-                    if stop == end:
-                        break
+            while begin < end:
+                width = (begin.bit_length() + 7) // 7  # bytes of an offset delta from here on
+                stop = min(end, 1 << 7 * width - 1)
+                parts += self._encode_run(begin, stop, lead, width)
+                begin = stop
         return b"".join(parts)
 
     def _encode_run(self, begin: int, end: int, lead: bytes, width: int) -> list[bytes]:

@@ -1,0 +1,276 @@
+import warnings
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.errors import CorruptRecordError
+from quorate.model import TopicPartition
+from quorate.records.batch import (
+    CONTROL_BIT,
+    HEADER_BYTES,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+    crc_matches,
+    parse_header,
+)
+from quorate.records.compression import Codec, compress
+from quorate.records.record import (
+    NO_PRODUCER,
+    Header,
+    ProducerStamp,
+    Record,
+    RecordBatchBuilder,
+    encode_headers,
+    read_records,
+    record_bytes_max,
+    seal_batch,
+    zigzag,
+)
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+
+TP = TopicPartition("appLogs", 3)
+Row: TypeAlias = tuple[int, bytes | None, bytes | None, tuple[Header, ...]]
+
+payloads = st.none() | st.binary(max_size=40) | st.just(b"v" * 9_000)
+rows = st.tuples(
+    st.integers(0, 2**40) | st.integers(1_700_000_000_000, 1_700_000_000_100),
+    st.none() | st.binary(max_size=20),
+    payloads,
+    st.lists(st.tuples(st.text(max_size=8), st.none() | st.binary(max_size=9)), max_size=3).map(
+        tuple
+    ),
+)
+
+
+def build(records: list[Row], codec: Codec = Codec.NONE) -> bytes:
+    builder = RecordBatchBuilder()
+    for time_ms, key, value, headers in records:
+        encoded = encode_headers(headers)
+        size_bytes = record_bytes_max(key, value, encoded)
+        builder.append(time_ms, key, value, encoded, size_bytes)
+    batch = builder.build(codec, NO_PRODUCER)
+    if codec == Codec.NONE:
+        assert len(batch) <= builder.size_bytes
+    return batch
+
+
+def read(batch: bytes) -> list[Record]:
+    return read_records(batch, parse_header(batch, 0), TP, bytes_max=1 << 26)
+
+
+def as_rows(records: list[Record]) -> list[Row]:
+    return [(r.timestamp_ms, r.key, r.value, r.headers) for r in records]
+
+
+def plain(count: int, size: int = 100) -> list[Row]:
+    return [(1_700_000_000_000 + i // 50, None, b"%0*d" % (size, i), ()) for i in range(count)]
+
+
+@given(records=st.lists(rows, min_size=1, max_size=80), codec=st.sampled_from(Codec))
+def test_records_come_back_as_they_were_written(records: list[Row], codec: Codec) -> None:
+    found = read(build(records, codec))
+    assert as_rows(found) == records
+    assert [record.offset for record in found] == list(range(len(records)))
+    assert {record.topic_partition for record in found} == {TP}
+
+
+@given(records=st.lists(rows, min_size=1, max_size=80))
+def test_batches_are_those_that_kafka_python_writes(records: list[Row]) -> None:
+    theirs: Any = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=0,
+        is_transactional=False,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        batch_size=1 << 30,
+    )
+    for offset, (time_ms, key, value, headers) in enumerate(records):
+        theirs.append(offset, timestamp=time_ms, key=key, value=value, headers=list(headers))
+    expected = bytearray(theirs.build())
+    ours = bytearray(build(records))
+    # Clients leave the leader epoch to the broker, and write 0 or -1.
+    expected[12:16] = ours[12:16]
+    assert ours == expected
+
+
+@given(records=st.lists(rows, min_size=1, max_size=80))
+def test_kafka_python_reads_our_batches(records: list[Row]) -> None:
+    batch: Any = DefaultRecordBatch(build(records))
+    assert batch.validate_crc()
+    assert [(r.timestamp, r.key, r.value, tuple(r.headers)) for r in batch] == records
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 8_191, 8_192, 8_193, 17_000])
+def test_many_plain_records_are_laid_out_like_one_by_one(count: int) -> None:
+    records = plain(count, size=20)
+    assert as_rows(read(build(records))) == records
+
+
+def test_plain_records_of_all_sizes_are_laid_out_like_one_by_one() -> None:
+    records: list[Row] = [(5, None, b"x" * size, ()) for size in (0, 1, 62, 63, 64, 127, 8_191)]
+    assert as_rows(read(build(records))) == records
+
+
+def test_one_record_with_a_key_does_not_disturb_its_plain_neighbours() -> None:
+    records = [*plain(100), (7, b"key", b"value", (("h", None),)), *plain(100)]
+    assert as_rows(read(build(records))) == records
+
+
+def test_long_keys_and_headers_are_read() -> None:
+    records: list[Row] = [(1, b"k" * 9_000, b"v", (("h", b"x" * 20_000),))]
+    assert as_rows(read(build(records))) == records
+
+
+def test_null_and_empty_keys_and_values_are_different() -> None:
+    records: list[Row] = [(1, None, None, ()), (1, b"", b"", ()), (1, None, b"", ())]
+    assert as_rows(read(build(records))) == records
+
+
+def test_the_header_says_what_is_in_the_batch() -> None:
+    records: list[Row] = [(1_000, None, b"a", ()), (4_000, None, b"b", ()), (900, None, b"c", ())]
+    builder = RecordBatchBuilder()
+    for time_ms, key, value, _ in records:
+        builder.append(time_ms, key, value, b"", 30)
+    batch = builder.build(Codec.LZ4, ProducerStamp(77, 5, 12))
+    header = parse_header(batch, 0)
+    assert crc_matches(memoryview(batch), 0, header)
+    assert header == BatchHeader(
+        base_offset=0,
+        batch_length=len(batch) - 12,
+        leader_epoch=-1,
+        magic=2,
+        crc=header.crc,
+        attributes=Codec.LZ4,
+        last_offset_delta=2,
+        base_timestamp_ms=1_000,
+        max_timestamp_ms=4_000,
+        producer_id=77,
+        producer_epoch=5,
+        base_sequence=12,
+        record_count=3,
+    )
+
+
+def test_timestamps_of_records_can_be_asked_for_before_they_are_sent() -> None:
+    builder = RecordBatchBuilder()
+    for time_ms in (5, 5, 7, 7, 6):
+        builder.append(time_ms, None, b"", b"", 21)
+    assert [builder.timestamp_ms(index) for index in range(5)] == [5, 5, 7, 7, 6]
+
+
+def test_a_broker_that_stamps_batches_gives_all_records_its_time() -> None:
+    batch = bytearray(build(plain(3)))
+    batch[22] |= TIMESTAMP_TYPE_BIT
+    batch[35:43] = (99).to_bytes(8, "big")
+    assert {record.timestamp_ms for record in read(bytes(batch))} == {99}
+
+
+def test_offsets_count_from_the_base_offset_of_the_batch() -> None:
+    batch = (1_000).to_bytes(8, "big") + build(plain(3))[8:]
+    assert [record.offset for record in read(batch)] == [1_000, 1_001, 1_002]
+
+
+def test_control_batches_are_read_like_others() -> None:
+    marker = RecordBatchBuilder()
+    marker.append(1, b"\x00\x00\x00\x01", b"\x00\x00\x00\x00\x00\x00", b"", 40)
+    batch = seal_batch(
+        marker.encode(),
+        attributes=CONTROL_BIT,
+        record_count=1,
+        base_timestamp_ms=1,
+        max_timestamp_ms=1,
+        producer=NO_PRODUCER,
+    )
+    assert parse_header(batch, 0).is_control
+    assert read(batch)[0].key == b"\x00\x00\x00\x01"
+
+
+def test_a_record_knows_its_topic_and_partition() -> None:
+    record = read(build(plain(1)))[0]
+    assert (record.topic, record.partition) == ("appLogs", 3)
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_zigzag_numbers_are_small_for_small_magnitudes(value: int) -> None:
+    encoded = zigzag(value)
+    assert len(encoded) == max(1, -(-((value << 1) ^ (value >> 63)).bit_length() // 7))
+
+
+# What others get wrong
+
+
+def sealed(records: bytes, count: int) -> bytes:
+    return seal_batch(
+        records,
+        attributes=0,
+        record_count=count,
+        base_timestamp_ms=0,
+        max_timestamp_ms=0,
+        producer=NO_PRODUCER,
+    )
+
+
+VALUE = b"\x00\x00\x00\x01\x02a\x00"  # attributes, deltas, no key, "a", no headers
+
+
+def test_the_smallest_record_is_read() -> None:
+    assert [record.value for record in read(sealed(b"\x0e" + VALUE, 1))] == [b"a"]
+
+
+@pytest.mark.parametrize(
+    ("records", "count", "why"),
+    [
+        (b"\x0e" + VALUE, 2, "2 records in"),
+        (b"\x0e" + VALUE, -1, "-1 records"),
+        (b"\x0e" + VALUE + b"\x00" * 8, 1, "bytes after the last"),
+        (b"\x0d" + VALUE, 1, "length does not fit"),
+        (b"\x7e" + VALUE, 1, "length does not fit"),
+        (b"\x0c" + VALUE, 1, "not that of its parts"),
+        (b"\x0e\x00\x00\x00\x03\x02a\x00", 1, "negative length"),
+        (b"\x0e\x00\x00\x00\x01\x03a\x00", 1, "negative length"),
+        (b"\x0e\x00\x00\x00\x01\x0ea\x00", 1, "cut off"),
+        (b"\x0e\x00\x00\x00\x01\x02a\x05", 1, "more headers"),
+        (b"\x0e\x00\x00\x00\x01\x02a\x40", 1, "more headers"),
+        (b"\x14\x00\x00\x00\x01\x02a\x02\x01\x01\x00", 1, "header does not fit"),
+        (b"\x14\x00\x00\x00\x01\x02a\x02\x02\xff\x01", 1, "not UTF-8"),
+        (b"\x14\x00\x00\x00\x01\x02a\x02\x10\xff\x01", 1, "cut off|does not fit"),
+        (b"\xff" * 20, 1, "ten bytes"),
+        (b"\x0e\x00" + b"\xff" * 20, 1, "ten bytes"),
+    ],
+)
+def test_bytes_that_are_not_records_are_refused(records: bytes, count: int, why: str) -> None:
+    with pytest.raises(CorruptRecordError, match=why):
+        read(sealed(records, count))
+
+
+@given(data=st.data())
+def test_damaged_records_are_refused_or_read_and_nothing_else_happens(data: st.DataObject) -> None:
+    batch = bytearray(build([*plain(5), (1, b"key", None, (("name", b"value"),))]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(HEADER_BYTES, len(batch) - 1))
+        batch[at] = data.draw(st.integers(0, 255))
+    try:
+        found = read(bytes(batch))
+    except CorruptRecordError:
+        return
+    assert len(found) == 6
+
+
+def test_records_that_decompress_to_too_much_are_refused() -> None:
+    batch = build(plain(1_000), Codec.ZSTD)
+    with pytest.raises(CorruptRecordError, match="decompress to over"):
+        read_records(batch, parse_header(batch, 0), TP, bytes_max=1_000)
+
+
+def test_a_count_that_compressed_bytes_cannot_hold_is_refused() -> None:
+    packed = compress(Codec.GZIP, b"\x0e" + VALUE)
+    batch = bytearray(sealed(packed, 1_000_000))
+    batch[22] = Codec.GZIP
+    with pytest.raises(CorruptRecordError, match="1000000 records in 8 bytes"):
+        read(bytes(batch))
