@@ -1,6 +1,8 @@
 """A controller of one on real files and sockets."""
 
-from collections.abc import AsyncGenerator
+# pyright: reportPrivateUsage=false
+
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +10,8 @@ from random import Random
 
 import pytest
 import trio
+import trio.testing
+from trio.testing import MockClock
 
 from quorate.control import messages as m
 from quorate.errors import (
@@ -15,14 +19,23 @@ from quorate.errors import (
     InconsistentClusterIdError,
     KafkaError,
     NotControllerError,
+    RequestTimedOutError,
     UnsupportedVersionError,
 )
 from quorate.model import NO_LEADER, Endpoint
 from quorate.net.control import connect_control
+from quorate.quorum.control.decision import Decision
 from quorate.quorum.controller import Controller
 from quorate.quorum.directory import ControllerDirectory, open_controller_directory
 from quorate.quorum.metadata.codec import decode_record
-from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage, apply_records
+from quorate.quorum.metadata.image import (
+    EMPTY_IMAGE,
+    ConfigResource,
+    MetadataImage,
+    apply_records,
+)
+from quorate.quorum.metadata.records import ConfigSet, MetadataRecord, TopicRemoved
+from quorate.quorum.raft_node import Outcome, RaftNode
 from quorate.settings import NodeConfig
 
 pytestmark = pytest.mark.integration
@@ -167,6 +180,106 @@ async def test_what_cannot_be_done_says_so(tmp_path: Path) -> None:
         assert caught.value.code == ErrorCode.POLICY_VIOLATION
         await service.handle(m.UnregisterBroker(1))
         assert service.image.brokers == {}
+
+
+async def test_a_decision_is_made_again_when_the_metadata_changed_meanwhile(
+    tmp_path: Path,
+) -> None:
+    async with controller(tmp_path) as service:
+        await join(service)
+        async with trio.open_nursery() as nursery:
+            for number in range(5):
+                meanwhile = ConfigSet("c", 1, "broker", "", f"k{number}", "v")
+                nursery.start_soon(service._raft.propose, service.image.version, [meanwhile])
+                assert await create(service, f"t{number}") == [0]
+        assert set(service.image.topics) == {f"t{n}" for n in range(5)}
+
+
+class Late(RaftNode):
+    """Lets somebody else's change go first, always."""
+
+    async def propose(self, expected_version: int, records: Sequence[MetadataRecord]) -> Outcome:
+        meanwhile = ConfigSet("c", 1, "broker", "", f"k{expected_version}", "v")
+        await super().propose(expected_version, [meanwhile])
+        return await super().propose(expected_version, records)
+
+
+async def test_a_decision_that_is_always_too_late_is_given_up(tmp_path: Path) -> None:
+    async with controller(tmp_path) as service:
+        late = ConfigSet("c", 1, "broker", "", "late", "v")
+        service._raft.__class__ = Late
+        with pytest.raises(RequestTimedOutError, match="again and again"):
+            await service._decide(lambda _: Decision((late,), m.UnregisterBrokerAnswer()))
+        assert "late" not in service.image.config(ConfigResource("broker", ""))
+
+
+async def test_a_decision_that_contradicts_the_metadata_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with controller(tmp_path) as service:
+        wrong = Decision((TopicRemoved("c", 1, b"i" * 16),), m.UnregisterBrokerAnswer())
+        with pytest.raises(KafkaError, match="no topic has the id"):
+            await service._decide(lambda _: wrong)
+        assert "this is a bug" in caplog.text
+
+
+async def test_a_change_that_cannot_be_written_in_time_is_given_up(
+    tmp_path: Path, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    stuck = False
+
+    async def run_blocking(work: Callable[[], None]) -> None:
+        await trio.lowlevel.checkpoint()
+        if stuck:
+            await trio.sleep_forever()
+        work()
+
+    directory = open_directory(tmp_path)
+    service = Controller(
+        directory,
+        replace(CONFIG, broker_session_timeout_ms=9000),
+        Random(1),
+        run_blocking=run_blocking,
+    )
+    async with trio.open_nursery() as nursery:
+        await nursery.start(service.run)
+        await join(service)
+        stuck = True
+        with pytest.raises(RequestTimedOutError, match="not committed in time"):
+            await create(service, "a")
+        await trio.sleep(15)
+        assert "stale brokers could not be fenced" in caplog.text
+        nursery.cancel_scope.cancel()
+    directory.close()
+
+
+async def test_changes_under_way_when_the_controller_stops_are_answered(tmp_path: Path) -> None:
+    outcomes: list[str] = []
+    stuck = False
+
+    async def run_blocking(work: Callable[[], None]) -> None:
+        await trio.lowlevel.checkpoint()
+        if stuck:
+            await trio.sleep_forever()
+        work()
+
+    async def create_one() -> None:
+        with pytest.raises(KafkaError) as caught:
+            await create(service, "b")
+        outcomes.append(caught.value.code.name)
+
+    directory = open_directory(tmp_path)
+    service = Controller(directory, CONFIG, Random(1), run_blocking=run_blocking)
+    async with trio.open_nursery() as asking, trio.open_nursery() as nursery:
+        await nursery.start(service.run)
+        await join(service)
+        stuck = True
+        asking.start_soon(create_one)
+        asking.start_soon(create_one)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    directory.close()
+    assert sorted(outcomes) == ["NOT_CONTROLLER", "REQUEST_TIMED_OUT"]
 
 
 async def test_a_controller_that_does_not_run_refuses(tmp_path: Path) -> None:

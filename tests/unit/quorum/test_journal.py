@@ -1,5 +1,7 @@
 """The journal: what was synced is there after any crash, and damage is not taken for a crash."""
 
+# pyright: reportPrivateUsage=false, reportArgumentType=false
+
 from random import Random
 
 import pytest
@@ -13,6 +15,8 @@ from quorate.quorum.raft.journal import (
     JournalDamagedError,
     ReplaceFlush,
     SnapshotEnd,
+    _entry_payload,
+    _Kind,
 )
 from quorate.quorum.raft.simulated_storage import SimulatedCrash, SimulatedStorage
 from quorate.quorum.raft.storage import StorageFullError
@@ -165,6 +169,33 @@ def test_what_is_no_journal_is_refused(storage: SimulatedStorage, content: bytes
     storage.put(FILE_NAME, content)
     with pytest.raises(JournalDamagedError, match="header"):
         open_journal(storage)
+
+
+def test_records_that_cannot_follow_each_other_are_refused(storage: SimulatedStorage) -> None:
+    journal = open_journal(storage)
+    fill(journal, 1, 2)
+    journal._buffer.append((_Kind.ENTRY, _entry_payload(entry(4))))
+    flush(journal)
+    with pytest.raises(JournalDamagedError, match="hole between 2 and 4"):
+        open_journal(storage)
+
+
+def test_records_of_the_future_are_refused(storage: SimulatedStorage) -> None:
+    journal = open_journal(storage)
+    journal._buffer.append((9, b""))  # type: ignore[arg-type]
+    flush(journal)
+    with pytest.raises(JournalDamagedError, match="unknown record type 9"):
+        open_journal(storage)
+
+
+def test_truncating_an_empty_log_is_replayed_too(storage: SimulatedStorage) -> None:
+    journal = open_journal(storage)
+    fill(journal, 1, 2)
+    journal.truncate_from(0)
+    journal.clear()
+    journal._buffer.append((_Kind.TRUNCATE, (1).to_bytes(8, "little")))
+    flush(journal)
+    assert open_journal(storage).entries == []
 
 
 def test_a_full_disk_can_be_tried_again(storage: SimulatedStorage) -> None:
