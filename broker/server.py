@@ -4,24 +4,31 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from struct import Struct
 from typing import Any, Final, cast
 
 import trio
 
 from quorate.broker.handlers.context import Broker, Caller, CloseConnectionError
 from quorate.broker.handlers.table import API_VERSIONS_HANDLER, HANDLERS, Handler
-from quorate.net.connection import AnswerSlot, Connection, FrameRefusedError, Limits, Part, Service
+from quorate.net.connection import Connection, FrameRefusedError, Limits, Part, Service
 from quorate.promise import Promise
-from quorate.protocol.apis import APIS, Api, ApiKey
-from quorate.protocol.frames import encode_response, read_request_header
+from quorate.protocol.apis import APIS, ApiKey
+from quorate.protocol.frames import response_encoder
 from quorate.protocol.message import decoder
-from quorate.protocol.primitives import DecodeError
+from quorate.protocol.primitives import DecodeError, skip_tags
 
 logger = logging.getLogger(__name__)
 
 UNSENT_BYTES_MAX: Final = 1 << 20
 
+HEADER_START_BYTES: Final = 10
+"""API key, version, correlation id, length of the client id: the same in every version."""
+
+_HEADER_START = Struct(">hhih").unpack_from
+
 Decode = Callable[[bytearray, int, int], tuple[Any, int]]
+Encode = Callable[[int, Any], Sequence[Part]]
 
 
 def wall_clock_ms() -> int:
@@ -33,11 +40,11 @@ def wall_clock_ms() -> int:
 class _Route:
     """What one version of one API needs on the way in and out."""
 
-    api: Api
-    version: int
     decode: Decode
     handler: Handler
     caller: Caller
+    encode: Encode
+    flexible: bool
 
 
 class RequestServer:
@@ -111,31 +118,32 @@ class _Dispatcher:
         Raises:
             FrameRefusedError: it is no request of ours; the connection must be closed.
         """
+        api_key, version, correlation_id, client_id_bytes = _HEADER_START(buffer, start)
+        route = self._routes.get((api_key, version))
         try:
-            header, position = read_request_header(buffer, start, end)
-            route = self._routes.get((header.api_key, header.api_version))
             if route is None:
-                route = self._route(header.api_key, header.api_version)
+                route = self._route(api_key, version)
                 if route is None:
-                    self._answer_unsupported(connection, header.correlation_id)
+                    self._answer_unsupported(connection, correlation_id)
                     return
+            position = start + HEADER_START_BYTES + max(client_id_bytes, 0)
+            if route.flexible:
+                position = skip_tags(buffer, position, end) if buffer[position] else position + 1
             # Bytes behind the request are ignored, as Kafka does: librdkafka sends some (Metadata).
             request, _ = route.decode(buffer, position, end)
-        except DecodeError as error:
-            raise FrameRefusedError(f"cannot decode a request: {error}") from None
-        try:
             answer = route.handler(self._broker, request, route.caller)
+        except (DecodeError, IndexError) as error:
+            raise FrameRefusedError(f"cannot decode a request: {error}") from None
         except CloseConnectionError as error:
             raise FrameRefusedError(str(error)) from None
         if answer is None:
             return
         slot = connection.open_slot()
         if isinstance(answer, Promise):
-            answer.when_resolved(
-                lambda response: _fill(slot, route, header.correlation_id, response)
-            )
+            encode = route.encode
+            answer.when_resolved(lambda response: slot.fill(encode(correlation_id, response)))
         else:
-            _fill(slot, route, header.correlation_id, answer)
+            slot.fill(route.encode(correlation_id, answer))
 
     def _route(self, api_key: int, version: int) -> _Route | None:
         """Return the route of a version met for the first time; None for unknown ApiVersions."""
@@ -151,7 +159,11 @@ class _Dispatcher:
                 f"there are {api.min_version} to {api.max_version}"
             )
         route = _Route(
-            api, version, decoder(api.request, version), handler, Caller(self._listener, version)
+            decode=decoder(api.request, version),
+            handler=handler,
+            caller=Caller(self._listener, version),
+            encode=cast("Encode", response_encoder(api, version)),
+            flexible=api.is_flexible(version),
         )
         self._routes[api_key, version] = route
         return route
@@ -159,10 +171,5 @@ class _Dispatcher:
     def _answer_unsupported(self, connection: Connection, correlation_id: int) -> None:
         # A client newer than us learns from this answer which versions to use (KIP-511).
         api = APIS[ApiKey.API_VERSIONS]
-        parts = encode_response(api, 0, correlation_id, API_VERSIONS_HANDLER.unsupported())
-        connection.open_slot().fill(cast("Sequence[Part]", parts))
-
-
-def _fill(slot: AnswerSlot, route: _Route, correlation_id: int, response: Any) -> None:
-    parts = encode_response(route.api, route.version, correlation_id, response)
-    slot.fill(cast("Sequence[Part]", parts))
+        encode = cast("Encode", response_encoder(api, 0))
+        connection.open_slot().fill(encode(correlation_id, API_VERSIONS_HANDLER.unsupported()))

@@ -1,9 +1,9 @@
 """Produce: record batches in, appended as the leader of their partitions."""
 
-from collections.abc import Iterator
 from typing import Final
 
 from quorate.broker.handlers.context import Broker, Caller, CloseConnectionError
+from quorate.broker.log.log import AppendResult
 from quorate.broker.replication.leader import ACKS_ALL, LeaderReplica
 from quorate.errors import (
     ErrorCode,
@@ -18,7 +18,6 @@ from quorate.protocol.messages.data import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
-    TopicProduceData,
     TopicProduceResponse,
 )
 
@@ -38,95 +37,98 @@ def produce(
         return _refused(request, ErrorCode.INVALID_REQUIRED_ACKS)
     if request.transactional_id is not None:
         return _refused(request, ErrorCode.INVALID_TXN_STATE)
-    pending = _Pending(request)
-    responses = [
-        TopicProduceResponse(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partition_responses=list(_append_topic(broker, request.acks, topic, caller, pending)),
+    by_id = caller.api_version >= TOPIC_IDS_FROM
+    pending: _Pending | None = None
+    responses: list[TopicProduceResponse] = []
+    for topic in request.topic_data:
+        name = broker.replicas.image.topic_names.get(topic.topic_id) if by_id else topic.name
+        answers: list[PartitionProduceResponse] = []
+        for partition in topic.partition_data:
+            try:
+                if name is None:
+                    raise UnknownTopicIdError
+                replica = broker.replicas.leader(name, partition.index)
+                result = _append(replica, partition, request.acks, broker.now_ms)
+            except KafkaError as error:
+                answers.append(_failure(partition, error))
+                continue
+            answer = _success(partition, result)
+            answers.append(answer)
+            end_offset = result.last_offset + 1
+            if end_offset > replica.high_watermark and _must_wait(replica, request.acks):
+                pending = pending or _Pending(request)
+                pending.wait_for(replica, end_offset, answer)
+        responses.append(
+            TopicProduceResponse(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=answers
+            )
         )
-        for topic in request.topic_data
-    ]
     if request.acks == 0:
         _close_on_error(responses)
         return None
-    return pending.answer(broker, ProduceResponse(responses=responses))
-
-
-def _append_topic(
-    broker: Broker, acks: int, topic: TopicProduceData, caller: Caller, pending: "_Pending"
-) -> Iterator[PartitionProduceResponse]:
-    name: str | None = topic.name
-    if caller.api_version >= TOPIC_IDS_FROM:
-        name = broker.replicas.image.topic_names.get(topic.topic_id)
-    for partition in topic.partition_data:
-        try:
-            if name is None:
-                raise UnknownTopicIdError
-            replica = broker.replicas.leader(name, partition.index)
-            yield _append(broker, acks, replica, partition, pending)
-        except KafkaError as error:
-            yield PartitionProduceResponse(
-                index=partition.index,
-                error_code=int(error.code),
-                base_offset=UNKNOWN_OFFSET,
-                error_message=error.message,
-            )
+    response = ProduceResponse(responses=responses)
+    return response if pending is None else pending.promise_of(broker, response)
 
 
 def _append(
-    broker: Broker,
-    acks: int,
-    replica: LeaderReplica,
-    partition: PartitionProduceData,
-    pending: "_Pending",
-) -> PartitionProduceResponse:
+    replica: LeaderReplica, partition: PartitionProduceData, acks: int, now_ms: int
+) -> AppendResult:
     records = partition.records
     if not records:
         raise InvalidRecordError("the request has no records for the partition")
-    assert isinstance(records, memoryview), "a decoded request views its buffer"
-    result = replica.append(records, acks=acks, now_ms=broker.now_ms)
-    response = PartitionProduceResponse(
+    return replica.append(records, acks=acks, now_ms=now_ms)
+
+
+def _must_wait(replica: LeaderReplica, acks: int) -> bool:
+    return acks == ACKS_ALL or (acks != 0 and replica.waits_for_sync)
+
+
+def _success(partition: PartitionProduceData, result: AppendResult) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
         index=partition.index,
         base_offset=result.base_offset,
         log_append_time_ms=result.log_append_time_ms,
         log_start_offset=result.log_start_offset,
     )
-    committed = result.last_offset < replica.high_watermark
-    if not committed and (acks == ACKS_ALL or replica.waits_for_sync):
-        pending.wait_for(replica, result.last_offset + 1, response)
-    return response
+
+
+def _failure(partition: PartitionProduceData, error: KafkaError) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=partition.index,
+        error_code=int(error.code),
+        base_offset=UNKNOWN_OFFSET,
+        error_message=error.message,
+    )
 
 
 class _Pending:
     """The partitions of one request that are appended, and not yet as safe as ``acks`` asks."""
 
-    __slots__ = ("_request", "_response", "_waiting", "promise")
+    __slots__ = ("_answer", "_timeout_ms", "_waiting")
 
     def __init__(self, request: ProduceRequest) -> None:
-        self._request = request
+        self._timeout_ms = max(request.timeout_ms, 0)
         self._waiting: dict[int, PartitionProduceResponse] = {}
-        self._response: ProduceResponse | None = None
-        self.promise: Promise[ProduceResponse] | None = None
+        self._answer: tuple[Promise[ProduceResponse], ProduceResponse] | None = None
 
     def wait_for(
-        self, replica: LeaderReplica, offset: int, response: PartitionProduceResponse
+        self, replica: LeaderReplica, offset: int, answer: PartitionProduceResponse
     ) -> None:
         """Hold the answer back until ``replica`` has committed everything below ``offset``."""
-        key = id(response)
-        self._waiting[key] = response
+        key = id(answer)
+        self._waiting[key] = answer
         replica.when_committed(offset, lambda: self._committed(key))
 
-    def answer(
+    def promise_of(
         self, broker: Broker, response: ProduceResponse
     ) -> ProduceResponse | Promise[ProduceResponse]:
         """Return the answer, or a promise of it while partitions wait."""
         if not self._waiting:
             return response
-        self._response = response
-        self.promise = Promise()
-        broker.deadlines.after(max(self._request.timeout_ms, 0), self._expire)
-        return self.promise
+        promise: Promise[ProduceResponse] = Promise()
+        self._answer = promise, response
+        broker.deadlines.after(self._timeout_ms, self._expire)
+        return promise
 
     def _committed(self, key: int) -> None:
         if self._waiting.pop(key, None) is not None and not self._waiting:
@@ -143,9 +145,9 @@ class _Pending:
         self._resolve()
 
     def _resolve(self) -> None:
-        if self.promise is not None:
-            assert self._response is not None, "the promise was made with the response"
-            self.promise.resolve(self._response)
+        if self._answer is not None:
+            promise, response = self._answer
+            promise.resolve(response)
 
 
 def _close_on_error(responses: list[TopicProduceResponse]) -> None:

@@ -189,6 +189,10 @@ class Connection:
                 self._check_announced(position)
             dispatch(self, buffer, position + 4, frame_end)
             position = frame_end
+        if position == end < len(buffer):
+            self.start = self.end = 0
+            self.stalled = False
+            return
         self.stalled = len(slots) >= in_flight_max and end - position >= 4
         self._make_room(position, needed_bytes)
 
@@ -255,6 +259,19 @@ class Connection:
         slot = AnswerSlot(self)
         self.slots.append(slot)
         return slot
+
+    def collect_one(self) -> bool:
+        """Move the one answer that is owed to :attr:`out`, if it is one part and no file's."""
+        slots = self.slots
+        if len(slots) != 1:
+            return False
+        parts = slots[0].parts
+        if parts is None or len(parts) != 1 or type(parts[0]) is FileSlice:
+            return False
+        slots.popleft()
+        self.out.append(parts[0])
+        self.unsent_bytes += len(parts[0])
+        return True
 
     def collect(self) -> bool:
         """Move the answers whose turn it is to :attr:`out`; return whether it holds anything."""

@@ -5,15 +5,13 @@ byte length in all versions, so that a broker can read the header of a request t
 know.
 """
 
+from collections.abc import Callable, Iterable
 from struct import Struct, error
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from quorate.protocol.apis import APIS, Api
 from quorate.protocol.message import encoder
 from quorate.protocol.primitives import DecodeError, Part, skip_tags
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 SIZE_BYTES: Final = 4
 
@@ -79,18 +77,34 @@ def encode_request(
     return bytes(frame)
 
 
+def response_encoder(api: Api, version: int) -> Callable[[int, Any], list[Part]]:
+    """Returns a function from correlation id and body to the frame in parts.
+
+    The parts are bytearrays, and between them the body's records as they are. What depends on the
+    version alone is looked up here, once: a broker keeps the function.
+    """
+    write = encoder(api.response, version)
+    tags = b"\0" if api.response_header_version(version) else b""
+    pack, pack_size = _RESPONSE_START.pack, _SIZE.pack_into
+
+    def encode(correlation_id: int, body: Any) -> list[Part]:
+        head = bytearray(pack(0, correlation_id) + tags)
+        parts: list[Part] = [head]
+        write(body, parts)
+        if len(parts) == 1:
+            pack_size(head, 0, len(head) - SIZE_BYTES)
+            return parts
+        if not parts[-1]:
+            parts.pop()
+        pack_size(head, 0, sum(map(len, parts)) - SIZE_BYTES)
+        return parts
+
+    return encode
+
+
 def encode_response(api: Api, version: int, correlation_id: int, body: Any) -> list[Part]:
-    """Returns the frame in parts: bytearrays, and between them the body's records as they are."""
-    head = bytearray(_RESPONSE_START.pack(0, correlation_id))
-    if api.response_header_version(version):
-        head.append(0)
-    parts: list[Part] = [head]
-    encoder(api.response, version)(body, parts)
-    if not parts[-1]:
-        parts.pop()
-    size_bytes = len(head) if len(parts) == 1 else sum(map(len, parts))
-    _SIZE.pack_into(head, 0, size_bytes - SIZE_BYTES)
-    return parts
+    """Returns one response as a frame in parts (see :func:`response_encoder`)."""
+    return response_encoder(api, version)(correlation_id, body)
 
 
 def read_response_header(
