@@ -9,7 +9,7 @@ from pathlib import Path
 import quorate
 from tests.compat.peers import java, nodes
 
-# So that data of one sample is gone before the next; 60 s would fill the page cache.
+# What a topic's file.delete.delay.ms is elsewhere: Kafka heeds only the broker's for whole topics.
 KAFKA_PROPERTIES = {"log.segment.delete.delay.ms": "1000"}
 
 

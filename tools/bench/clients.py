@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from quorate.tools.bench import figures, topics
 from quorate.tools.bench.client_load import CONSUMERS, PRODUCERS
 from quorate.tools.bench.figures import Metric, Sample
-from quorate.tools.bench.measuring import Bench, run_generator
+from quorate.tools.bench.measuring import Bench, run_anywhere
 from quorate.tools.bench.scenarios import SelfContained, Subject, preload, temporary_topic
 
 RECORDS_PER_CLIENT_CPU_S = Metric(
@@ -16,7 +16,10 @@ PRELOAD_RECORDS_PER_S = 1_500_000
 
 
 def client_command(subject: Subject, action: str) -> list[str]:
-    """Return the start of the command line that runs the subject's client."""
+    """Return the start of the command line that runs the subject's client.
+
+    It is not pinned to a core: confluent-kafka has threads that can use a second one.
+    """
     module = [sys.executable, "-m", "quorate.tools.bench.client_load"]
     return [*module, action, subject.name, subject.node.bootstrap]
 
@@ -48,7 +51,7 @@ class ClientProduce(SelfContained):
         with temporary_topic(subject.node, partitions=1, config={}) as topic:
             load = [topic, self.value_bytes, bench.warmup_s, bench.seconds, 0]
             command = [*client_command(subject, "produce"), *map(str, load)]
-            return run_generator(bench, subject.node, command)
+            return run_anywhere(subject.node, command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class ClientConsume:
         """Read it."""
         load = [self._topic(subject), self.value_bytes, 0, bench.seconds, self._records(bench)]
         command = [*client_command(subject, "consume"), *map(str, load)]
-        return run_generator(bench, subject.node, command)
+        return run_anywhere(subject.node, command)
 
     def clean(self, bench: Bench, subject: Subject) -> None:  # noqa: ARG002 - of the protocol
         """Remove the topic."""

@@ -63,12 +63,17 @@ def usage_of(node: nodes.Node) -> Usage:
 
 
 def run_generator(bench: Bench, node: nodes.Node, command: Sequence[str | Path]) -> figures.Sample:
+    """Run a load generator on the cores for clients; see `run_anywhere`."""
+    pin = [cache.program("taskset"), "-c", bench.client_cores] if bench.client_cores else []
+    return run_anywhere(node, [*pin, *command])
+
+
+def run_anywhere(node: nodes.Node, command: Sequence[str | Path]) -> figures.Sample:
     """Run a load generator to its end and return what it measured, with the broker's CPU.
 
     Raises MeasurementFailedError.
     """
-    pin = [cache.program("taskset"), "-c", bench.client_cores] if bench.client_cores else []
-    words = [*pin, *map(str, command)]
+    words = [str(word) for word in command]
     with (
         tempfile.TemporaryFile("w+") as complaints,
         _started(words, complaints) as child,

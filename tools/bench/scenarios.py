@@ -305,7 +305,7 @@ class MemoryUnderLoad(SelfContained):
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """Memory."""
-        return (RSS,)
+        return (replace(RSS, label=""),)
 
     def measure(self, bench: Bench, subject: Subject) -> Sample:  # noqa: ARG002 - of the protocol
         """Ask the kernel."""
