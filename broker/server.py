@@ -140,8 +140,9 @@ class _Dispatcher:
             return
         slot = connection.open_slot()
         if isinstance(answer, Promise):
+            promise: Promise[Any] = answer
             encode = route.encode
-            answer.when_resolved(lambda response: slot.fill(encode(correlation_id, response)))
+            promise.when_resolved(lambda response: slot.fill(encode(correlation_id, response)))
         else:
             slot.fill(route.encode(correlation_id, answer))
 
