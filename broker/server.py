@@ -140,7 +140,7 @@ class _Dispatcher:
             return
         slot = connection.open_slot()
         if isinstance(answer, Promise):
-            promise: Promise[Any] = answer
+            promise: Promise[Any] = answer  # pyright: ignore[reportUnknownVariableType]
             encode = route.encode
             promise.when_resolved(lambda response: slot.fill(encode(correlation_id, response)))
         else:
