@@ -31,9 +31,13 @@ Outcome = Result | NotDone
 RunBlocking = Callable[[Callable[[], None]], Awaitable[None]]
 
 
+# Of our own, so that a data plane whose threads are all busy does not hold up metadata.
+_THREADS: Final = trio.CapacityLimiter(4)
+
+
 async def in_thread(work: Callable[[], None]) -> None:
     """Run blocking work in a worker thread; it is seen through even if the caller is cancelled."""
-    await trio.to_thread.run_sync(work)
+    await trio.to_thread.run_sync(work, limiter=_THREADS)
 
 
 async def inline(work: Callable[[], None]) -> None:

@@ -1,5 +1,6 @@
 """A disk in memory that forgets: for tests and simulations of crashes and power cuts."""
 
+import errno
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -49,7 +50,7 @@ class SimulatedStorage:
         """Replace a file: a crash leaves the old one or the new one."""
         self._step()
         if self.full:
-            raise StorageFullError("simulated")
+            raise StorageFullError(errno.ENOSPC, "No space left on device")
         self._files[name] = _File(bytearray(data), bytearray(data))
         self._step()
 
@@ -61,7 +62,7 @@ class SimulatedStorage:
             written = data[: self._rng.randrange(len(data) + 1)]
             _overwrite(file.seen, position, written)
             file.unsynced.append((position, written))
-            raise StorageFullError("simulated")
+            raise StorageFullError(errno.ENOSPC, "No space left on device")
         _overwrite(file.seen, position, data)
         file.unsynced.append((position, data))
 

@@ -9,7 +9,7 @@ FILE_MODE: Final = 0o644
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-class StorageFullError(Exception):
+class StorageFullError(OSError):
     """There is no space left; what was there before is unharmed, and the call may be repeated."""
 
 
@@ -59,16 +59,10 @@ class FileStorage:
     def put(self, name: str, data: bytes) -> None:
         """Replace a file by another, durably."""
         temporary = self._directory / f"{name}.tmp"
-        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, FILE_MODE)
+        descriptor = _new_file(temporary, data)
         try:
-            _write_all(descriptor, 0, data)
-            os.fsync(descriptor)
             temporary.rename(self._directory / name)
             self._sync_directory()
-        except StorageFullError:
-            os.close(descriptor)
-            temporary.unlink()
-            raise
         except BaseException:
             os.close(descriptor)
             raise
@@ -105,6 +99,21 @@ class FileStorage:
             os.close(descriptor)
 
 
+def _new_file(path: Path, data: bytes) -> int:
+    """Write a file and sync it; return its descriptor. Without space, no file is left behind."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+    try:
+        _write_all(descriptor, 0, data)
+        os.fsync(descriptor)
+    except OSError as error:
+        os.close(descriptor)
+        path.unlink()
+        if error.errno in _NO_SPACE:
+            raise StorageFullError(error.errno, error.strerror) from error
+        raise
+    return descriptor
+
+
 def _write_all(descriptor: int, position: int, data: bytes) -> None:
     rest = memoryview(data)
     try:
@@ -114,5 +123,5 @@ def _write_all(descriptor: int, position: int, data: bytes) -> None:
             rest = rest[written:]
     except OSError as error:
         if error.errno in _NO_SPACE:
-            raise StorageFullError(str(error)) from error
+            raise StorageFullError(error.errno, error.strerror) from error
         raise
