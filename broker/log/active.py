@@ -204,8 +204,19 @@ class ActiveSegment:
         self._recent.add(last_offset, position)
 
     def account_batch(self, header: BatchHeader) -> None:
-        """Count in a batch by its header."""
+        """Count in, and index, a batch by its header."""
         self.account(header.last_offset, header.max_timestamp_ms, header.size_bytes)
+
+    def recount(self, header: BatchHeader) -> None:
+        """Count in a batch that was there before, behind the last one that is indexed.
+
+        It is not indexed even if it is time to: what the index files say of synced batches is
+        synced, too, and must not be mixed with what is not.
+        """
+        since_entry = self._bytes_since_entry
+        self._bytes_since_entry = 0
+        self.account(header.last_offset, header.max_timestamp_ms, header.size_bytes)
+        self._bytes_since_entry += since_entry
 
     def cut_back(self) -> None:
         """Remove, durably, what lies behind the last batch."""
@@ -216,6 +227,12 @@ class ActiveSegment:
         """Hand the index entries in memory to the file system."""
         self.offset_index.write_out()
         self.time_index.write_out()
+
+    def sync_indexes(self) -> None:
+        """Make the indexes durable, here and now."""
+        self.write_out_indexes()
+        self.offset_index.file.sync()
+        self.time_index.file.sync()
 
     def complete(self) -> None:
         """Bring the files into the state that a closed segment's files have."""
@@ -332,7 +349,7 @@ def cut_segment(
         files, directory, segment.base_offset, kept=kept, config=config, now_ms=now_ms
     )
     for batch in scan_headers(resumed.file, resumed.size_bytes, position):
-        resumed.account_batch(batch.header)
+        resumed.recount(batch.header)
     return resumed
 
 

@@ -44,7 +44,7 @@ class Durability:
         self._parent = None if names_synced else directory.rpartition("/")[0]
         self._names_changed = 0
         self._names_synced = 0 if names_synced else -1
-        self._unsynced = unsynced
+        self._unsynced = {segment.base_offset: segment for segment in unsynced}
         self._snapshots = snapshots
         self._snapshots_due: list[Snapshot] = []
         self._truncations = 0
@@ -52,7 +52,7 @@ class Durability:
 
     def rolled(self, closed: Segment, snapshot: Snapshot) -> None:
         """A segment was closed and another begun: the next flush has to see to both."""
-        self._unsynced.append(closed)
+        self._unsynced[closed.base_offset] = closed
         self._snapshots_due.append(snapshot)
         self._names_changed += 1
 
@@ -80,10 +80,10 @@ class Durability:
             truncations=self._truncations,
             names_changed=self._names_changed,
         )
-        for segment in self._unsynced:
+        part.closed_segments = list(self._unsynced.values())
+        for segment in part.closed_segments:
             part.add_segment(segment)
             part.add_indexes(segment)
-        part.closed_segments = list(self._unsynced)
         part.add_segment(active)
         part.snapshots = list(self._snapshots_due)
         if self._names_synced < self._names_changed:
@@ -112,7 +112,8 @@ class Durability:
             return  # what it made durable is no longer the log
         self.flushed_offset = max(self.flushed_offset, part.target_offset)
         self.recovery_point = max(self.recovery_point, part.recovery_point)
-        self._unsynced = [each for each in self._unsynced if each not in part.closed_segments]
+        for segment in part.closed_segments:
+            self._unsynced.pop(segment.base_offset, None)
         self._snapshots_due = [each for each in self._snapshots_due if each not in part.snapshots]
         self._names_synced = max(self._names_synced, part.names_changed)
         self._parent = None
@@ -125,7 +126,8 @@ class Durability:
         self._truncations += 1
         self.flushed_offset = min(self.flushed_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
-        self._unsynced = [each for each in self._unsynced if each.base_offset < offset]
+        for base_offset in [base for base in self._unsynced if base >= offset]:
+            del self._unsynced[base_offset]
         self._snapshots_due = [each for each in self._snapshots_due if each.end_offset <= offset]
         self._snapshots.truncate_from_end(offset)
 
@@ -134,6 +136,7 @@ class Durability:
         self.flushed_offset = offset
         self.recovery_point = offset
 
-    def forget(self, segments: list[Segment]) -> None:
+    def deleted(self, segments: list[Segment]) -> None:
         """Segments were deleted: they need not be synced any more."""
-        self._unsynced = [each for each in self._unsynced if each not in segments]
+        for segment in segments:
+            self._unsynced.pop(segment.base_offset, None)

@@ -405,13 +405,16 @@ class Log:
         )
 
     def _restart_at(self, offset: int, now_ms: int) -> None:
-        self._promise_less(min(offset, self.recovery_point))
+        # Without a file to tell, a crash has only the checkpoint to know where the log goes on.
+        self._durability.cut(offset)
+        self.log_start_offset = offset
+        self._context.save_checkpoints()
         self._remove_files(list(self._segments))
         active = create_segment(
             self._context.files, self.directory, offset, config=self._config, now_ms=now_ms
         )
         self._segments = Segments([], active)
-        self.log_start_offset = self.log_end_offset = offset
+        self.log_end_offset = offset
         self._context.fs.sync_directory(self.directory)
         self._durability.restarted(offset)
         self._snapshots.truncate_from_end(-1)
@@ -427,7 +430,7 @@ class Log:
 
     def _delete_oldest(self, count: int) -> int:
         dropped = self._segments.drop_oldest(count)
-        self._durability.forget(dropped)
+        self._durability.deleted(dropped)
         for segment in dropped:
             for suffix in reversed(SEGMENT_SUFFIXES):
                 path = segment.stem + suffix

@@ -43,6 +43,7 @@ from quorate.broker.log.snapshots import SNAPSHOT_SUFFIX, Snapshots
 from quorate.broker.log.trash import DELETED_SUFFIX
 from quorate.errors import CorruptRecordError, InvalidRecordError
 from quorate.model import UNKNOWN_EPOCH
+from quorate.records.batch import BatchHeader
 from quorate.settings import TopicConfig
 
 
@@ -157,18 +158,18 @@ class LogLoader:
     def _resume_clean(self, found: Directory) -> LoadedLog | None:
         """Open the log as it was closed, or say that it cannot have been closed so."""
         base = found.bases[-1]
+        end_offset = base
         try:
             segment = self._resume(base, self._entry_counts(base))
-            end_offset = base
-            start = segment.size_bytes
-            for batch in scan_headers(segment.file, segment.size_bytes, self._size_of(base)):
-                if segment.size_bytes == start and not _is_indexed(segment, batch):
+            size_bytes = self._size_of(base)
+            for batch in scan_headers(segment.file, segment.size_bytes, size_bytes):
+                if end_offset == base and not _is_indexed(segment, batch):
                     return None
-                segment.account_batch(batch.header)
+                segment.recount(batch.header)
                 end_offset = batch.header.next_offset
         except (CorruptRecordError, InvalidRecordError, FileNotFoundError):
             return None
-        if segment.size_bytes != self._size_of(base):
+        if segment.size_bytes != size_bytes:
             return None
         closed = [self._closed(base) for base in found.bases[:-1]]
         return self._loaded(found, Segments(closed, segment), end_offset, end_offset)
@@ -202,34 +203,49 @@ class LogLoader:
 
     def _recover_segment(self, base: int, recovery_point: int) -> tuple[ActiveSegment, int]:
         """Return the segment with all its whole batches, and the offset behind them."""
-        if recovery_point > base:
-            segment, end_offset = self._check(base, recovery_point)
-            if end_offset >= recovery_point:
-                return segment, end_offset
+        if recovery_point <= base:
+            return self._check(base, base)
+        segment, end_offset = self._check(base, recovery_point)
+        if end_offset < recovery_point:
             # Less is there than was synced: trust nothing of this segment.
-        return self._check(base, base)
+            segment, end_offset = self._check(base, base)
+            segment.sync_indexes()
+        return segment, end_offset
 
     def _check(self, base: int, trusted_end: int) -> tuple[ActiveSegment, int]:
+        """Walk over the segment from the last index entry below ``trusted_end`` to its end.
+
+        Its indexes are relied on, and its batches not checked, below that offset.
+        """
         kept = self._sound_entries(base, trusted_end) if trusted_end > base else NOTHING_KEPT
         segment = self._resume(base, kept)
         size_bytes = self._size_of(base)
         end_offset = base
-        expected = None if segment.size_bytes else base
-        try:
-            for batch in scan_headers(segment.file, segment.size_bytes, size_bytes):
-                if expected is None and not _is_indexed(segment, batch):
-                    break
-                if expected is None:
-                    expected = batch.header.base_offset
-                if not self._is_whole(segment, batch, expected, trusted_end):
-                    break
-                segment.account_batch(batch.header)
-                expected = end_offset = batch.header.next_offset
-        except (CorruptRecordError, InvalidRecordError):
-            pass
+        for header in self._whole_batches(segment, size_bytes, trusted_end):
+            end_offset = header.next_offset
+            if end_offset <= trusted_end:
+                segment.recount(header)
+            else:
+                segment.account_batch(header)
         if segment.size_bytes < size_bytes and end_offset >= trusted_end:
             segment.cut_back()
         return segment, end_offset
+
+    def _whole_batches(
+        self, segment: ActiveSegment, size_bytes: int, trusted_end: int
+    ) -> Iterator[BatchHeader]:
+        """Yield the batches that continue the segment, up to the first that does not."""
+        expected = segment.base_offset if segment.size_bytes == 0 else None
+        try:
+            for batch in scan_headers(segment.file, segment.size_bytes, size_bytes):
+                if expected is None and _is_indexed(segment, batch):
+                    expected = batch.header.base_offset
+                if expected is None or not self._is_whole(segment, batch, expected, trusted_end):
+                    return
+                yield batch.header
+                expected = batch.header.next_offset
+        except (CorruptRecordError, InvalidRecordError):
+            return
 
     def _is_whole(
         self, segment: ActiveSegment, batch: PlacedBatch, expected: int, trusted_end: int
