@@ -141,9 +141,7 @@ class Controller:
     # --- being active
 
     async def _become_active(self) -> None:
-        self._sessions = brokers.Sessions(
-            _session_clock_ms(), self._config.broker_session_timeout_ms
-        )
+        self._begin_sessions()
         if not self.image.cluster_id:
             now_ms = self._clock_ms()
             formatted = ClusterFormatted("the cluster was formatted", now_ms, self.cluster_id)
@@ -153,10 +151,20 @@ class Controller:
                 f"the metadata belongs to cluster {self.image.cluster_id}, not {self.cluster_id}"
             )
 
+    def _begin_sessions(self) -> None:
+        self._sessions = brokers.Sessions(
+            _session_clock_ms(), self._config.broker_session_timeout_ms
+        )
+
     async def _watch_sessions(self) -> None:
-        period_s = self._config.broker_session_timeout_ms / 1000 / SESSION_CHECKS_PER_TIMEOUT
+        timeout_s = self._config.broker_session_timeout_ms / 1000
         while True:
-            await trio.sleep(period_s)
+            asleep_since_s = trio.current_time()
+            await trio.sleep(timeout_s / SESSION_CHECKS_PER_TIMEOUT)
+            if trio.current_time() - asleep_since_s > timeout_s / 2:
+                # This process was stopped or starved: it is the one that could hear nobody.
+                self._begin_sessions()
+                continue
             try:
                 await self._decide(self._fence_stale)
             except KafkaError as error:

@@ -137,6 +137,22 @@ async def test_a_silent_broker_is_fenced(tmp_path: Path) -> None:
         assert service.image.topics["a"].partitions[0].leader_id == NO_LEADER
 
 
+async def test_a_controller_that_was_stopped_itself_fences_nobody(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with controller(tmp_path, replace(CONFIG, broker_session_timeout_ms=9000)) as service:
+        await join(service)
+        mock_clock.jump(60)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not service.image.brokers[1].fenced
+        version = service.image.version
+        for _ in range(11):
+            mock_clock.jump(0.9)
+            await trio.testing.wait_all_tasks_blocked()
+        await service._raft.wait_for_version_after(version)
+        assert service.image.brokers[1].fenced
+
+
 async def test_a_follower_waits_for_news_and_no_longer_than_it_wants(tmp_path: Path) -> None:
     async with controller(tmp_path) as service:
         await join(service)

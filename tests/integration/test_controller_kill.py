@@ -15,7 +15,7 @@ import quorate
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
-KILLS = 25
+KILLS = int(os.environ.get("KILLS", "25"))
 
 PROCESS = """
 import json, sys, uuid
