@@ -139,9 +139,10 @@ def keep(console: Console, run: results.Run, folder: Path, name: str) -> None:
     """Write a run as JSON and as a picture."""
     results.write_json(run, folder / f"{name}.json")
     machine = run.machine
+    brokers_named = " and ".join(f"{name} {version}" for name, version in run.versions.items())
     title = (
-        f"How many times better: {', '.join(run.versions)}; {machine['cores']} cores, "
-        f"{machine['kernel']}, {machine['python']}, commit {machine['commit']}"
+        f"How many times better the first of each pair is (above 1x: better). {brokers_named}; "
+        f"{machine['cores']} cores, {machine['kernel']}, {machine['python']}, {machine['when'][:10]}"
     )
     plot.write_plot(run.outcomes, folder / f"{name}.png", title=title)
     console.print(f"written to {folder}/{name}.json and .png")

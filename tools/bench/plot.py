@@ -63,6 +63,7 @@ def _draw(axes: Any, bars: Sequence[tuple[str, float]]) -> None:
     )
     axes.set_xscale("log")
     axes.set_yticks(positions, labels, fontsize=7)
+    axes.margins(y=0.01)
     axes.invert_yaxis()
     axes.axvline(1, color="black", linewidth=0.8)
     low, high = min([*ratios, 0.5]), max([*ratios, 2])
