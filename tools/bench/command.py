@@ -142,7 +142,8 @@ def keep(console: Console, run: results.Run, folder: Path, name: str) -> None:
     brokers_named = " and ".join(f"{name} {version}" for name, version in run.versions.items())
     title = (
         f"How many times better the first of each pair is (above 1x: better). {brokers_named}; "
-        f"{machine['cores']} cores, {machine['kernel']}, {machine['python']}, {machine['when'][:10]}"
+        f"{machine['cores']} cores, {machine['kernel']}, {machine['python']}, "
+        f"{machine['when'][:10]}"
     )
     plot.write_plot(run.outcomes, folder / f"{name}.png", title=title)
     console.print(f"written to {folder}/{name}.json and .png")
