@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import trio
-from typing_extensions import override
 
 from quorate.net.connection import Connection, FrameRefusedError, Part, Service
 from quorate.records.slices import FileSlice
@@ -64,7 +63,6 @@ class PlainConnection(Connection):
         self.loading = False
         self.warm: tuple[int, int] = (-1, -1)
 
-    @override
     def flush(self) -> None:
         self.reactor.flush(self)
 

@@ -10,7 +10,6 @@ import ssl
 from typing import Final
 
 import trio
-from typing_extensions import override
 
 from quorate.net.bell import Bell
 from quorate.net.connection import Connection, FrameRefusedError, Part, Service
@@ -36,7 +35,6 @@ class TlsConnection(Connection):
         self.sendable = Bell()
         self.readable = Bell()
 
-    @override
     def flush(self) -> None:
         if self.collect():
             self.sendable.ring()
