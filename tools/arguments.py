@@ -13,27 +13,6 @@ DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_S: Final = 10.0
 FORMATS: Final = ("table", "wide", "json", "jsonl", "yaml", "name", "kafka")
 
-WITH_VALUE: Final = {
-    "-b": "--bootstrap-server",
-    "--bootstrap-server": "--bootstrap-server",
-    "--broker-list": "--bootstrap-server",
-    "-C": "--bootstrap-controller",
-    "--bootstrap-controller": "--bootstrap-controller",
-    "-F": "--command-config",
-    "--command-config": "--command-config",
-    "-X": "--command-property",
-    "--command-property": "--command-property",
-    "--producer-property": "--command-property",
-    "--consumer-property": "--command-property",
-    "--format": "--format",
-    "--timeout": "--timeout",
-}
-"""Global options with a value, and the name that the root command knows them by."""
-
-WITHOUT_VALUE: Final = frozenset(
-    {"--json", "-q", "--quiet", "-v", "--verbose", "--debug", "--no-color"}
-)
-
 NOUNS: Final = {
     "topic": "topics",
     "config": "configs",
@@ -63,36 +42,6 @@ class GlobalOptions:
     verbose: bool = False
     debug: bool = False
     color: bool = True
-
-
-def hoist_globals(words: Sequence[str]) -> list[str]:
-    """Return the words with the global options in front, where the root command reads them.
-
-    Words after ``--`` stay as they are. A value that looks like a global option must be joined to
-    its option (``--key=-b``), as everywhere on command lines.
-    """
-    hoisted: list[str] = []
-    rest: list[str] = []
-    queue = list(words)
-    while queue:
-        word = queue.pop(0)
-        if word == "--":
-            rest += [word, *queue]
-            break
-        name, joined, value = word.partition("=")
-        if word in WITHOUT_VALUE:
-            hoisted.append(word)
-        elif word in WITH_VALUE:
-            hoisted.append(WITH_VALUE[word])
-            if queue:
-                hoisted.append(queue.pop(0))
-        elif joined and name.startswith("--") and name in WITH_VALUE:
-            hoisted += [WITH_VALUE[name], value]
-        elif word[:2] in WITH_VALUE and len(word) > 2 and word[1] != "-":
-            hoisted += [WITH_VALUE[word[:2]], word[2:]]
-        else:
-            rest.append(word)
-    return [*hoisted, *rest]
 
 
 def refuse_zookeeper(words: Sequence[str]) -> None:

@@ -192,9 +192,7 @@ async def _copy(consumer: Consumer, reading: Reading, out: BinaryIO) -> None:
         await _drop_finished(consumer, reading, {r.topic_partition for r in records})
 
 
-async def _drop_finished(
-    consumer: Consumer, reading: Reading, moved: set[TopicPartition]
-) -> None:
+async def _drop_finished(consumer: Consumer, reading: Reading, moved: set[TopicPartition]) -> None:
     """Stop fetching partitions that were read as far as wanted.
 
     When nothing came, all are looked at: a log may end in offsets without records.

@@ -17,10 +17,11 @@ from quorate.errors import (
 )
 from quorate.model import Endpoint
 from quorate.net.control import ControlConnection, connect_control
+from quorate.net.rpc import connect
 
 logger: Final = logging.getLogger(__name__)
 
-CONNECT_TIMEOUT_S: Final = 5.0
+CONNECT_TIMEOUT_MS: Final = 5_000
 ANSWER_TIMEOUT_S: Final = 35.0
 """More than a controller takes to give up on a commit, so that its own answer comes first."""
 
@@ -109,14 +110,11 @@ class RemoteController:
         raise NetworkError("; ".join(errors))
 
     async def _connect_to(self, endpoint: Endpoint) -> ControlConnection:
-        with trio.move_on_after(CONNECT_TIMEOUT_S):
-            try:
-                stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
-            except OSError as error:
-                reason = error.strerror or "cannot connect"
-                raise NetworkError(f"no controller at {endpoint}: {reason}") from None
-            return await connect_control(stream, Hello(self._cluster_id, self._node_id))
-        raise NetworkError(f"no controller at {endpoint}: no answer in time")
+        try:
+            stream = await connect(endpoint, ssl_context=None, timeout_ms=CONNECT_TIMEOUT_MS)
+        except NetworkError as error:
+            raise NetworkError(f"no controller at {endpoint}: {error.message}") from None
+        return await connect_control(stream, Hello(self._cluster_id, self._node_id))
 
     async def _run(self, connection: ControlConnection) -> None:
         await connection.run()

@@ -28,9 +28,7 @@ BATCH_FIELDS_OF_FEW: Final = frozenset({"producer_id", "producer_epoch", "base_s
 """What most batches do not have; -1 then."""
 
 
-def dump(
-    options: GlobalOptions, paths: Sequence[Path], out: TextIO, *, with_records: bool
-) -> None:
+def dump(options: GlobalOptions, paths: Sequence[Path], out: TextIO, *, with_records: bool) -> None:
     """Print batches and, if wanted, records; entries of index files.
 
     Raises:
@@ -45,8 +43,8 @@ def dump(
             _dump_index(path, out, as_json=as_json)
             continue
         try:
-            for line in _dump_segment(path, with_records=with_records, as_json=as_json):
-                out.write(line + "\n")
+            lines = _dump_segment(path, with_records=with_records, as_json=as_json)
+            out.writelines(line + "\n" for line in lines)
         except KafkaError as error:
             problems.append(f"{path}: {error.message}")
     if problems:

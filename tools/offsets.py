@@ -65,9 +65,7 @@ async def _ends(consumer: Consumer, partitions: list[TopicPartition]) -> Table:
     return Table("offsets", columns, rows)
 
 
-async def _at(
-    consumer: Consumer, partitions: list[TopicPartition], timestamp: int
-) -> Table:
+async def _at(consumer: Consumer, partitions: list[TopicPartition], timestamp: int) -> Table:
     columns = (
         Column("topic"), Column("partition"), Column("offset"), Column("timestamp_ms"),
         Column("time", wide_only=True),

@@ -4,15 +4,17 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
 from quorate.client.delivery import Delivery
 from quorate.client.producer import Producer
-from quorate.errors import QuorateError
 from quorate.tools.lines import LineError, LineFormat, LineSplitter
 from quorate.tools.problems import CommandError
+
+if TYPE_CHECKING:
+    from quorate.errors import QuorateError
 
 CHUNK_BYTES = 1 << 16
 

@@ -6,8 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import typer
-
 from quorate.settings import Setting
 from quorate.tools.arguments import GlobalOptions, bootstrap_of, parse_properties
 from quorate.tools.client_properties import (
@@ -24,12 +22,6 @@ if TYPE_CHECKING:
     from quorate.client.connections import ConnectionOptions
 
 T = TypeVar("T")
-
-
-def options_of(context: typer.Context) -> GlobalOptions:
-    """Return the global options of this run."""
-    options: GlobalOptions = context.find_root().obj
-    return options
 
 
 def given_properties(options: GlobalOptions) -> dict[str, str]:
@@ -98,7 +90,7 @@ def confirm(question: str, *, yes: bool) -> None:
 
     Raises:
         UsageError: nobody is there to be asked, and ``-y`` was not given.
-        typer.Exit: the answer was no.
+        SystemExit: the answer was no.
     """
     if yes:
         return
@@ -112,4 +104,4 @@ def confirm(question: str, *, yes: bool) -> None:
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         sys.stderr.write("nothing was done\n")
-        raise typer.Exit(EXIT_USAGE)
+        raise SystemExit(EXIT_USAGE)

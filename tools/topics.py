@@ -184,8 +184,8 @@ async def describe(options: GlobalOptions, client: Client, names: Sequence[str])
         known = {} if entries is None or isinstance(entries, QuorateError) else entries
         found.append(Described(topic, known))
     if options.format in {"table", "wide"}:
-        for topic in found:
-            for line in topic.lines(wide=options.format == "wide"):
+        for described in found:
+            for line in described.lines(wide=options.format == "wide"):
                 say(options, line)
     else:
         print_table(options, Table("topics", DESCRIBE_COLUMNS, tuple(t.row() for t in found)))
@@ -259,8 +259,7 @@ async def delete(
         results = dict(await admin.delete_topics(names))
         for name, error in list(results.items()):
             unknown = (
-                isinstance(error, KafkaError)
-                and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                isinstance(error, KafkaError) and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             )
             if unknown and if_exists:
                 del results[name]

@@ -3,38 +3,36 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from quorate.tools.arguments import GlobalOptions
+from quorate.tools.command_line import Noun, option
+from quorate.tools.session import print_table, run
 
-from quorate.tools.groups import noun
-from quorate.tools.session import options_of, print_table, run
-
-app = noun("Start a broker; list brokers.")
+NOUN = Noun("Start a broker; list brokers.")
 
 
-@app.command()
+@NOUN.verb("start")
 def start(
-    context: typer.Context,
+    options: GlobalOptions,
     *,
-    node_id: Annotated[
-        int | None, typer.Option("--id", min=0, help="node.id: this broker.")
-    ] = None,
+    node_id: Annotated[int | None, option("--id", low=0, help="node.id: this broker.")] = None,
     controllers: Annotated[
-        str, typer.Option("--controllers", help="host:port[,host:port] of the controllers.")
+        str, option("--controllers", help="host:port[,host:port] of the controllers.")
     ] = "",
     listen: Annotated[
-        str, typer.Option("--listen", help="listeners: PLAINTEXT://host:port[,SSL://...].")
+        str, option("--listen", help="listeners: PLAINTEXT://host:port[,SSL://...].")
     ] = "",
-    rack: Annotated[str, typer.Option(help="broker.rack: where the broker stands.")] = "",
-    port: Annotated[int | None, typer.Option(min=0, max=65_535, help="On 127.0.0.1.")] = None,
+    rack: Annotated[str, option("--rack", help="broker.rack: where the broker stands.")] = "",
+    port: Annotated[int | None, option("--port", low=0, high=65_535, help="On 127.0.0.1.")] = None,
     directory: Annotated[
-        Path | None, typer.Option("--dir", help="Where data is kept; ./.quorate by default.")
+        Path | None, option("--dir", help="Where data is kept; ./.quorate by default.")
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with node properties.")] = None,
+    config: Annotated[
+        Path | None, option("--config", help="TOML file with node properties.")
+    ] = None,
 ) -> None:
     """Start a broker whose controllers are other processes."""
     from quorate.tools.starting import StartArguments, start_broker
 
-    options = options_of(context)
     defaults = {
         "controller.quorum.bootstrap.servers": controllers or options.controllers,
         "listeners": listen,
@@ -44,11 +42,10 @@ def start(
     start_broker(options, StartArguments(config, directory, port, node_id, given))
 
 
-@app.command("list")
-def list_brokers(context: typer.Context) -> None:
+@NOUN.verb("list")
+def list_brokers(options: GlobalOptions) -> None:
     """List the brokers that are alive."""
     from quorate.tools.cluster import brokers_table
     from quorate.tools.topic_options import client_of
 
-    options = options_of(context)
     print_table(options, run(brokers_table, client_of(options)))

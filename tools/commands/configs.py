@@ -2,31 +2,26 @@
 
 from typing import Annotated
 
-import typer
-
 from quorate.tools import configs as work
-from quorate.tools.arguments import parse_properties
-from quorate.tools.groups import noun
-from quorate.tools.session import options_of, print_table, run
+from quorate.tools.arguments import GlobalOptions, parse_properties
+from quorate.tools.command_line import Argument, Noun, option
+from quorate.tools.session import print_table, run
 from quorate.tools.topic_options import client_of
 
-app = noun("Show and change configurations of topics and brokers.")
+NOUN = Noun("Show and change configurations of topics and brokers.")
 
-Resource = Annotated[
-    str, typer.Argument(metavar="TYPE/NAME", help="topic/appLogs, broker/1, broker/default")
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only check.")]
+Resource = Annotated[str, Argument("TYPE/NAME", help="topic/appLogs, broker/1, broker/default")]
+DryRun = Annotated[bool, option("--dry-run", help="Only check.")]
 
 
-@app.command()
+@NOUN.verb("describe")
 def describe(
-    context: typer.Context,
+    options: GlobalOptions,
     resource: Resource,
     *,
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Defaults too.")] = False,
+    everything: Annotated[bool, option("--all", "-a", help="Defaults too.")] = False,
 ) -> None:
     """Show what was set; --format wide says what it means."""
-    options = options_of(context)
     run(
         work.describe,
         options,
@@ -36,25 +31,21 @@ def describe(
     )
 
 
-@app.command()
-def get(
-    context: typer.Context, resource: Resource, name: Annotated[str, typer.Argument()]
-) -> None:
+@NOUN.verb("get")
+def get(options: GlobalOptions, resource: Resource, name: Annotated[str, Argument("KEY")]) -> None:
     """Print one value."""
-    options = options_of(context)
-    typer.echo(run(work.get, client_of(options), work.parse_resource(resource), name))
+    print(run(work.get, client_of(options), work.parse_resource(resource), name))
 
 
-@app.command("set")
+@NOUN.verb("set")
 def set_values(
-    context: typer.Context,
+    options: GlobalOptions,
     resource: Resource,
-    values: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...")],
+    values: Annotated[list[str], Argument("KEY=VALUE...")],
     *,
     dry_run: DryRun = False,
 ) -> None:
     """Set values."""
-    options = options_of(context)
     changes: dict[str, str | None] = {**parse_properties(values)}
     run(
         work.change,
@@ -66,16 +57,15 @@ def set_values(
     )
 
 
-@app.command()
+@NOUN.verb("unset")
 def unset(
-    context: typer.Context,
+    options: GlobalOptions,
     resource: Resource,
-    names: Annotated[list[str], typer.Argument(metavar="KEY...")],
+    names: Annotated[list[str], Argument("KEY...")],
     *,
     dry_run: DryRun = False,
 ) -> None:
     """Go back to the defaults."""
-    options = options_of(context)
     changes: dict[str, str | None] = dict.fromkeys(names)
     run(
         work.change,
@@ -87,11 +77,11 @@ def unset(
     )
 
 
-@app.command("list")
+@NOUN.verb("list")
 def list_settings(
-    context: typer.Context,
+    options: GlobalOptions,
     *,
-    node: Annotated[bool, typer.Option("--node", help="Those of nodes, not of topics.")] = False,
+    node: Annotated[bool, option("--node", help="Those of nodes, not of topics.")] = False,
 ) -> None:
     """List the settings there are, with defaults, ranges and units."""
-    print_table(options_of(context), work.known_settings(node=node))
+    print_table(options, work.known_settings(node=node))

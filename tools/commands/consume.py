@@ -6,20 +6,17 @@ import sys
 import time
 from typing import Annotated, Any
 
-import typer
-
 from quorate.tools.arguments import GlobalOptions, parse_properties
-from quorate.tools.groups import verb
+from quorate.tools.command_line import Argument, Noun, option
 from quorate.tools.problems import UsageError
 from quorate.tools.session import (
     bootstrap,
     client_properties,
     connection_options,
-    options_of,
     run,
 )
 
-app = verb()
+NOUN = Noun("")
 
 PRINT_PROPERTIES = {
     "print.timestamp": "timestamp",
@@ -31,49 +28,45 @@ PRINT_PROPERTIES = {
 }
 
 
-@app.command()
+@NOUN.command
 def consume(
-    context: typer.Context,
-    topics: Annotated[
-        list[str] | None, typer.Argument(metavar="[TOPIC]...", show_default=False)
-    ] = None,
+    options: GlobalOptions,
+    topics: Annotated[list[str] | None, Argument("[TOPIC]...")] = None,
     *,
-    topic: Annotated[list[str] | None, typer.Option("--topic", "-t", help="A topic.")] = None,
+    topic: Annotated[list[str] | None, option("--topic", "-t", help="A topic.")] = None,
     offset: Annotated[
         str,
-        typer.Option(
-            "--offset", "-o", help="start, end, N, -N, +N, N:M, @time, @time:time, @time:end."
-        ),
+        option("--offset", "-o", help="start, end, N, -N, +N, N:M, @time, @time:time, @time:end."),
     ] = "end",
-    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="-o start.")] = False,
+    from_beginning: Annotated[bool, option("--from-beginning", help="-o start.")] = False,
     partition: Annotated[
-        str | None, typer.Option("--partition", "-p", help="Only these: 0 or 0,2.")
+        str | None, option("--partition", "-p", help="Only these: 0 or 0,2.")
     ] = None,
     max_messages: Annotated[
-        int | None, typer.Option("--max-messages", "-n", "-c", min=1, help="Stop after so many.")
+        int | None, option("--max-messages", "-n", "-c", low=1, help="Stop after so many.")
     ] = None,
     exit_at_end: Annotated[
-        bool, typer.Option("--exit-at-end", "-e", help="Stop where the log ends now.")
+        bool, option("--exit-at-end", "-e", help="Stop where the log ends now.")
     ] = False,
     timeout_ms: Annotated[
-        int | None, typer.Option("--timeout-ms", min=0, help="Stop after so long without any.")
+        int | None, option("--timeout-ms", low=0, help="Stop after so long without any.")
     ] = None,
     line_format: Annotated[
         str | None,
-        typer.Option("-f", "--line-format", help=r"'%t %p %o %T %k %v %h\n' and the like."),
+        option("-f", "--line-format", help=r"'%t %p %o %T %k %v %h\n' and the like."),
     ] = None,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-K", help="Print KEY<this>VALUE.")
+        str | None, option("--key-separator", "-K", help="Print KEY<this>VALUE.")
     ] = None,
     isolation_level: Annotated[
-        str | None, typer.Option("--isolation-level", help="read_committed or read_uncommitted.")
+        str | None, option("--isolation-level", help="read_committed or read_uncommitted.")
     ] = None,
     read_committed: Annotated[
-        bool, typer.Option("--read-committed", help="No records of open transactions.")
+        bool, option("--read-committed", help="No records of open transactions.")
     ] = False,
     print_property: Annotated[
         list[str] | None,
-        typer.Option("--property", "--formatter-property", help="Kafka's: print.key=true ..."),
+        option("--property", "--formatter-property", help="Kafka's: print.key=true ..."),
     ] = None,
 ) -> None:
     """Print records, one per line, as they come.
@@ -85,7 +78,6 @@ def consume(
     from quorate.tools.consuming import consume as consume_topics
     from quorate.tools.positions import parse_span
 
-    options = options_of(context)
     properties = client_properties(options, CONSUMER)
     settings: dict[str, Any] = dict(connection_options(options, properties))
     reset = properties.get("auto.offset.reset", None)
@@ -133,9 +125,7 @@ def _text_of(
     if line_format is not None:
         return compile_output(line_format)
     if options.format in {"json", "jsonl"}:
-        return lambda record: (
-            json.dumps(record_json(record), ensure_ascii=False).encode() + b"\n"
-        )
+        return lambda record: json.dumps(record_json(record), ensure_ascii=False).encode() + b"\n"
     printing = parse_properties(texts)
     unknown = printing.keys() - {*PRINT_PROPERTIES, "key.separator", "null.literal"}
     if unknown:

@@ -2,38 +2,36 @@
 
 import sys
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from quorate.tools.groups import verb
+from quorate.tools.arguments import GlobalOptions
+from quorate.tools.command_line import Argument, Noun, option
 from quorate.tools.offsets import kafka_lines, offsets_table, parse_offset_time
-from quorate.tools.output import Table
-from quorate.tools.session import options_of, print_table, run
+from quorate.tools.session import print_table, run
 from quorate.tools.topic_options import client_of
 from quorate.tools.topics import list_topics
 
-app = verb()
+if TYPE_CHECKING:
+    from quorate.tools.output import Table
+
+NOUN = Noun("")
 
 
-@app.command()
+@NOUN.command
 def offsets(
-    context: typer.Context,
-    topics: Annotated[
-        list[str] | None, typer.Argument(metavar="[TOPIC]...", show_default=False)
-    ] = None,
+    options: GlobalOptions,
+    topics: Annotated[list[str] | None, Argument("[TOPIC]...")] = None,
     *,
-    topic: Annotated[list[str] | None, typer.Option("--topic", "-t", help="A topic.")] = None,
+    topic: Annotated[list[str] | None, option("--topic", "-t", help="A topic.")] = None,
     at: Annotated[
         str | None,
-        typer.Option("--time", help="earliest|latest|max-timestamp, -1|-2|-3, or a time."),
+        option("--time", help="earliest|latest|max-timestamp, -1|-2|-3, or a time."),
     ] = None,
 ) -> None:
     """Show first and next offsets of partitions, or the offsets of a time; all topics by default.
 
     --format kafka prints topic:partition:offset.
     """
-    options = options_of(context)
     client = client_of(options)
     names = [*(topics or ()), *(topic or ())]
     if not names:

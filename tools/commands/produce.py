@@ -5,10 +5,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from quorate.tools.arguments import parse_properties
-from quorate.tools.groups import verb
+from quorate.tools.arguments import GlobalOptions, parse_properties
+from quorate.tools.command_line import Argument, Noun, option
 from quorate.tools.lines import LineError, LineFormat, parse_header
 from quorate.tools.problems import UsageError
 from quorate.tools.session import (
@@ -16,7 +14,6 @@ from quorate.tools.session import (
     client_properties,
     connection_options,
     note,
-    options_of,
     run,
 )
 from quorate.tools.templates import compile_input, unescape
@@ -24,7 +21,7 @@ from quorate.tools.templates import compile_input, unescape
 if TYPE_CHECKING:
     from quorate.client.delivery import Delivery
 
-app = verb()
+NOUN = Noun("")
 
 LINE_PROPERTIES = frozenset(
     {
@@ -34,41 +31,41 @@ LINE_PROPERTIES = frozenset(
 )  # fmt: skip
 
 
-@app.command()
+@NOUN.command
 def produce(
-    context: typer.Context,
-    topic_name: Annotated[str, typer.Argument(metavar="[TOPIC]", show_default=False)] = "",
+    options: GlobalOptions,
+    topic_name: Annotated[str, Argument("[TOPIC]")] = "",
     *,
-    topic: Annotated[str, typer.Option("--topic", "-t", help="The topic.")] = "",
+    topic: Annotated[str, option("--topic", "-t", help="The topic.")] = "",
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="Send all to this one.")
+        int | None, option("--partition", "-p", low=0, help="Send all to this one.")
     ] = None,
-    key: Annotated[str | None, typer.Option("--key", "-k", help="Key of all records.")] = None,
+    key: Annotated[str | None, option("--key", "-k", help="Key of all records.")] = None,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-K", help="Lines are KEY<this>VALUE.")
+        str | None, option("--key-separator", "-K", help="Lines are KEY<this>VALUE.")
     ] = None,
     header: Annotated[
-        list[str] | None, typer.Option("--header", "-H", help="name=value or name:value.")
+        list[str] | None, option("--header", "-H", help="name=value or name:value.")
     ] = None,
     line_format: Annotated[
-        str | None, typer.Option("-f", "--line-format", help=r"Form of lines: '%k %v'.")
+        str | None, option("-f", "--line-format", help=r"Form of lines: '%k %v'.")
     ] = None,
     compression: Annotated[
         str | None,
-        typer.Option("--compression", "-z", "--compression-codec", help="gzip|snappy|lz4|zstd."),
+        option("--compression", "-z", "--compression-codec", help="gzip|snappy|lz4|zstd."),
     ] = None,
-    null: Annotated[bool, typer.Option("-Z", "--null", help="Empty values are null.")] = False,
+    null: Annotated[bool, option("-Z", "--null", help="Empty values are null.")] = False,
     acks: Annotated[
-        str | None, typer.Option("--acks", "--request-required-acks", help="0, 1 or all.")
+        str | None, option("--acks", "--request-required-acks", help="0, 1 or all.")
     ] = None,
     whole: Annotated[
-        bool, typer.Option("--whole", help="All input is one record, not one per line.")
+        bool, option("--whole", help="All input is one record, not one per line.")
     ] = False,
-    sync: Annotated[bool, typer.Option("--sync", help="One record at a time.")] = False,
-    file: Annotated[str | None, typer.Option("--file", help="Read this, not the input.")] = None,
+    sync: Annotated[bool, option("--sync", help="One record at a time.")] = False,
+    file: Annotated[str | None, option("--file", help="Read this, not the input.")] = None,
     line_property: Annotated[
         list[str] | None,
-        typer.Option("--property", "--reader-property", help="Kafka's: parse.key=true ..."),
+        option("--property", "--reader-property", help="Kafka's: parse.key=true ..."),
     ] = None,
 ) -> None:
     """Send each line of standard input as a record.
@@ -79,7 +76,6 @@ def produce(
     from quorate.tools.client_properties import PRODUCER
     from quorate.tools.producing import ProducePlan, input_descriptor, produce_input
 
-    options = options_of(context)
     properties = client_properties(options, PRODUCER)
     settings = {
         **connection_options(options, properties),
@@ -185,6 +181,4 @@ def _header(text: str) -> tuple[str, bytes | None]:
     try:
         return parse_header(text.encode(), separator)
     except LineError as error:
-        raise UsageError(
-            f"{text!r} is no header", why=str(error), hint="-H trace=abc"
-        ) from None
+        raise UsageError(f"{text!r} is no header", why=str(error), hint="-H trace=abc") from None

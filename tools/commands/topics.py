@@ -4,53 +4,50 @@ import re
 import time
 from typing import Annotated
 
-import typer
-
 from quorate.tools import topics as work
-from quorate.tools.arguments import parse_properties
-from quorate.tools.groups import noun
+from quorate.tools.arguments import GlobalOptions, parse_properties
+from quorate.tools.command_line import Argument, Noun, hidden, option
 from quorate.tools.output import Table, render
 from quorate.tools.positions import parse_span
 from quorate.tools.problems import UsageError
-from quorate.tools.session import confirm, options_of, print_table, run, say
+from quorate.tools.session import confirm, print_table, run, say
 from quorate.tools.topic_options import client_of, topic_names
 
-app = noun("Create, list, describe, alter, delete and trim topics.")
+NOUN = Noun("Create, list, describe, alter, delete and trim topics.")
 
-Names = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...", show_default=False)]
-Topics = Annotated[list[str] | None, typer.Option("--topic", "-t", help="A topic.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Names = Annotated[list[str] | None, Argument("[TOPIC]...")]
+Topics = Annotated[list[str] | None, option("--topic", "-t", help="A topic.")]
+DryRun = Annotated[bool, option("--dry-run", help="Only say what would happen.")]
+Yes = Annotated[bool, option("--yes", "-y", help="Do not ask.")]
 
 
-@app.command()
+@NOUN.verb("create")
 def create(
-    context: typer.Context,
+    options: GlobalOptions,
     names: Names = None,
     *,
     topic: Topics = None,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", help="How many; the cluster's default.")
+        int | None, option("--partitions", "-p", help="How many; the cluster's default.")
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option("--replication-factor", "-r", help="Replicas of each.")
+        int | None, option("--replication-factor", "-r", help="Replicas of each.")
     ] = None,
     replica_assignment: Annotated[
         str | None,
-        typer.Option("--replica-assignment", help="Kafka's: 1:2,2:3 = brokers by partition."),
+        option("--replica-assignment", help="Kafka's: 1:2,2:3 = brokers by partition."),
     ] = None,
     config: Annotated[
-        list[str] | None, typer.Option("--config", "-c", help="key=value, such as segment.bytes=1M")
+        list[str] | None, option("--config", "-c", help="key=value, such as segment.bytes=1M")
     ] = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="No error if it is there.")
+        bool, option("--if-not-exists", help="No error if it is there.")
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Create topics."""
     from quorate.client.admin_results import NewTopic
 
-    options = options_of(context)
     configs = parse_properties(config or ())
     assignments = _assignments(replica_assignment) if replica_assignment else {}
     wanted = [
@@ -79,20 +76,17 @@ def _assignments(text: str) -> dict[int, tuple[int, ...]]:
         ) from None
 
 
-@app.command("list")
+@NOUN.verb("list")
 def list_topics(
-    context: typer.Context,
-    pattern: Annotated[
-        str | None, typer.Argument(metavar="[REGEX]", show_default=False)
-    ] = None,
+    options: GlobalOptions,
+    pattern: Annotated[str | None, Argument("[REGEX]")] = None,
     *,
-    topic: Annotated[str | None, typer.Option("--topic", help="Regular expression.")] = None,
-    internal: Annotated[bool, typer.Option("--internal", help="Internal topics too.")] = False,
-    exclude_internal: Annotated[bool, typer.Option("--exclude-internal", hidden=True)] = False,
+    topic: Annotated[str | None, option("--topic", help="Regular expression.")] = None,
+    internal: Annotated[bool, option("--internal", help="Internal topics too.")] = False,
+    exclude_internal: Annotated[bool, hidden("--exclude-internal")] = False,
 ) -> None:
     """List topics: their names; more with --format wide."""
     del exclude_internal  # they are left out anyway; Kafka's tool has the option
-    options = options_of(context)
     expression = pattern or topic
     try:
         re.compile(expression or "")
@@ -102,37 +96,33 @@ def list_topics(
         ) from None
     table: Table = run(work.list_topics, client_of(options), expression, internal=internal)
     if options.format == "table":
-        typer.echo(render(table, "name"), nl=False)
+        print(render(table, "name"), end="")
     else:
         print_table(options, table)
 
 
-@app.command()
-def describe(context: typer.Context, names: Names = None, *, topic: Topics = None) -> None:
+@NOUN.verb("describe")
+def describe(options: GlobalOptions, names: Names = None, *, topic: Topics = None) -> None:
     """Show topics with partitions, leaders and in-sync replicas; all, if none is named."""
-    options = options_of(context)
     run(work.describe, options, client_of(options), [*(names or ()), *(topic or ())])
 
 
-@app.command()
+@NOUN.verb("alter")
 def alter(
-    context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="[TOPIC]", show_default=False)] = "",
+    options: GlobalOptions,
+    name: Annotated[str, Argument("[TOPIC]")] = "",
     *,
-    topic: Annotated[str, typer.Option("--topic", "-t", help="The topic.")] = "",
+    topic: Annotated[str, option("--topic", "-t", help="The topic.")] = "",
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", help="In total, from now on.")
+        int | None, option("--partitions", "-p", help="In total, from now on.")
     ] = None,
-    config: Annotated[
-        list[str] | None, typer.Option("--config", "-c", help="key=value")
-    ] = None,
+    config: Annotated[list[str] | None, option("--config", "-c", help="key=value")] = None,
     delete_config: Annotated[
-        list[str] | None, typer.Option("--delete-config", help="Back to the default.")
+        list[str] | None, option("--delete-config", help="Back to the default.")
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
     """Add partitions to a topic, or change its configuration."""
-    options = options_of(context)
     if partitions is None and not config and not delete_config:
         raise UsageError(
             "nothing to change", why="no option says what", hint="--partitions 6, -c key=value"
@@ -144,21 +134,18 @@ def alter(
     run(work.alter, options, client_of(options), change, dry_run=dry_run)
 
 
-@app.command()
+@NOUN.verb("delete")
 def delete(
-    context: typer.Context,
+    options: GlobalOptions,
     names: Names = None,
     *,
     topic: Topics = None,
-    regex: Annotated[bool, typer.Option("--regex", "-r", help="Names are expressions.")] = False,
-    if_exists: Annotated[
-        bool, typer.Option("--if-exists", help="No error if it is not there.")
-    ] = False,
+    regex: Annotated[bool, option("--regex", "-r", help="Names are expressions.")] = False,
+    if_exists: Annotated[bool, option("--if-exists", help="No error if it is not there.")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
     """Delete topics with all their records."""
-    options = options_of(context)
     client = client_of(options)
     wanted: list[str] = run(work.matching, client, topic_names(names, topic), regex=regex)
     if dry_run:
@@ -169,20 +156,19 @@ def delete(
     run(work.delete, options, client, wanted, if_exists=if_exists)
 
 
-@app.command()
+@NOUN.verb("trim")
 def trim(
-    context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="TOPIC")],
+    options: GlobalOptions,
+    name: Annotated[str, Argument("TOPIC")],
     *,
-    before: Annotated[str, typer.Option("--before", "-o", help="Offset, -N, @time or end.")],
+    before: Annotated[str, option("--before", "-o", help="Offset, -N, @time or end.")],
     partition: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this one.")
+        list[int] | None, option("--partition", "-p", low=0, help="Only this one.")
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
     """Delete the records before an offset or a time."""
-    options = options_of(context)
     client = client_of(options)
     mark = parse_span(before, time.time_ns() // 1_000_000).start
     plan = run(work.plan_trim, client, name, partition, mark)

@@ -2,20 +2,18 @@
 
 import platform
 
-import typer
-
 from quorate import __version__
-from quorate.tools.groups import verb
+from quorate.tools.arguments import GlobalOptions
+from quorate.tools.command_line import Noun
 from quorate.tools.output import Column, Table
-from quorate.tools.session import options_of, print_table, say
+from quorate.tools.session import print_table, say
 
-app = verb()
+NOUN = Noun("")
 
 
-@app.command()
-def version(context: typer.Context) -> None:
+@NOUN.command
+def version(options: GlobalOptions) -> None:
     """Print the version."""
-    options = options_of(context)
     python = platform.python_version()
     if options.format in {"table", "wide"}:
         say(options, f"quorate {__version__} (Python {python})")
