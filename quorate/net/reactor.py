@@ -64,6 +64,7 @@ class PlainConnection(Connection):
         self.warm: tuple[int, int] = (-1, -1)
 
     def flush(self) -> None:
+        """Have the reactor send the answers whose turn it is."""
         self.reactor.flush(self)
 
 
@@ -206,7 +207,7 @@ class Reactor:
             self._proceed(connection)
 
     def _send_one(self, connection: PlainConnection) -> None:
-        """Send a single small answer, the only thing there is: the hot path of synchronous clients."""
+        """Send the only answer there is, in one part: the hot path of synchronous clients."""
         part = connection.out[0]
         try:
             sent = connection.sock.send(part)  # type: ignore[arg-type]

@@ -36,6 +36,7 @@ class TlsConnection(Connection):
         self.readable = Bell()
 
     def flush(self) -> None:
+        """Wake the task that sends, if there is something to send."""
         if self.collect():
             self.sendable.ring()
 
