@@ -135,6 +135,8 @@ class Durability:
         """The log is empty, durably, and goes on at the offset: nothing below it can be lost."""
         self.flushed_offset = offset
         self.recovery_point = offset
+        self._unsynced.clear()
+        self._snapshots_due.clear()
 
     def deleted(self, segments: list[Segment]) -> None:
         """Segments were deleted: they need not be synced any more."""

@@ -1,4 +1,4 @@
-"""A log survives power cuts and kills at any moment: what was flushed is there, nothing else came in."""
+"""A log survives power cuts and kills at any moment: flushed records stay, wrong ones never come."""
 
 import os
 from collections.abc import Callable
@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from quorate.broker.log.log import Log
 from quorate.broker.log.lookup import Searchable, batches_from
 from quorate.broker.log.producers import ProducerStates
-from quorate.broker.log.store import LogStore
 from quorate.records.record import NO_PRODUCER, ProducerStamp
 from quorate.settings import TopicConfig
 from tests.simulation.disk import PowerCut, SimDisk
@@ -44,7 +43,7 @@ class Run:
         self.safe_end = 0
         self.start_max = 0
         self.leader_epoch = 0
-        self.store: LogStore = open_data(self.disk)
+        self.store = open_data(self.disk)
         self.log: Log = self.store.create(PARTITION, TOPIC_ID, CONFIG, now_ms=NOW_MS)
 
     def append(self) -> None:
@@ -97,6 +96,15 @@ class Run:
         self.leader_epoch += 1  # only a new leader makes a log shorter
         self.log.truncate_to(offset, now_ms=NOW_MS)
 
+    def reset(self) -> None:
+        offset = self.log.log_end_offset + self.rng.randint(-5, 5)
+        self.after = {}
+        self.safe_end = 0
+        self.start_max = max(self.start_max, offset)
+        self.leader_epoch += 1
+        self.log.reset_to(max(offset, 0), now_ms=NOW_MS)
+        self.safe_end = max(offset, 0)
+
     def delete_records(self) -> None:
         offset = self.rng.randint(self.log.log_start_offset, self.log.log_end_offset)
         self.start_max = max(self.start_max, offset)
@@ -135,6 +143,7 @@ class Run:
             self.restart,
             self.kill,
         ]
+        operations += [self.reset] * (self.rng.random() < 0.3)
         self.after = self.before
         self.rng.choice(operations)()
         self.before = self.after

@@ -1,0 +1,154 @@
+"""Batch headers: parsed, checked, patched in place; checksums."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.errors import CorruptRecordError, InvalidRecordError
+from quorate.records.batch import (
+    HEADER,
+    HEADER_BYTES,
+    NO_SEQUENCE,
+    SEQUENCE_MAX,
+    BatchHeader,
+    add_sequence,
+    assign_append_time,
+    assign_offset,
+    check_header,
+    crc_matches,
+    parse_header,
+)
+from quorate.records.checksum import crc32c, extend_crc32c
+from quorate.records.slices import FileSlice
+
+HEADERS = st.builds(
+    BatchHeader,
+    base_offset=st.integers(0, 2**62),
+    batch_length=st.integers(-(2**31), 2**31 - 1),
+    leader_epoch=st.integers(-1, 2**31 - 1),
+    magic=st.integers(-128, 127),
+    crc=st.integers(0, 2**32 - 1),
+    attributes=st.integers(0, 2**15 - 1),
+    last_offset_delta=st.integers(-(2**31), 2**31 - 1),
+    base_timestamp_ms=st.integers(-(2**63), 2**63 - 1),
+    max_timestamp_ms=st.integers(-(2**63), 2**63 - 1),
+    producer_id=st.integers(-1, 2**63 - 1),
+    producer_epoch=st.integers(-1, 2**15 - 1),
+    base_sequence=st.integers(-1, 2**31 - 1),
+    record_count=st.integers(-(2**31), 2**31 - 1),
+)
+
+
+def header_of(**changes: int) -> BatchHeader:
+    plain = BatchHeader(7, HEADER_BYTES + 88, 3, 2, 0, 0, 4, 1000, 2000, -1, -1, -1, 5)
+    return plain._replace(**changes)
+
+
+def batch_of(header: BatchHeader) -> bytearray:
+    return bytearray(HEADER.pack(*header)) + bytes(header.size_bytes - HEADER_BYTES)
+
+
+@given(HEADERS, st.binary(max_size=10))
+def test_a_header_is_read_back_as_it_was_packed_wherever_it_stands(
+    header: BatchHeader, before: bytes
+) -> None:
+    assert parse_header(before + HEADER.pack(*header), len(before)) == header
+
+
+@pytest.mark.parametrize("size_bytes", [0, 1, HEADER_BYTES - 1])
+def test_too_few_bytes_for_a_header_are_corrupt(size_bytes: int) -> None:
+    with pytest.raises(CorruptRecordError):
+        parse_header(bytes(size_bytes), 0)
+
+
+def test_derived_fields_follow_from_the_header() -> None:
+    header = header_of(attributes=0x08 | 0x10 | 0x20 | 4, producer_id=9, base_sequence=SEQUENCE_MAX)
+
+    assert header.size_bytes == HEADER_BYTES + 100
+    assert header.last_offset == 11
+    assert header.next_offset == 12
+    assert header.compression == 4
+    assert header.is_log_append_time
+    assert header.is_transactional
+    assert header.is_control
+    assert header.has_producer_id
+    assert header.last_sequence == 3
+
+
+def test_a_plain_batch_has_no_producer_and_no_sequence() -> None:
+    header = header_of()
+
+    assert not header.has_producer_id
+    assert header.last_sequence == NO_SEQUENCE
+    assert not header.is_log_append_time
+    assert not header.is_transactional
+    assert not header.is_control
+
+
+def test_after_the_largest_sequence_comes_zero() -> None:
+    assert add_sequence(SEQUENCE_MAX, 1) == 0
+    assert add_sequence(SEQUENCE_MAX - 1, 1) == SEQUENCE_MAX
+    assert add_sequence(5, 7) == 12
+
+
+@pytest.mark.parametrize("magic", [0, 1, 3])
+def test_other_record_formats_are_refused(magic: int) -> None:
+    with pytest.raises(InvalidRecordError, match=f"magic {magic}"):
+        check_header(header_of(magic=magic), 1000)
+
+
+@pytest.mark.parametrize("batch_length", [-1, 0, HEADER_BYTES - 13, 1000 - 11])
+def test_lengths_that_cannot_be_are_corrupt(batch_length: int) -> None:
+    with pytest.raises(CorruptRecordError):
+        check_header(header_of(batch_length=batch_length), 1000)
+
+
+@pytest.mark.parametrize("changes", [{"last_offset_delta": -1}, {"record_count": -1}])
+def test_negative_counts_are_refused(changes: dict[str, int]) -> None:
+    with pytest.raises(InvalidRecordError):
+        check_header(header_of(**changes), 1000)
+
+
+def test_the_checksum_covers_attributes_to_end_and_neither_offset_nor_epoch() -> None:
+    batch = memoryview(batch_of(header_of()))
+    header = header_of(crc=crc32c(batch[21:]))
+    HEADER.pack_into(batch, 0, *header)
+
+    assign_offset(batch, 0, 123_456_789_012, 42)
+
+    patched = parse_header(batch, 0)
+    assert patched == header._replace(base_offset=123_456_789_012, leader_epoch=42)
+    assert crc_matches(batch, 0, patched)
+    batch[21] ^= 1
+    assert not crc_matches(batch, 0, patched)
+
+
+def test_append_time_is_written_with_a_new_checksum() -> None:
+    batch = memoryview(batch_of(header_of()))
+
+    assign_append_time(batch, 0, header_of(), 5000)
+
+    dated = parse_header(batch, 0)
+    assert dated.is_log_append_time
+    assert dated.max_timestamp_ms == 5000
+    assert dated.base_timestamp_ms == 1000
+    assert crc_matches(batch, 0, dated)
+
+
+@given(st.binary(), st.binary())
+def test_a_checksum_can_be_extended_chunk_by_chunk(head: bytes, tail: bytes) -> None:
+    assert extend_crc32c(crc32c(head), tail) == crc32c(head + tail)
+    assert crc32c(bytearray(head)) == crc32c(memoryview(head)) == crc32c(head)
+
+
+def test_the_checksum_is_castagnoli() -> None:
+    assert crc32c(b"123456789") == 0xE3069283
+
+
+def test_a_slice_is_as_long_as_its_bytes_and_keeps_its_file() -> None:
+    owner = object()
+    taken = FileSlice(3, 100, 7, owner)
+
+    assert len(taken) == 7
+    assert taken.owner is owner
+    assert repr(taken) == "FileSlice(fd=3, position=100, size_bytes=7)"
