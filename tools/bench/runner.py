@@ -89,7 +89,8 @@ def run_scenario(
             name = subject.name
             announce(f"{scenario.title}: {name}, round {number} of {rounds}")
             wait_until_quiet(bench.quiet_wait_s)
-            samples[name].append(attempt(lambda s=subject: scenario.measure(bench, s)))  # type: ignore[misc]
+            sample = attempt(lambda s=subject: scenario.measure(bench, s))  # type: ignore[misc]
+            samples[name].append(told_if_it_ended(sample, subject))
     for subject in subjects:
         attempt(lambda s=subject: scenario.clean(bench, s))  # type: ignore[misc]
     return Outcome(
@@ -107,6 +108,15 @@ def _prepared(
     if prepared.failure:
         samples[subject.name].append(prepared)
     return not prepared.failure
+
+
+def told_if_it_ended(sample: Sample, subject: Subject) -> Sample:
+    """Add what a broker said last, if it ended: that explains more than a refused connection."""
+    code = subject.node.popen.poll()
+    if code is None or not sample.failure:
+        return sample
+    ended = f"{subject.broker.name} ended with {code}:\n{subject.node.log_tail()}"
+    return replace(sample, failure=f"{sample.failure}; {ended}")
 
 
 def attempt(action: Callable[[], Sample | None]) -> figures.Sample:
