@@ -136,7 +136,3 @@ class ClusterView:
             if any(view.leader_id == NO_LEADER for view in topic.partitions.values()):
                 return True
         return False
-
-    def forget(self, topic: str) -> None:
-        """Drop what is known of a topic."""
-        self.topics.pop(topic, None)

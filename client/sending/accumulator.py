@@ -393,12 +393,6 @@ class Accumulator:
             f" delivery_timeout_ms={timeout_ms}, after {batch.attempts} attempts; {why}"
         )
 
-    def fail_partition(self, topic_partition: TopicPartition, error: QuorateError) -> None:
-        """Settle all waiting batches of a partition that will never take them."""
-        queue = self._queues.get(topic_partition)
-        for batch in list(queue.waiting) if queue else ():
-            self._drop(batch, error)
-
     def fail_all(self, error: QuorateError) -> None:
         """Settle everything, for the producer cannot go on."""
         self.fatal = error

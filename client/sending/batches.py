@@ -131,6 +131,7 @@ class Batch(RecordBatchBuilder):
         return first, second
 
     def _part(self, begin: int, end: int) -> Batch:
+        assert self.first_record is not None, "only brokers find a batch too large"
         part = Batch(
             self.topic_partition, ready_at_ms=self.ready_at_ms, deadline_ms=self.deadline_ms
         )
@@ -140,6 +141,5 @@ class Batch(RecordBatchBuilder):
             size_bytes = record_bytes_max(key, value, headers)
             part.append(self.timestamp_ms(index), key, value, headers, size_bytes)
         part.seal()
-        if self.first_record is not None:
-            part.first_record = self.first_record + begin
+        part.first_record = self.first_record + begin
         return part

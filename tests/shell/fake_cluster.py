@@ -64,19 +64,19 @@ class FakeLog:
     leader_epoch: int = 0
     start_offset: int = 0
     end_offset: int = 0
-    batches: list[bytes] = field(default_factory=list)
-    sequences: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    batches: list[bytes] = field(default_factory=list[bytes])
+    next_sequences: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
 
     def append(self, batch: bytes) -> tuple[ErrorCode, int]:
         header = parse_header(batch, 0)
         if header.has_producer_id:
             producer = (header.producer_id, header.producer_epoch)
-            next_sequence, last_offset = self.sequences.get(producer, (0, -1))
+            next_sequence = self.next_sequences.get(producer, 0)
             if header.base_sequence < next_sequence:
                 return ErrorCode.DUPLICATE_SEQUENCE_NUMBER, -1
             if header.base_sequence > next_sequence:
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
-            self.sequences[producer] = (next_sequence + header.record_count, last_offset)
+            self.next_sequences[producer] = next_sequence + header.record_count
         base_offset = self.end_offset
         stored = bytearray(batch)
         assign_offset(stored, 0, base_offset, self.leader_epoch)
@@ -124,9 +124,7 @@ class FakeCluster:
     def script(self, kind: type[Any], *answers: Any) -> None:
         """Answer the next requests of a kind like this; functions are called, None is as usual."""
         for answer in answers:
-            self.scripts[kind].append(
-                answer if callable(answer) else lambda *_, given=answer: given
-            )
+            self.scripts[kind].append(answer if callable(answer) else _always(answer))
 
     def requests_of(self, kind: type[Any]) -> list[Any]:
         return [request for _, request in self.requests if isinstance(request, kind)]
@@ -331,6 +329,13 @@ class FakeCluster:
                     return (found + batch)[:bytes_max]
                 found += batch
         return found
+
+
+def _always(answer: Any) -> Script:
+    def script(_broker_id: int, _request: Any) -> Any:
+        return answer
+
+    return script
 
 
 async def open_cluster(nursery: trio.Nursery, topics: dict[str, int]) -> FakeCluster:
