@@ -234,9 +234,12 @@ class Controller:
     # --- requests
 
     async def _register_broker(self, request: m.RegisterBroker) -> m.RegisterBrokerAnswer:
+        before = self.image.brokers.get(request.broker_id)
         answer = await self._decide(
             lambda image: brokers.register(image, self._sessions, request, self._now())
         )
+        if before is not None and before.incarnation_id != request.incarnation_id:
+            self._sessions.replace(before.incarnation_id)
         self._sessions.touch(request.broker_id, _session_clock_ms())
         return answer
 

@@ -1,5 +1,6 @@
 """Registration, heartbeats, fencing, and blocks of producer ids."""
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,18 +20,21 @@ from quorate.quorum.metadata.image import BrokerImage, MetadataImage
 PRODUCER_ID_BLOCK: Final = 1000
 PRODUCER_ID_MAX: Final = 2**63 - 1
 INCARNATION_BYTES: Final = 16
+REPLACED_REMEMBERED: Final = 1024
 
 
 class Sessions:
     """Owns when each broker was last heard of, in memory of the active controller only.
 
     A controller that has just become active has heard of nobody: it gives everybody a full session.
+    It also remembers which processes were replaced by others under their id.
     """
 
     def __init__(self, active_since_ms: int, timeout_ms: int) -> None:
         self._active_since_ms = active_since_ms
         self._timeout_ms = timeout_ms
         self._heard_ms: dict[int, int] = {}
+        self._replaced: deque[bytes] = deque(maxlen=REPLACED_REMEMBERED)
 
     def touch(self, broker_id: int, now_ms: int) -> None:
         """Note that a broker lives."""
@@ -39,6 +43,14 @@ class Sessions:
     def forget(self, broker_id: int) -> None:
         """End a broker's session."""
         self._heard_ms.pop(broker_id, None)
+
+    def replace(self, incarnation_id: bytes) -> None:
+        """Note that another process took the place of this one."""
+        self._replaced.append(incarnation_id)
+
+    def was_replaced(self, incarnation_id: bytes) -> bool:
+        """Whether another process took the place of this one, although it still lives."""
+        return incarnation_id in self._replaced
 
     def is_live(self, broker_id: int, now_ms: int) -> bool:
         """Whether a broker was heard of within the session timeout."""
@@ -116,7 +128,9 @@ def _check_takeover(
 ) -> None:
     same_process = before.incarnation_id == request.incarnation_id
     same_directory = bool(request.directory_id) and before.directory_id == request.directory_id
-    if same_process or same_directory or not sessions.is_live(before.broker_id, now_ms):
+    # A copied directory has two owners: they must not throw each other out for ever.
+    restarted = same_directory and not sessions.was_replaced(request.incarnation_id)
+    if same_process or restarted or not sessions.is_live(before.broker_id, now_ms):
         return
     raise DuplicateBrokerRegistrationError(
         f"another broker with id {request.broker_id} is alive, or was until a moment ago"

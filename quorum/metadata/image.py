@@ -168,7 +168,7 @@ class _Draft:
             case r.ProducerIdsAllocated():
                 _require(record.next_producer_id > self._next_producer_id, "producer ids grow")
                 self._next_producer_id = record.next_producer_id
-            case r.ClusterFormatted():
+            case _:
                 _require(not self._cluster_id, "the cluster has an id already")
                 self._cluster_id = record.cluster_id
 

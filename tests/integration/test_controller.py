@@ -15,6 +15,7 @@ from trio.testing import MockClock
 
 from quorate.control import messages as m
 from quorate.errors import (
+    DuplicateBrokerRegistrationError,
     ErrorCode,
     InconsistentClusterIdError,
     KafkaError,
@@ -121,6 +122,8 @@ async def test_a_restarted_broker_of_the_same_directory_is_back_at_once(tmp_path
         first = await join(service)
         await create(service, "a")
         assert await join(service, replace(REGISTER, incarnation_id=b"2" * 16)) > first
+        with pytest.raises(DuplicateBrokerRegistrationError):
+            await join(service, REGISTER)
         state = service.image.topics["a"].partitions[0]
         assert (state.leader_id, state.leader_epoch) == (1, 2)
 

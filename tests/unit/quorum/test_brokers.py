@@ -115,6 +115,18 @@ def test_a_restarted_broker_need_not_wait_if_it_shows_the_directory_of_the_old_o
     assert leader(after) == (NO_LEADER, 1)
 
 
+def test_a_process_that_was_replaced_does_not_come_back_while_its_successor_lives() -> None:
+    successor = replace(REGISTER, incarnation_id=b"2" * 16)
+    live = sessions()
+    image = registered()
+    image = commit(image, brokers.register(image, live, successor, now(1)))
+    live.replace(REGISTER.incarnation_id)
+    live.touch(1, 1)
+    with pytest.raises(DuplicateBrokerRegistrationError):
+        brokers.register(image, live, REGISTER, now(2))
+    assert brokers.register(image, live, REGISTER, now(1 + TIMEOUT_MS)).records
+
+
 @pytest.mark.parametrize(
     ("request_", "code"),
     [

@@ -140,3 +140,20 @@ def test_what_was_cut_off_stays_cut_off() -> None:
     transport = engine._NoTransport(None, None, None)
     with pytest.raises(EngineError, match="nobody"):
         transport.send("2", {})
+
+
+def test_pysyncobj_sees_our_journal_as_its_own() -> None:
+    journal = new_journal()
+    seen = engine._LibraryJournal(journal)
+    for index in range(1, 6):
+        seen.add(b"\1", index, 1)
+    seen.deleteEntriesFrom(3)
+    assert [e[1] for e in seen[0:9]] == [1, 2, 3]
+    assert len(seen) == 3
+    seen.deleteEntriesTo(1)
+    assert seen[0] == Entry(b"\1", 2, 1)
+    seen.clear()
+    assert len(seen) == 0
+    seen.setRaftCommitIndex(99)
+    assert seen.getRaftCommitIndex() == 1
+    seen.onOneSecondTimer()

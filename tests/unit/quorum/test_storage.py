@@ -78,6 +78,23 @@ def test_other_errors_of_the_disk_are_not_called_full(
     storage.close()
 
 
+def test_a_replacement_that_fails_is_an_error_and_not_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = FileStorage(tmp_path)
+    storage.put("a", b"old")
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        storage.put("a", b"new")
+    monkeypatch.undo()
+    assert storage.read("a") == b"old"
+    storage.close()
+
+
 def test_a_power_cut_loses_unsynced_sectors_and_nothing_else() -> None:
     outcomes: set[bytes] = set()
     for seed in range(40):
