@@ -111,6 +111,7 @@ class SimFile:
         self.disk.after_write(complete=allowed == len(data))
 
     def read_at(self, size_bytes: int, position: int) -> bytes:
+        self.disk.reads += 1
         return bytes(self.inode.data[position : position + size_bytes])
 
     def size_bytes(self) -> int:
@@ -155,6 +156,7 @@ class SimDisk:
         self.capacity_bytes: int | None = None
         self.syncs_fail = False
         self.syncs = 0
+        self.reads = 0
         self._tear = False
 
     # What tests do to it

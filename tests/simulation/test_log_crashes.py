@@ -1,4 +1,4 @@
-"""A log survives power cuts and kills at any moment: flushed records stay, wrong ones never come."""
+"""A log survives power cuts and kills at any time: flushed records stay, wrong ones never come."""
 
 import os
 from collections.abc import Callable
