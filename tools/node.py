@@ -1,6 +1,7 @@
 """Composes nodes out of controller and broker, runs them, and stops them in the right order."""
 
 import errno
+import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,8 +30,11 @@ from quorate.settings import NodeConfig
 from quorate.tools.controllers import RemoteController
 from quorate.tools.problems import UsageError
 
+logger: Final = logging.getLogger(__name__)
+
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 PORTS_TRIED: Final = 100
+TRAFFIC_INTERVAL_S: Final = 0.5
 PORT_MAX: Final = 65_535
 PORT_TAKEN: Final = os.strerror(errno.EADDRINUSE)
 
@@ -137,7 +141,21 @@ async def _run_broker(
     broker_plan = BrokerPlan(plan.config, plan.texts, cluster_id, listeners, call)
     async with trio.open_nursery() as nursery:
         running: RunningBroker = await nursery.start(run_broker, broker_plan)
+        if logger.isEnabledFor(logging.INFO):
+            nursery.start_soon(_log_traffic, running)
         on_ready(Ready(running.endpoints, cluster_id, Path(plan.config.log_dir)))
+
+
+async def _log_traffic(running: RunningBroker) -> None:
+    """Say now and then what goes in and out, if anything does."""
+    told = (0, 0, 0)
+    while True:
+        traffic = running.traffic
+        now = (traffic.accepted, traffic.received_bytes, traffic.sent_bytes)
+        if now != told:
+            logger.info("connections accepted %d, bytes received %d, bytes sent %d", *now)
+            told = now
+        await trio.sleep(TRAFFIC_INTERVAL_S)
 
 
 async def _run_in(

@@ -1,0 +1,64 @@
+# Everything starts here: python3 (3.11 or later, with venv) and make are all a machine needs.
+# `make` alone lists the targets.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.set-up
+SOURCES := quorate quorum broker client tools jepsen
+ARGS ?=
+SEED ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo format check test bench sim compat cover docs fuzz clean
+
+help: ## List the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|' 2>/dev/null || true
+
+setup: $(STAMP) ## Make .venv with the package and all development tools (quick when nothing changed)
+
+$(STAMP): pyproject.toml setup.py
+	@$(PYTHON) -c 'import sys; sys.exit("Quorate needs Python 3.11 or later, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 has no venv: on Debian and Ubuntu, apt install python3-venv"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@touch $@
+
+demo: setup ## Start a node, stream this machine's log lines through it, read them back, compare
+	@$(BIN)/quorate demo $(ARGS)
+
+format: setup ## Format the sources and mend what can be mended
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+check: setup ## Check format, style, layers and types: everything that does not run the code
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+test: setup ## Run the tests (ARGS="-k name" for some of them)
+	$(BIN)/python -m pytest -m "not compat and not fuzz" $(ARGS)
+
+compat: setup ## Try other people's clients and tools, and write docs/compatibility.md
+	$(BIN)/python -m pytest -m compat tests/compat $(ARGS)
+
+sim: setup ## Run the simulations (SEED=n repeats one)
+	QUORATE_SEED=$(SEED) $(BIN)/python -m pytest tests/simulation $(ARGS)
+
+fuzz: setup ## Throw random and mutated bytes at a node and at log files
+	$(BIN)/python -m pytest -m fuzz $(ARGS)
+
+bench: setup ## Measure, against Apache Kafka where there is Java
+	$(BIN)/python -m quorate.tools.bench $(ARGS)
+
+cover: setup ## Run the tests with coverage; fails where what decides is not covered
+	$(BIN)/python -m coverage run -m pytest -m "not compat and not fuzz" $(ARGS)
+	$(BIN)/python -m coverage report --fail-under=90
+
+docs: setup ## Write the generated pages: docs/protocol-support.md
+	$(BIN)/python -m quorate.tools.protocol_support
+
+clean: ## Remove what was made: .venv and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage build *.egg-info

@@ -1,0 +1,33 @@
+"""``quorate demo``."""
+
+import sys
+
+from quorate.tools.arguments import GlobalOptions
+from quorate.tools.command_line import Noun
+from quorate.tools.problems import ProblemFoundError
+from quorate.tools.session import note, run
+
+NOUN = Noun("")
+
+
+@NOUN.command
+def demo(options: GlobalOptions) -> None:
+    """Start a node, stream this machine's log lines through it, read them back, compare.
+
+    Exit code 0 means that every record came back as it was sent, in order. Nothing is left behind.
+    """
+    from quorate.tools.demo import DemoReport, run_demo
+    from quorate.tools.demo_report import mistakes, print_report, report_json
+
+    note(options, "streaming this machine's log lines through a node, and reading them back ...")
+    report: DemoReport = run(run_demo)
+    if options.format in {"json", "jsonl"}:
+        sys.stdout.write(report_json(report))
+    else:
+        from rich.console import Console
+
+        print_report(report, Console(no_color=not options.color))
+    if not report.ok:
+        raise ProblemFoundError(
+            "what was read is not what was sent", why=mistakes(report), hint="report this bug"
+        )
