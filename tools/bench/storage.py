@@ -1,0 +1,110 @@
+"""Measures the log alone, without sockets: do appends stay flat, and what does a seek cost?
+
+python -m quorate.tools.bench.storage --gigabytes 20 --segments 10000
+"""
+
+import argparse
+import random
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from quorate.broker.log.files import OsFileSystem
+from quorate.broker.log.log import Log
+from quorate.broker.log.store import LogStore, open_store
+from quorate.model import TopicPartition
+from quorate.records.compression import Codec
+from quorate.records.record import NO_PRODUCER, RecordBatchBuilder, record_bytes_max
+from quorate.settings import TopicConfig
+
+TOPIC_ID: Final = bytes(16)
+CLUSTER_ID: Final = "x" * 22
+VALUE_BYTES: Final = 1000
+BATCH_RECORDS: Final = 1000
+SLICES: Final = 10
+SEEKS: Final = 2000
+
+
+def batch(record_count: int, value_bytes: int) -> bytearray:
+    """Return a batch of records with random values."""
+    builder = RecordBatchBuilder()
+    rng = random.Random(1)  # noqa: S311 - test data
+    for _ in range(record_count):
+        value = rng.randbytes(value_bytes)
+        builder.append(now_ms(), None, value, b"", record_bytes_max(None, value, b""))
+    return bytearray(builder.build(Codec.NONE, NO_PRODUCER))
+
+
+def now_ms() -> int:
+    """Return the time of day."""
+    return time.time_ns() // 1_000_000
+
+
+def new_log(directory: Path, config: TopicConfig) -> tuple[LogStore, Log]:
+    """Return an empty log in a data directory of its own."""
+    directory.mkdir()
+    store = open_store(
+        OsFileSystem(), str(directory), cluster_id=CLUSTER_ID, node_id=1, now_ms=now_ms()
+    )
+    partition = TopicPartition("measured", 0)
+    return store, store.create(partition, TOPIC_ID, config, now_ms=now_ms())
+
+
+def measure_appends(directory: Path, gigabytes: float) -> None:
+    """Append batches of 1 MB and print the CPU time of an append, per tenth of the way."""
+    store, log = new_log(directory, TopicConfig())
+    records = batch(BATCH_RECORDS, VALUE_BYTES)
+    appends = int(gigabytes * 1e9 / len(records) / SLICES)
+    print(f"appends of {len(records)} bytes, to {gigabytes} GB:")
+    for tenth in range(1, SLICES + 1):
+        costs_us: list[float] = []
+        for _ in range(appends):
+            began_s = time.thread_time()
+            log.append(memoryview(records), leader_epoch=0, now_ms=now_ms())
+            costs_us.append((time.thread_time() - began_s) * 1e6)
+        print(f"  at {tenth * gigabytes / SLICES:5.1f} GB: median {median(costs_us):7.1f} us CPU")
+    store.close(clean=False, now_ms=now_ms())
+
+
+def measure_seeks(directory: Path, segments: int) -> None:
+    """Make many small segments, and print what reading from a random offset costs."""
+    config = TopicConfig(segment_bytes=1024)
+    store, log = new_log(directory, config)
+    records = batch(1, 900)
+    for _ in range(segments):
+        log.append(memoryview(records), leader_epoch=0, now_ms=now_ms())
+    rng = random.Random(2)  # noqa: S311 - test data
+    costs_us: list[float] = []
+    for _ in range(SEEKS):
+        offset = rng.randrange(log.log_end_offset)
+        began_s = time.perf_counter()
+        found = log.read(offset, max_bytes=4096, limit_offset=log.log_end_offset, at_least_one=True)
+        costs_us.append((time.perf_counter() - began_s) * 1e6)
+        assert found is not None, "every offset below the end can be read"
+    costs_us.sort()
+    print(
+        f"seeks in {log.segment_count} segments: median {median(costs_us):.1f} us,"
+        f" p99 {costs_us[int(SEEKS * 0.99)]:.1f} us"
+    )
+    store.close(clean=False, now_ms=now_ms())
+
+
+def main() -> None:
+    """Measure, print, and leave nothing behind."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gigabytes", type=float, default=2.0)
+    parser.add_argument("--segments", type=int, default=10_000)
+    arguments = parser.parse_args()
+    directory = Path(tempfile.mkdtemp(prefix="quorate-storage-"))
+    try:
+        measure_seeks(directory / "seeks", arguments.segments)
+        measure_appends(directory / "appends", arguments.gigabytes)
+    finally:
+        shutil.rmtree(directory)
+
+
+if __name__ == "__main__":
+    main()
