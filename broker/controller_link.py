@@ -1,9 +1,9 @@
 """Trio shell: registers with the controller, heartbeats, follows metadata, forwards requests."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, Protocol, TypeVar
 
 import trio
 
@@ -18,7 +18,6 @@ from quorate.control.messages import (
     FetchMetadata,
     FetchMetadataAnswer,
     RegisterBroker,
-    RegisterBrokerAnswer,
     Request,
 )
 from quorate.errors import ErrorCode, KafkaError
@@ -34,8 +33,20 @@ RETRY_S: Final = 0.1
 RETRY_MAX_S: Final = 2.0
 SHUTDOWN_S: Final = 1.0
 
-Call = Callable[[Request[Any]], Awaitable[Answer]]
-"""Sends a request to the active controller; raises KafkaError when it fails."""
+A = TypeVar("A", bound=Answer)
+
+
+class Call(Protocol):
+    """Sends a request to the active controller."""
+
+    async def __call__(self, request: Request[A], /) -> A:
+        """Return the answer.
+
+        Raises:
+            KafkaError: the request failed, or nobody knows whether it did.
+        """
+        ...
+
 
 FATAL: Final = frozenset(
     {
@@ -45,6 +56,11 @@ FATAL: Final = frozenset(
     }
 )
 """Refusals of a registration that trying again does not mend."""
+
+NOT_REGISTERED: Final = frozenset(
+    {ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED}
+)
+"""What a broker hears whose registration is void: it has to register again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +75,10 @@ class Identity:
 class ControllerLink:
     """Keeps a broker in the cluster, and its metadata current.
 
-    State: the broker epoch of this registration. The image itself is the replicas'. ``end_turn`` is
-        called
-    after metadata was applied or an answer given, because both may make client answers ready.
+    State: the broker epoch of this registration, and the image as followed so far. The replicas are
+    given images from that epoch on only: an older one, on the way there, may lack topics that this
+    broker has logs of, and what the image lacks is deleted. ``end_turn`` is called after metadata
+    was applied or an answer given, because both may make client answers ready.
     """
 
     def __init__(
@@ -72,7 +89,7 @@ class ControllerLink:
         self._call = call
         self._end_turn = end_turn
         self._epoch = -1
-        self._applying = trio.Lock()
+        self._image = broker.replicas.image
         self._nursery: trio.Nursery | None = None
         broker.ask_controller = self.ask
         broker.producer_ids.request_block = self._request_producer_ids
@@ -85,15 +102,30 @@ class ControllerLink:
         """
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            await self._register()
-            await self._catch_up()
-            await self._heartbeat_until_unfenced()
+            await self._join()
             nursery.start_soon(self._follow)
             nursery.start_soon(self._heartbeat)
             task_status.started()
             await trio.sleep_forever()
 
     # --- registration ---------------------------------------------------------
+
+    async def _join(self) -> None:
+        """Register, follow the metadata up to there, and be taken into service."""
+        await self._register()
+        while True:
+            await self._catch_up()
+            try:
+                answer = await self._beat(wants_shut_down=False)
+            except KafkaError as error:
+                logger.warning("no heartbeat with the controller: %s", error)
+                if error.code in NOT_REGISTERED:
+                    await self._register()
+            else:
+                if not answer.fenced:
+                    break
+            await trio.sleep(RETRY_S)
+        await self._catch_up()
 
     async def _register(self) -> None:
         config, identity = self._broker.config, self._identity
@@ -115,13 +147,12 @@ class ControllerLink:
                 logger.warning("cannot register with the controller, trying again: %s", error)
                 await trio.sleep(pause_s)
                 pause_s = min(2 * pause_s, RETRY_MAX_S)
-                continue
-            assert isinstance(answer, RegisterBrokerAnswer), "the answer to a registration"
-            self._epoch = answer.broker_epoch
-            return
+            else:
+                self._epoch = answer.broker_epoch
+                return
 
     async def _beat(self, *, wants_shut_down: bool) -> BrokerHeartbeatAnswer:
-        answer = await self._call(
+        return await self._call(
             BrokerHeartbeat(
                 broker_id=self._broker.config.node_id,
                 broker_epoch=self._epoch,
@@ -129,20 +160,6 @@ class ControllerLink:
                 wants_shut_down=wants_shut_down,
             )
         )
-        assert isinstance(answer, BrokerHeartbeatAnswer), "the answer to a heartbeat"
-        return answer
-
-    async def _heartbeat_until_unfenced(self) -> None:
-        while True:
-            try:
-                answer = await self._beat(wants_shut_down=False)
-            except KafkaError as error:
-                logger.warning("no heartbeat with the controller: %s", error)
-                await trio.sleep(RETRY_S)
-                continue
-            await self._catch_up()
-            if not answer.fenced:
-                return
 
     async def _heartbeat(self) -> None:
         while True:
@@ -151,8 +168,8 @@ class ControllerLink:
                 await self._beat(wants_shut_down=False)
             except KafkaError as error:
                 logger.warning("no heartbeat with the controller: %s", error)
-                if error.code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
-                    await self._register()
+                if error.code in NOT_REGISTERED:
+                    await self._join()
 
     async def leave(self) -> None:
         """Tell the controller that this broker stops, so that it need not find out."""
@@ -173,37 +190,40 @@ class ControllerLink:
                 await trio.sleep(RETRY_S)
 
     async def _catch_up(self) -> None:
-        """Apply what the controller has committed by now; on failure the follower will."""
+        """Apply all that the controller has committed by now; on failure the follower will."""
         try:
-            await self._fetch(0)
+            while await self._fetch(0):
+                pass
         except KafkaError as error:
             logger.warning("cannot follow the metadata: %s", error)
 
-    async def _fetch(self, wait_ms: int) -> None:
-        version = self._broker.replicas.image.version
-        answer = await self._call(FetchMetadata(version, wait_ms))
-        assert isinstance(answer, FetchMetadataAnswer), "the answer to a metadata fetch"
-        async with self._applying:
-            image = followed(self._broker.replicas.image, answer)
-            if image.version > self._broker.replicas.image.version:
-                self._broker.replicas.apply(image, self._broker.now_ms)
-                self._end_turn()
+    async def _fetch(self, wait_ms: int) -> bool:
+        """Follow one step; return whether there was anything new."""
+        answer = await self._call(FetchMetadata(self._image.version, wait_ms))
+        before, self._image = self._image, followed(self._image, answer)
+        replicas = self._broker.replicas
+        if replicas.image.version < self._image.version >= self._epoch:
+            replicas.apply(self._image, self._broker.now_ms)
+            self._end_turn()
+        return self._image is not before
 
     # --- requests -------------------------------------------------------------
 
-    def ask(self, request: Request[Any]) -> Promise[Answer]:
+    def ask(self, request: Request[A], /) -> Promise[A | ErrorAnswer]:
         """Send a request to the controller; the promise resolves once its metadata is applied."""
         assert self._nursery is not None, "requests are served once the link runs"
-        promise: Promise[Answer] = Promise()
+        promise: Promise[A | ErrorAnswer] = Promise()
         self._nursery.start_soon(self._ask, request, promise)
         return promise
 
-    async def _ask(self, request: Request[Any], promise: Promise[Answer]) -> None:
+    async def _ask(self, request: Request[A], promise: Promise[A | ErrorAnswer]) -> None:
+        answer: A | ErrorAnswer
         try:
             answer = await self._call(request)
-            await self._catch_up()
         except KafkaError as error:
             answer = ErrorAnswer(int(error.code), error.message)
+        else:
+            await self._catch_up()
         promise.resolve(answer)
         self._end_turn()
 
@@ -211,7 +231,7 @@ class ControllerLink:
         request = AllocateProducerIds(self._broker.config.node_id, self._epoch)
         self.ask(request).when_resolved(self._producer_ids_came)
 
-    def _producer_ids_came(self, answer: Answer) -> None:
+    def _producer_ids_came(self, answer: AllocateProducerIdsAnswer | ErrorAnswer) -> None:
         if isinstance(answer, AllocateProducerIdsAnswer):
             self._broker.producer_ids.add_block(answer.first_producer_id, answer.count)
         else:

@@ -90,16 +90,20 @@ class RequestServer:
 
     def end_turn(self) -> None:
         """Wake waiting fetches and send what is ready, until nothing more becomes ready."""
-        replicas = self._broker.replicas
-        replicas.settle()
-        for service in self._services:
-            answered = service.answered
-            while answered:
-                connections = tuple(answered)
-                answered.clear()
-                for connection in connections:
-                    connection.flush()
-                replicas.settle()
+        settle = self._broker.replicas.settle
+        settle()
+        more = True
+        while more:
+            more = False
+            for service in self._services:
+                answered = service.answered
+                if answered:
+                    more = True
+                    connections = tuple(answered)
+                    answered.clear()
+                    for connection in connections:
+                        connection.flush()
+                    settle()
 
 
 class _Dispatcher:
@@ -116,8 +120,11 @@ class _Dispatcher:
         """Decode one request, handle it, and have its answer sent in its turn.
 
         Raises:
-            FrameRefusedError: it is no request of ours; the connection must be closed.
+            FrameRefusedError: it is no request of ours, or it failed; the connection must be
+                closed.
         """
+        if end - start < HEADER_START_BYTES:
+            raise FrameRefusedError(f"a request of {end - start} bytes")
         api_key, version, correlation_id, client_id_bytes = _HEADER_START(buffer, start)
         route = self._routes.get((api_key, version))
         try:
@@ -128,23 +135,21 @@ class _Dispatcher:
                     return
             position = start + HEADER_START_BYTES + max(client_id_bytes, 0)
             if route.flexible:
-                position = skip_tags(buffer, position, end) if buffer[position] else position + 1
+                position = _skip_tags(buffer, position, end)
             # Bytes behind the request are ignored, as Kafka does: librdkafka sends some (Metadata).
             request, _ = route.decode(buffer, position, end)
             answer = route.handler(self._broker, request, route.caller)
-        except (DecodeError, IndexError) as error:
-            raise FrameRefusedError(f"cannot decode a request: {error}") from None
-        except CloseConnectionError as error:
-            raise FrameRefusedError(str(error)) from None
-        if answer is None:
-            return
-        slot = connection.open_slot()
-        if isinstance(answer, Promise):
-            promise: Promise[Any] = answer  # pyright: ignore[reportUnknownVariableType]
-            encode = route.encode
-            promise.when_resolved(lambda response: slot.fill(encode(correlation_id, response)))
-        else:
-            slot.fill(route.encode(correlation_id, answer))
+            if isinstance(answer, Promise):
+                promise: Promise[Any] = answer  # pyright: ignore[reportUnknownVariableType]
+                slot = connection.open_slot()
+                slot.on_abandoned = promise.abandon
+                encode = route.encode
+                promise.when_resolved(lambda response: slot.fill(encode(correlation_id, response)))
+            elif answer is not None:
+                parts = route.encode(correlation_id, answer)
+                connection.open_slot().fill(parts)
+        except Exception as error:
+            raise _refusal(error, api_key, version) from error
 
     def _route(self, api_key: int, version: int) -> _Route | None:
         """Return the route of a version met for the first time; None for unknown ApiVersions."""
@@ -174,3 +179,35 @@ class _Dispatcher:
         api = APIS[ApiKey.API_VERSIONS]
         encode = cast("Encode", response_encoder(api, 0))
         connection.open_slot().fill(encode(correlation_id, API_VERSIONS_HANDLER.unsupported()))
+
+
+def _skip_tags(buffer: bytearray, position: int, end: int) -> int:
+    """Return where the body starts; nobody has put tagged fields into a header yet."""
+    if position >= end:
+        raise DecodeError("the header does not fit into the request")
+    if buffer[position] == 0:
+        return position + 1
+    try:
+        return skip_tags(buffer, position, end)
+    except IndexError:
+        raise DecodeError("the header ends within a tagged field") from None
+
+
+def _refusal(error: Exception, api_key: int, version: int) -> FrameRefusedError:
+    """Return why the connection must be closed.
+
+    An error that nobody foresaw is a bug that this request brought to light. It costs the client
+    its connection, and the others nothing: otherwise one request, sent again and again, would keep
+    the whole broker down. A failed assertion is another matter: our own state is not what we
+    guarantee, and going on might spread that, so it ends the process.
+    """
+    if isinstance(error, AssertionError):
+        raise error
+    if isinstance(error, FrameRefusedError):
+        return error
+    if isinstance(error, DecodeError):
+        return FrameRefusedError(f"cannot decode a request with API key {api_key}: {error}")
+    if isinstance(error, CloseConnectionError):
+        return FrameRefusedError(str(error))
+    logger.error("a request with API key %d, version %d failed", api_key, version, exc_info=error)
+    return FrameRefusedError("the request met a bug in this broker")

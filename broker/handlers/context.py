@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
 from quorate.broker.handlers.producer_ids import ProducerIds
 from quorate.broker.replication.deadlines import Deadlines
 from quorate.broker.replication.replicas import Replicas
 from quorate.control.messages import Answer, ErrorAnswer, Request
-from quorate.errors import ErrorCode, KafkaError, QuorateError, known_code
+from quorate.errors import ErrorCode, QuorateError, known_code
 from quorate.promise import Promise
 from quorate.settings import NodeConfig
 
@@ -27,14 +27,22 @@ class Caller:
     api_version: int
 
 
+class AskController(Protocol):
+    """Sends a request to the active controller; the request names the type of its answer."""
+
+    def __call__(self, request: Request[A], /) -> Promise[A | ErrorAnswer]:
+        """Return a promise that always resolves; failures come as ErrorAnswer."""
+        ...
+
+
 @dataclass(slots=True)
 class Broker:
     """The broker as handlers see it.
 
     Attributes:
         now_ms: the wall clock, as of the current turn of the loop.
-        ask_controller: sends a request to the active controller; failures come as ErrorAnswer. By
-            the time an answer is given, :attr:`replicas` have followed the metadata it speaks of.
+        ask_controller: by the time an answer is given, :attr:`replicas` have followed the metadata
+            it speaks of.
     """
 
     config: NodeConfig
@@ -43,7 +51,7 @@ class Broker:
     replicas: Replicas
     deadlines: Deadlines
     producer_ids: ProducerIds
-    ask_controller: Callable[[Request[Any]], Promise[Answer]] | None = None
+    ask_controller: AskController | None = None
     now_ms: int = 0
 
     def ask(
@@ -54,16 +62,11 @@ class Broker:
     ) -> None:
         """Ask the controller, and call one of the two back once."""
 
-        def answered(answer: Answer) -> None:
+        def answered(answer: A | ErrorAnswer) -> None:
             if isinstance(answer, ErrorAnswer):
                 on_error(known_code(answer.code), answer.message)
             else:
-                on_answer(answer)  # type: ignore[arg-type]  # the request names the type of its answer
+                on_answer(answer)
 
         assert self.ask_controller is not None, "set before requests are served"
         self.ask_controller(request).when_resolved(answered)
-
-
-def error_code(error: KafkaError) -> int:
-    """Return an error's code as the wire has it."""
-    return int(error.code)

@@ -5,7 +5,7 @@ from typing import Final
 
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.broker.replication.leader import LeaderReplica
-from quorate.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicIdError
+from quorate.errors import ErrorCode, KafkaError, OffsetOutOfRangeError, UnknownTopicIdError
 from quorate.model import UNKNOWN_OFFSET
 from quorate.promise import Promise
 from quorate.protocol.messages.data import (
@@ -18,6 +18,7 @@ from quorate.protocol.messages.data import (
 )
 
 TOPIC_IDS_FROM: Final = 13
+READ_UNCOMMITTED: Final = 0
 WAIT_MAX_MS: Final = 600_000
 """The longest that a fetch is parked: a peer that went away must not be remembered for ever."""
 
@@ -27,9 +28,15 @@ class _Outcome:
     """What a fetch would answer now."""
 
     response: FetchResponse
+    wanted_bytes: int
     size_bytes: int
     failed: bool
     waitable: list[LeaderReplica]
+
+    @property
+    def is_final(self) -> bool:
+        """Whether waiting would not make it better."""
+        return self.failed or self.size_bytes >= self.wanted_bytes
 
 
 def fetch(
@@ -38,23 +45,24 @@ def fetch(
     """Answer with what is committed, or park the request until ``min_bytes`` are (KIP-74).
 
     No fetch session is ever opened (KIP-227): clients told session id 0 name their partitions each
-    time.
+    time, and one that goes on with a session, of whoever served here before, starts anew.
     """
+    if request.session_id and request.session_epoch > 0:
+        return FetchResponse(error_code=int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
     outcome = _read_all(broker, request, caller)
-    if (
-        outcome.failed
-        or outcome.size_bytes >= request.min_bytes
-        or request.max_wait_ms <= 0
-        or not outcome.waitable
-    ):
+    if outcome.is_final or request.max_wait_ms <= 0 or not outcome.waitable:
         return outcome.response
     return _Parked(broker, request, caller, outcome.waitable).promise
 
 
 class _Parked:
-    """A fetch that waits on its partitions, and on its deadline."""
+    """A fetch that waits on its partitions, and on its deadline.
 
-    __slots__ = ("_broker", "_caller", "_replicas", "_request", "promise")
+    Invariant: it is known to the replicas and to the deadlines until the promise is resolved or
+    abandoned, and not a moment longer.
+    """
+
+    __slots__ = ("_broker", "_caller", "_deadline", "_replicas", "_request", "promise")
 
     def __init__(
         self,
@@ -68,38 +76,49 @@ class _Parked:
         self._caller = caller
         self._replicas = replicas
         self.promise: Promise[FetchResponse] = Promise()
+        self.promise.on_abandoned = self._leave
         for replica in replicas:
             replica.read_waiters.add(self)
-        broker.deadlines.after(min(request.max_wait_ms, WAIT_MAX_MS), self._expire)
+        wait_ms = min(request.max_wait_ms, WAIT_MAX_MS)
+        self._deadline = broker.deadlines.after(wait_ms, self._answer_now)
 
     def on_progress(self) -> None:
         """Answer if there is enough now."""
-        if self.promise.resolved:
-            return
         outcome = _read_all(self._broker, self._request, self._caller)
-        if outcome.failed or outcome.size_bytes >= self._request.min_bytes:
+        if outcome.is_final:
             self._answer(outcome.response)
 
-    def _expire(self) -> None:
-        if not self.promise.resolved:
-            self._answer(_read_all(self._broker, self._request, self._caller).response)
+    def on_closed(self) -> None:
+        """Answer with what there is: the client has to ask the new leader for the rest."""
+        self._answer_now()
+
+    def _answer_now(self) -> None:
+        self._answer(_read_all(self._broker, self._request, self._caller).response)
 
     def _answer(self, response: FetchResponse) -> None:
+        self._leave()
+        self.promise.resolve(response)
+
+    def _leave(self) -> None:
         for replica in self._replicas:
             replica.read_waiters.discard(self)
-        self.promise.resolve(response)
+        self._broker.deadlines.cancel(self._deadline)
 
 
 def _read_all(broker: Broker, request: FetchRequest, caller: Caller) -> _Outcome:
-    outcome = _Outcome(FetchResponse(), 0, failed=False, waitable=[])
     left_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
+    wanted_bytes = min(request.min_bytes, left_bytes)
+    outcome = _Outcome(FetchResponse(), wanted_bytes, 0, failed=False, waitable=[])
     for topic in request.topics:
         name = _topic_name(broker, topic, caller)
         answers = FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id)
         outcome.response.responses.append(answers)
         for partition in topic.partitions:
             room_bytes = left_bytes - outcome.size_bytes
-            answers.partitions.append(_read_one(broker, name, partition, room_bytes, outcome))
+            data = _read_one(broker, name, partition, room_bytes, outcome)
+            if request.isolation_level == READ_UNCOMMITTED:
+                data.aborted_transactions = None
+            answers.partitions.append(data)
     return outcome
 
 

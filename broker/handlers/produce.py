@@ -1,6 +1,6 @@
 """Produce: record batches in, appended as the leader of their partitions."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from quorate.broker.handlers.context import Broker, Caller, CloseConnectionError
 from quorate.broker.log.log import AppendResult
@@ -20,6 +20,9 @@ from quorate.protocol.messages.data import (
     ProduceResponse,
     TopicProduceResponse,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 TOPIC_IDS_FROM: Final = 13
 ACKS_VALID: Final = (0, 1, ACKS_ALL)
@@ -56,7 +59,7 @@ def produce(
             answers.append(answer)
             end_offset = result.last_offset + 1
             if end_offset > replica.high_watermark and _must_wait(replica, request.acks):
-                pending = pending or _Pending(request)
+                pending = pending or _Pending()
                 pending.wait_for(replica, end_offset, answer)
         responses.append(
             TopicProduceResponse(
@@ -67,7 +70,7 @@ def produce(
         _close_on_error(responses)
         return None
     response = ProduceResponse(responses=responses)
-    return response if pending is None else pending.promise_of(broker, response)
+    return response if pending is None else pending.promise_of(broker, response, request.timeout_ms)
 
 
 def _append(
@@ -104,12 +107,11 @@ def _failure(partition: PartitionProduceData, error: KafkaError) -> PartitionPro
 class _Pending:
     """The partitions of one request that are appended, and not yet as safe as ``acks`` asks."""
 
-    __slots__ = ("_answer", "_timeout_ms", "_waiting")
+    __slots__ = ("_finish", "_waiting")
 
-    def __init__(self, request: ProduceRequest) -> None:
-        self._timeout_ms = max(request.timeout_ms, 0)
+    def __init__(self) -> None:
         self._waiting: dict[int, PartitionProduceResponse] = {}
-        self._answer: tuple[Promise[ProduceResponse], ProduceResponse] | None = None
+        self._finish: Callable[[], None] | None = None
 
     def wait_for(
         self, replica: LeaderReplica, offset: int, answer: PartitionProduceResponse
@@ -117,37 +119,45 @@ class _Pending:
         """Hold the answer back until ``replica`` has committed everything below ``offset``."""
         key = id(answer)
         self._waiting[key] = answer
-        replica.when_committed(offset, lambda: self._committed(key))
+
+        def decided(*, committed: bool) -> None:
+            if self._waiting.pop(key, None) is None:
+                return  # the time was up before
+            if not committed:
+                _give_up(answer, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            if not self._waiting and self._finish is not None:
+                self._finish()
+
+        replica.when_committed(offset, decided)
 
     def promise_of(
-        self, broker: Broker, response: ProduceResponse
+        self, broker: Broker, response: ProduceResponse, timeout_ms: int
     ) -> ProduceResponse | Promise[ProduceResponse]:
         """Return the answer, or a promise of it while partitions wait."""
         if not self._waiting:
             return response
         promise: Promise[ProduceResponse] = Promise()
-        self._answer = promise, response
-        broker.deadlines.after(self._timeout_ms, self._expire)
-        return promise
+        deadline = broker.deadlines.after(max(timeout_ms, 0), self._expire)
 
-    def _committed(self, key: int) -> None:
-        if self._waiting.pop(key, None) is not None and not self._waiting:
-            self._resolve()
+        def finish() -> None:
+            broker.deadlines.cancel(deadline)
+            promise.resolve(response)
+
+        self._finish = finish
+        return promise
 
     def _expire(self) -> None:
         """The time is up: say so for partitions that still wait; their records may be safe yet."""
-        if not self._waiting:
-            return
-        for response in self._waiting.values():
-            response.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
-            response.base_offset = UNKNOWN_OFFSET
+        assert self._finish is not None, "set together with the deadline"
+        for answer in self._waiting.values():
+            _give_up(answer, ErrorCode.REQUEST_TIMED_OUT)
         self._waiting.clear()
-        self._resolve()
+        self._finish()
 
-    def _resolve(self) -> None:
-        if self._answer is not None:
-            promise, response = self._answer
-            promise.resolve(response)
+
+def _give_up(answer: PartitionProduceResponse, code: ErrorCode) -> None:
+    answer.error_code = int(code)
+    answer.base_offset = UNKNOWN_OFFSET
 
 
 def _close_on_error(responses: list[TopicProduceResponse]) -> None:

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from quorate.broker.log.log import AppendResult, Log
+from quorate.broker.log.times import TimestampOffset
 from quorate.errors import (
     FencedLeaderEpochError,
     NotEnoughReplicasError,
     OffsetOutOfRangeError,
+    StorageError,
     UnknownLeaderEpochError,
 )
 from quorate.model import UNKNOWN_EPOCH, TopicPartition
@@ -29,7 +31,19 @@ class Waiter(Protocol):
     """Somebody who wants to know when there is more to read."""
 
     def on_progress(self) -> None:
-        """Look again: the high watermark moved, or the replica was closed."""
+        """Look again: the high watermark moved."""
+        ...
+
+    def on_closed(self) -> None:
+        """Wait no longer: this broker does not lead the partition in that epoch any more."""
+        ...
+
+
+class CommitWaiter(Protocol):
+    """Somebody who wants to know when an offset is committed."""
+
+    def __call__(self, *, committed: bool) -> None:
+        """Go on: it is, or this broker stopped leading and will never know."""
         ...
 
 
@@ -74,7 +88,7 @@ class LeaderReplica:
         topic_id: bytes,
         state: PartitionState,
         log: Log,
-        news: "News",
+        news: News,
     ) -> None:
         """Lead with ``state``; ``news`` is shared by all replicas of the broker."""
         self.topic_partition = topic_partition
@@ -83,9 +97,11 @@ class LeaderReplica:
         self.log = log
         self.high_watermark = log.log_start_offset
         self.read_waiters: set[Waiter] = set()
-        self._commit_waiters: deque[tuple[int, Callable[[], None]]] = deque()
+        self._commit_waiters: deque[tuple[int, CommitWaiter]] = deque()
         self._news = news
         self.advance()
+        if self.waits_for_sync and log.flushed_offset < log.log_end_offset:
+            news.unsynced.add(self)
 
     @property
     def leader_epoch(self) -> int:
@@ -143,22 +159,23 @@ class LeaderReplica:
         self.high_watermark = replicated
         waiters = self._commit_waiters
         while waiters and waiters[0][0] <= replicated:
-            waiters.popleft()[1]()
+            waiters.popleft()[1](committed=True)
         if self.read_waiters:
             self._news.progressed.add(self)
 
-    def when_committed(self, offset: int, callback: Callable[[], None]) -> None:
-        """Call back when the high watermark reaches ``offset``, in the order of calls."""
-        if offset <= self.high_watermark:
-            callback()
-            return
+    def when_committed(self, offset: int, waiter: CommitWaiter) -> None:
+        """Call back when the high watermark reaches ``offset``, in the order of offsets and calls.
+
+        It must lie behind the high watermark.
+        """
+        assert offset > self.high_watermark, "what is committed is not waited for"
         waiters = self._commit_waiters
         if not waiters or waiters[-1][0] <= offset:
-            waiters.append((offset, callback))
+            waiters.append((offset, waiter))
             return
         # A duplicate is answered with offsets of old: it stands between younger ones.
         place = sum(waiting <= offset for waiting, _ in waiters)
-        waiters.insert(place, (offset, callback))
+        waiters.insert(place, (offset, waiter))
 
     def check_readable(self, offset: int) -> None:
         """Refuse an offset that consumers cannot read from.
@@ -178,22 +195,57 @@ class LeaderReplica:
 
         Raises:
             OffsetOutOfRangeError: see :meth:`check_readable`.
+            StorageError: the log could not be read now.
         """
         self.check_readable(offset)
         if offset >= self.high_watermark:
             return None
-        return self.log.read(
-            offset,
-            max_bytes=max_bytes,
-            limit_offset=self.high_watermark,
-            at_least_one=at_least_one,
-        )
+        try:
+            return self.log.read(
+                offset,
+                max_bytes=max_bytes,
+                limit_offset=self.high_watermark,
+                at_least_one=at_least_one,
+            )
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def find_time(self, timestamp_ms: int) -> TimestampOffset | None:
+        """Return the first committed record with that timestamp or a later one.
+
+        Raises:
+            KafkaError: the log could not be read.
+        """
+        return self._search(lambda: self.log.offset_for_time(timestamp_ms))
+
+    def find_latest_time(self) -> TimestampOffset | None:
+        """Return the first record with the largest timestamp, if it is committed.
+
+        Raises:
+            KafkaError: the log could not be read.
+        """
+        return self._search(self.log.max_timestamp)
+
+    def _search(self, search: Callable[[], TimestampOffset | None]) -> TimestampOffset | None:
+        try:
+            found = search()
+        except OSError as error:
+            raise self._unreadable(error) from error
+        return found if found is not None and found.offset < self.high_watermark else None
+
+    def _unreadable(self, error: OSError) -> StorageError:
+        """Return what clients are told; out of file descriptors, say, does not last."""
+        return StorageError(f"cannot read the log of {self.topic_partition}: {error.strerror}")
 
     def close(self) -> None:
-        """Stop leading: whoever waits looks again, and finds the replica gone."""
+        """Stop leading: nobody waits here any longer, and nothing is synced for us."""
+        self._news.progressed.discard(self)
+        self._news.unsynced.discard(self)
         for waiter in list(self.read_waiters):
-            waiter.on_progress()
-        self._commit_waiters.clear()
+            waiter.on_closed()
+        waiters, self._commit_waiters = self._commit_waiters, deque()
+        for _, commit_waiter in waiters:
+            commit_waiter(committed=False)
 
 
 def _codec(compression_type: str) -> Codec:

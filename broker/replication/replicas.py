@@ -20,7 +20,8 @@ logger = logging.getLogger(__name__)
 class Replicas:
     """What this broker hosts: opens, leads and deletes partitions as the image changes.
 
-    State: the image last applied, and a LeaderReplica for each partition led.
+    State: the image last applied, a LeaderReplica for each partition led, and the partitions whose
+    log could not be opened, to be tried again.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Replicas:
         self.on_unsynced: Callable[[], None] | None = None
         self._node_texts = node_texts
         self._leaders: dict[tuple[str, int], LeaderReplica] = {}
+        self._unopened: set[TopicPartition] = set()
 
     def __iter__(self) -> Iterator[LeaderReplica]:
         return iter(self._leaders.values())
@@ -70,12 +72,14 @@ class Replicas:
         return topic_config(node, configs.get(ConfigResource("topic", topic), {}))
 
     def apply(self, image: MetadataImage, now_ms: int) -> None:
-        """Follow the image: stop what is not ours any more, then lead what is."""
+        """Follow the image: stop what is not ours any more, then lead what is.
+
+        It must know every topic that this broker has a log of: the others' logs are deleted.
+        """
         before, self.image = self.image, image
-        for key, replica in list(self._leaders.items()):
-            if not self._still_led(key, replica):
-                del self._leaders[key]
-                replica.close()
+        ended = [r for key, r in self._leaders.items() if not self._still_led(key, r)]
+        for replica in ended:
+            del self._leaders[replica.topic_partition]
         self._delete_orphans()
         for name, topic in image.topics.items():
             if topic is before.topics.get(name) and image.configs is before.configs:
@@ -83,6 +87,8 @@ class Replicas:
             for index, state in enumerate(topic.partitions):
                 if state.leader_id == self.node_id:
                     self._lead(TopicPartition(name, index), topic.topic_id, state, now_ms)
+        for replica in ended:
+            replica.close()  # last, so that who waited there finds what is now
 
     def _still_led(self, key: tuple[str, int], replica: LeaderReplica) -> bool:
         topic = self.image.topics.get(key[0])
@@ -103,13 +109,25 @@ class Replicas:
             return
         try:
             log = self.store.create(topic_partition, topic_id, config, now_ms=now_ms)
-        except StorageError:
+        except StorageError as error:
             # The partition answers KAFKA_STORAGE_ERROR until the log can be opened.
-            logger.exception("cannot open the log of %s", topic_partition)
+            logger.warning("cannot open the log of %s: %s", topic_partition, error)
+            self._unopened.add(topic_partition)
             return
         self._leaders[topic_partition] = LeaderReplica(
             topic_partition, topic_id, state, log, self.news
         )
+
+    def reopen(self, now_ms: int) -> None:
+        """Try again to open the logs that could not be: the disk may have space now."""
+        unopened, self._unopened = self._unopened, set()
+        for topic_partition in unopened:
+            topic = self.image.topics.get(topic_partition.topic)
+            if topic is None or topic_partition.partition >= len(topic.partitions):
+                continue
+            state = topic.partitions[topic_partition.partition]
+            if state.leader_id == self.node_id:
+                self._lead(topic_partition, topic.topic_id, state, now_ms)
 
     def _delete_orphans(self) -> None:
         """Delete the logs of deleted topics; their files stay for ``file.delete.delay.ms``."""

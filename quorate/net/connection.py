@@ -104,11 +104,13 @@ class Service:
 class AnswerSlot:
     """The place of one answer in its connection's order of requests."""
 
-    __slots__ = ("connection", "parts")
+    __slots__ = ("connection", "on_abandoned", "parts")
 
     def __init__(self, connection: "Connection") -> None:
         self.connection = connection
         self.parts: Sequence[Part] | None = None
+        self.on_abandoned: Callable[[], None] | None = None
+        """Called when the peer is gone before the answer came."""
 
     def fill(self, parts: Sequence[Part]) -> None:
         """Give the answer; it leaves when all before it have left."""
@@ -121,8 +123,8 @@ class Connection:
     """State of one connection: its receive buffer, answers owed in request order, bytes to send.
 
     Invariant: ``buffer[start:end]`` holds what was received and not yet dispatched. ``stalled``
-        means that
-    dispatching stopped at the in-flight limit, and :meth:`resume` is owed when answers have left.
+    means that dispatching stopped at the in-flight limit, and :meth:`resume` is owed when answers
+    have left.
     """
 
     __slots__ = (
@@ -259,6 +261,15 @@ class Connection:
         slot = AnswerSlot(self)
         self.slots.append(slot)
         return slot
+
+    def abandon(self) -> None:
+        """Forget what the peer, who is gone, was to be sent; stop what works on more of it."""
+        self.closed = True
+        self.out.clear()
+        slots, self.slots = self.slots, deque()
+        for slot in slots:
+            if slot.parts is None and slot.on_abandoned is not None:
+                slot.on_abandoned()
 
     def collect_one(self) -> bool:
         """Move the one answer that is owed to :attr:`out`, if it is one part and no file's."""

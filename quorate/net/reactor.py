@@ -26,6 +26,7 @@ ROUNDS_BETWEEN_CHECKPOINTS: Final = 16
 SENDS_PER_TURN_MAX: Final = 64
 CHUNK_BYTES: Final = 1 << 20
 SWEEP_INTERVAL_S: Final = 5.0
+ACCEPT_PAUSE_S: Final = 0.1
 OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 _IN: Final = select.EPOLLIN
@@ -134,8 +135,10 @@ class Reactor:
             sock, _ = listener.accept()
         except OSError as error:
             # Out of descriptors: the connection stays in the backlog until some are free.
-            if error.errno in OUT_OF_DESCRIPTORS:
+            if error.errno in OUT_OF_DESCRIPTORS and self._nursery is not None:
                 logger.warning("cannot accept a connection: %s", error)
+                self._epoll.modify(listener_fd, 0)
+                self._nursery.start_soon(self._accept_later, listener_fd)
             return
         if not self._service.admit():
             self.traffic.refused += 1
@@ -149,16 +152,19 @@ class Reactor:
         self._epoll.register(connection.fd, _IN)
         self.traffic.accepted += 1
 
+    async def _accept_later(self, listener_fd: int) -> None:
+        await trio.sleep(ACCEPT_PAUSE_S)
+        self._epoll.modify(listener_fd, _IN)
+
     def close(self, connection: PlainConnection) -> None:
         """Close a connection now; answers it still waits for are dropped when they come."""
         if connection.closed:
             return
-        connection.closed = True
         self._service.connection_count -= 1
         del self._connections[connection.fd]
         self._epoll.unregister(connection.fd)
         connection.sock.close()
-        connection.out.clear()
+        connection.abandon()
 
     def _receive(self, connection: PlainConnection) -> None:
         if connection.closed:

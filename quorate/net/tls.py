@@ -83,7 +83,7 @@ class TlsServer:
             try:
                 await self._receive(stream, connection)
             finally:
-                connection.closed = True
+                connection.abandon()
             nursery.cancel_scope.cancel()
 
     async def _receive(
