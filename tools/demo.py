@@ -5,14 +5,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from quorate.client.admin import Admin, raise_first
 from quorate.client.admin_results import NewTopic
 from quorate.client.consumer import Consumer
-from quorate.client.delivery import Delivery
 from quorate.client.producer import Producer
 from quorate.model import TopicPartition
 from quorate.tools.demo_ledger import Ledger, Sent, Tally, differing, make_ledger, tally_records
@@ -27,6 +26,9 @@ from quorate.tools.log_lines import (
 )
 from quorate.tools.problems import CommandError
 
+if TYPE_CHECKING:
+    from quorate.client.delivery import Delivery
+
 PARTITIONS: Final = 4
 NODE_LOG_KEY: Final = b"quorate/node"
 LOG_FOLDER: Final = Path("/var/log")
@@ -36,6 +38,9 @@ RECORDS_TARGET: Final = 150_000
 ROUNDS_MAX: Final = 200
 POLL_RECORDS: Final = 5000
 READ_TIMEOUT_S: Final = 30.0
+CLOCK_TICK_S: Final = 0.002
+"""More than the millisecond that timestamps tell apart."""
+
 EXIT_TERMINATED: Final = 128 + signal.SIGTERM
 ALL_PARTITIONS: Final = tuple(TopicPartition(t, p) for t in TOPICS for p in range(PARTITIONS))
 
@@ -140,9 +145,7 @@ class Stream:
 
     async def begin_second_half(self) -> None:
         """Draw the line between the halves in time: the clock must tick first."""
-        before_ms = time.time_ns() // 1_000_000
-        while time.time_ns() // 1_000_000 <= before_ms:
-            await trio.sleep(0.001)
+        await trio.sleep(CLOCK_TICK_S)
         self.middle_ms = time.time_ns() // 1_000_000
 
     def sent(self) -> list[Sent]:

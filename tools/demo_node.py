@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 import trio
 
@@ -68,16 +68,22 @@ def _command(data: Path) -> list[str]:
 async def _wait_until_ready(process: trio.Process, log: Path, directory: Path) -> DemoNode:
     with trio.move_on_after(START_TIMEOUT_S):
         while process.poll() is None:
-            for line in log.read_text().splitlines():
-                if line.startswith('{"event": "ready"'):
-                    ready = json.loads(line)
-                    return DemoNode(
-                        ready["listeners"]["PLAINTEXT"], log, ready["seconds"], directory
-                    )
+            ready = _ready_event(log)
+            if ready is not None:
+                address = ready["listeners"]["PLAINTEXT"]
+                return DemoNode(address, log, ready["seconds"], directory)
             await trio.sleep(POLL_S)
     raise CommandError(
         "the demo's node did not start", why=_last_lines(log), hint="quorate up --debug"
     )
+
+
+def _ready_event(log: Path) -> dict[str, Any] | None:
+    for line in log.read_text().splitlines():
+        if line.startswith('{"event": "ready"'):
+            event: dict[str, Any] = json.loads(line)
+            return event
+    return None
 
 
 async def _stop(process: trio.Process, log: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -44,7 +45,7 @@ def _partitions_table(report: DemoReport) -> Table:
     )
     table.add_column("partition", no_wrap=True)
     for heading in ("records", "bytes"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("SHA-256", no_wrap=True)
     for passage in report.passages:
         table.add_column(passage.name, justify="right", no_wrap=True)
@@ -64,7 +65,9 @@ def _mark(passage: Passage, partition: TopicPartition) -> Text:
 
 
 def _rates_table(report: DemoReport) -> Table:
-    table = Table(title="Rates (one client process, one node)", title_justify="left")
+    table = Table(
+        title="Rates (one client process, one node)", title_justify="left", box=box.SIMPLE_HEAD
+    )
     table.add_column("what")
     for heading in ("records", "seconds", "records/s", "MB/s"):
         table.add_column(heading, justify="right")
@@ -78,9 +81,8 @@ def _rates(tallies: dict[TopicPartition, Tally], seconds: float) -> list[str]:
     records = sum(tally.records for tally in tallies.values())
     size_bytes = sum(tally.size_bytes for tally in tallies.values())
     per_s = 1 / max(seconds, 1e-9)
-    return [
-        f"{records:,}", f"{seconds:.2f}", f"{records * per_s:,.0f}", f"{size_bytes * per_s / 1e6:.1f}"
-    ]  # fmt: skip
+    megabytes = size_bytes * per_s / 1e6
+    return [f"{records:,}", f"{seconds:.2f}", f"{records * per_s:,.0f}", f"{megabytes:.1f}"]
 
 
 def mistakes(report: DemoReport) -> str:

@@ -19,7 +19,9 @@ from quorate.tools.log_files import (
     verify_documents,
     verify_segment,
 )
+from quorate.tools.metadata_dump import decided_records
 from quorate.tools.output import Column, Table, bytes_text
+from quorate.tools.positions import time_text
 from quorate.tools.problems import ProblemFoundError
 from quorate.tools.record_text import record_json
 from quorate.tools.session import print_table, say
@@ -93,6 +95,25 @@ def _dump_index(path: Path, out: TextIO, *, as_json: bool) -> None:
         else:
             entry = {"timestamp_ms": first, "last_offset": base_offset + second}
         out.write((json.dumps(entry) if as_json else "entry  " + _fields_text(entry)) + "\n")
+
+
+def dump_metadata(options: GlobalOptions, paths: Sequence[Path], out: TextIO) -> None:
+    """Print what controllers decided, one record a line.
+
+    Raises:
+        QuorateError: there is no journal, or it is damaged.
+    """
+    as_json = options.format in {"json", "jsonl"}
+    for path in paths:
+        for decided in decided_records(path):
+            fields = decided.fields()
+            if as_json:
+                out.write(json.dumps(fields) + "\n")
+                continue
+            when = time_text(fields.pop("time_ms"))
+            index, kind, cause = (fields.pop(name) for name in ("index", "type", "cause"))
+            shown = " ".join(f"{name}={value}" for name, value in fields.items())
+            out.write(f"{index:>6} {when} {kind} {shown}  # {cause}\n")
 
 
 def verify(options: GlobalOptions, paths: Sequence[Path]) -> None:

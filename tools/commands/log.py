@@ -9,7 +9,7 @@ from quorate.tools.command_line import Argument, Noun, option
 
 NOUN = Noun("Print and check log files without a broker.")
 
-Paths = Annotated[list[Path], Argument(help="Segment files, or folders of them.")]
+Paths = Annotated[list[Path], Argument("PATH", help="Segment files, or folders of them.")]
 
 
 @NOUN.verb("dump")
