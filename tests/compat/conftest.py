@@ -1,0 +1,200 @@
+"""What all compatibility tests share: a broker, clients, topics, and the page of outcomes."""
+
+import re
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.compat import serving
+from tests.compat.clients.agent import Agent, FranzGo, Java
+from tests.compat.clients.kafka_python import KafkaPython
+from tests.compat.clients.kcat import Kcat
+from tests.compat.clients.librdkafka import Librdkafka
+from tests.compat.clients.model import Client, Server, TopicSpec
+from tests.compat.clients.ours import Ours
+from tests.compat.clients.over_asyncio import Aiokafka
+from tests.compat.matrix import Outcome, Result, render
+from tests.compat.peers import cache, java
+
+KINDS: dict[str, Callable[[], Client]] = {
+    kind.name: kind
+    for kind in (Librdkafka, KafkaPython, Aiokafka, Kcat, Java, FranzGo, Ours)
+}
+NOT_OFFERED = "not offered: "
+PROPERTIES = {
+    "log.retention.check.interval.ms": "100",
+    "log.segment.delete.delay.ms": "100",
+}
+
+RESULTS = pytest.StashKey[list[Result]]()
+VERSIONS = pytest.StashKey[dict[str, str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--compat-report", metavar="FILE", help="write the outcomes as a page")
+    parser.addoption(
+        "--compat-broker",
+        choices=("quorate", "kafka"),
+        default="quorate",
+        help="run the tests against Apache Kafka, to test the tests",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "feature(name): the line of the page that a test stands for")
+    config.addinivalue_line("markers", "client(name): its column, where no fixture says it")
+    config.addinivalue_line("markers", "needs(*ops): what a client must be able to do for the test")
+    config.stash[RESULTS] = []
+    config.stash[VERSIONS] = {}
+
+
+class Clients:
+    """Clients by name, each made when it is first asked for, and only once."""
+
+    def __init__(self, versions: dict[str, str]) -> None:
+        self._made: dict[str, Client | cache.PeerUnavailableError] = {}
+        self._versions = versions
+
+    def get(self, name: str) -> Client:
+        """Return a client, or skip the test if it cannot be had."""
+        if name not in self._made:
+            try:
+                client = KINDS[name]()
+                self._versions[name] = client.version()
+                self._made[name] = client
+            except cache.PeerUnavailableError as error:
+                self._made[name] = error
+        made = self._made[name]
+        if isinstance(made, cache.PeerUnavailableError):
+            pytest.skip(f"{name}: {made.reason}")
+        return made
+
+    def close(self) -> None:
+        """End the processes of clients that have some."""
+        for client in self._made.values():
+            if isinstance(client, Agent):
+                client.close()
+
+
+@pytest.fixture(scope="session")
+def clients(pytestconfig: pytest.Config) -> Generator[Clients]:
+    made = Clients(pytestconfig.stash[VERSIONS])
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=list(KINDS))
+def client(request: pytest.FixtureRequest, clients: Clients) -> Client:
+    """Every client in turn; those that lack what the test needs are left out."""
+    made = clients.get(request.param)
+    for marker in request.node.iter_markers("needs"):
+        for op in marker.args:
+            if op in made.lacks:
+                pytest.skip(f"{NOT_OFFERED}{made.name} cannot {op}")
+    return made
+
+
+@pytest.fixture(scope="session")
+def ours() -> Ours:
+    """The client for what a test needs beside the one that it tests."""
+    return Ours()
+
+
+@pytest.fixture(scope="session")
+def jvm(clients: Clients) -> Java:
+    """Kafka's tools in a JVM that runs already."""
+    client = clients.get(Java.name)
+    assert isinstance(client, Java)
+    return client
+
+
+@pytest.fixture(scope="session")
+def apache_kafka() -> Generator[serving.Broker]:
+    """Apache Kafka, for tests that say that we are alike."""
+    try:
+        java.kafka_folder()
+        cache.program("java")
+    except cache.PeerUnavailableError as error:
+        pytest.skip(error.reason)
+    with serving.kafka(PROPERTIES) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Generator[serving.Broker]:
+    """One node for all tests."""
+    if request.config.getoption("compat_broker", "quorate") == "kafka":
+        yield request.getfixturevalue("apache_kafka")
+        return
+    directory = tmp_path_factory.mktemp("node")
+    properties = {**PROPERTIES, **serving.certify(directory)}
+    with serving.quorate(properties, directory) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def server(broker: serving.Broker) -> Server:
+    return broker.server
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses."""
+    name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", request.node.name)
+    return name[-200:].strip("-.")
+
+
+NewTopic = Callable[..., str]
+
+
+@pytest.fixture
+def new_topic(topic: str, server: Server, ours: Ours) -> NewTopic:
+    """Create the test's topic with these partitions and settings; returns its name."""
+
+    def create(partitions: int = 1, **configs: str) -> str:
+        named = {name.replace("_", "."): value for name, value in configs.items()}
+        ours.create(server, TopicSpec(topic, partitions, named))
+        return topic
+
+    return create
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    feature = item.get_closest_marker("feature")
+    if feature is not None and (report.when == "call" or not report.passed):
+        if report.when != "teardown":
+            item.config.stash[RESULTS].append(_result(item, feature.args[0], report))
+    return report
+
+
+def _result(item: pytest.Item, feature: str, report: pytest.TestReport) -> Result:
+    parameters: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+    marker = item.get_closest_marker("client")
+    column = parameters.get("client") or (marker.args[0] if marker else "")
+    assert isinstance(item, pytest.Function)
+    section = (item.module.__doc__ or "").partition("\n")[0].rstrip(".")
+    return Result(section, feature.format(**parameters), column, _outcome(report))
+
+
+def _outcome(report: pytest.TestReport) -> Outcome:
+    if report.passed:
+        return Outcome.PASSED
+    if report.failed:
+        return Outcome.FAILED
+    offered = NOT_OFFERED not in str(report.longrepr)
+    return Outcome.UNAVAILABLE if offered else Outcome.NOT_OFFERED
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    path = session.config.getoption("compat_report", None)
+    if path:
+        page = render(session.config.stash[RESULTS], session.config.stash[VERSIONS])
+        Path(path).write_text(page, encoding="utf-8")
