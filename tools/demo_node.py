@@ -4,7 +4,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +32,7 @@ class DemoNode:
 
 
 @asynccontextmanager
-async def demo_node() -> AsyncIterator[DemoNode]:
+async def demo_node() -> AsyncGenerator[DemoNode]:
     """Run a node on a port that the system chose; afterwards it and its folder are gone.
 
     Raises:

@@ -42,6 +42,8 @@ def _partitions_table(report: DemoReport) -> Table:
     table = Table(
         title="Sent, and read back three ways (= is the same count, order and SHA-256)",
         title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
     )
     table.add_column("partition", no_wrap=True)
     for heading in ("records", "bytes"):

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from quorate.control.codec import DecodeError, load_cbor
 from quorate.quorum.directory import SUBDIRECTORY
@@ -73,9 +73,9 @@ def _plain(value: object) -> Any:
         case bytes():
             return value.hex()
         case dict():
-            return {str(k): _plain(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            return {str(k): _plain(v) for k, v in cast("dict[object, object]", value).items()}
         case tuple():
-            return [_plain(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+            return [_plain(item) for item in cast("tuple[object, ...]", value)]
         case None | bool() | int() | float() | str():
             return value
         case _:

@@ -1,6 +1,7 @@
 """Records as JSON and as the lines that Kafka's console consumer prints."""
 
 import base64
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,11 @@ def record_json(record: Record) -> dict[str, Any]:
         "value": text_or_base64(record.value),
         "headers": [[name, text_or_base64(value)] for name, value in record.headers],
     }
+
+
+def record_line(record: Record) -> bytes:
+    """Return a record as a line of JSON."""
+    return json.dumps(record_json(record), ensure_ascii=False).encode() + b"\n"
 
 
 @dataclass(frozen=True, slots=True)

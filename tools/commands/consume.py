@@ -1,6 +1,5 @@
 """``quorate consume``."""
 
-import json
 import os
 import sys
 import time
@@ -119,13 +118,13 @@ def _text_of(
     options: GlobalOptions, line_format: str | None, key_separator: str | None, texts: list[str]
 ) -> Any:
     """Return the function that turns records into what is printed."""
-    from quorate.tools.record_text import LineParts, record_json
+    from quorate.tools.record_text import LineParts, record_line
     from quorate.tools.templates import compile_output, unescape
 
     if line_format is not None:
         return compile_output(line_format)
     if options.format in {"json", "jsonl"}:
-        return lambda record: json.dumps(record_json(record), ensure_ascii=False).encode() + b"\n"
+        return record_line
     printing = parse_properties(texts)
     unknown = printing.keys() - {*PRINT_PROPERTIES, "key.separator", "null.literal"}
     if unknown:
