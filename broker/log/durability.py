@@ -75,6 +75,7 @@ class Durability:
     def start(self, active: ActiveSegment, log_end_offset: int) -> FlushPart:
         """Return what makes the records up to the log's end durable, and no more than that."""
         part = FlushPart(
+            self,
             target_offset=log_end_offset,
             recovery_point=active.base_offset,
             truncations=self._truncations,

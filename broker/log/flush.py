@@ -25,6 +25,7 @@ class FlushPart:
         "directories",
         "files",
         "names_changed",
+        "owner",
         "recovery_point",
         "snapshots",
         "target_offset",
@@ -32,8 +33,15 @@ class FlushPart:
     )
 
     def __init__(
-        self, *, target_offset: int, recovery_point: int, truncations: int, names_changed: int
+        self,
+        owner: object,
+        *,
+        target_offset: int,
+        recovery_point: int,
+        truncations: int,
+        names_changed: int,
     ) -> None:
+        self.owner = owner
         self.target_offset = target_offset
         self.recovery_point = recovery_point
         self.truncations = truncations
@@ -55,23 +63,30 @@ class FlushPart:
 class Flush:
     """A flush of one or more logs; run once."""
 
-    __slots__ = ("_fs", "error", "parts")
+    __slots__ = ("_fs", "error", "part_errors", "parts")
 
     def __init__(self, fs: FileSystem, parts: Mapping[TopicPartition, FlushPart]) -> None:
         self._fs = fs
         self.parts = parts
         self.error: OSError | None = None
         """Why it failed.  What it was to save may be lost, so it must not be tried again."""
+        self.part_errors: dict[TopicPartition, OSError] = {}
+        """Why a log has its records on disk, and what recovery wants beside them not: its directory
+        was deleted meanwhile, or the disk is full."""
 
     def run(self) -> None:
         """Sync everything.  Touches nothing that the loop touches, so any thread may do it."""
         try:
             self._fs.sync_files([file for part in self.parts.values() for file in part.files])
-            for part in self.parts.values():
+        except OSError as error:
+            self.error = error
+            return
+        for topic_partition, part in self.parts.items():
+            try:
                 # A snapshot describes the log up to some offset: the log must be there first.
                 for snapshot in part.snapshots:
                     replace_file(self._fs, snapshot.path, snapshot.data)
                 for directory in part.directories:
                     self._fs.sync_directory(directory)
-        except OSError as error:
-            self.error = error
+            except OSError as error:
+                self.part_errors[topic_partition] = error

@@ -477,14 +477,22 @@ class Log:
 
         Raises:
             FatalStorageError: the flush failed.  Nobody knows what is on disk now, so the log
-            accepts
-                nothing any more.
+                accepts nothing any more.
+            StorageError: the disk is full; the records are safe, but the flush does not count: the
+                next one has to do it all.
         """
         if flush.error is not None:
             message = f"{self.directory}: sync failed: {flush.error.strerror}"
             self._failure = FatalStorageError(message)
             raise self._failure from flush.error
+        error = flush.part_errors.get(self.topic_partition)
+        if error is not None:
+            raise self._fail_if_fatal(storage_error(error, self.directory)) from error
         self._durability.finish(flush.parts[self.topic_partition])
+
+    def started(self, flush: Flush) -> bool:
+        """Whether the flush is this log's, and not that of a deleted one of the same name."""
+        return flush.parts[self.topic_partition].owner is self._durability
 
     def fail(self, error: StorageError) -> None:
         """Accept nothing any more: the directory failed elsewhere."""

@@ -180,13 +180,24 @@ class LogStore:
 
         Raises:
             FatalStorageError: the flush failed; all logs accept nothing any more.
+            StorageError: the disk is too full to finish the flush of some logs.
         """
         if flush.error is not None:
             raise self.fail(flush.error) from flush.error
+        failure: StorageError | None = None
         for topic_partition in flush.parts:
             log = self.logs.get(topic_partition)
-            if log is not None:
+            if log is None or not log.started(flush):
+                continue
+            try:
                 log.finish_flush(flush)
+            except FatalStorageError:
+                error = flush.part_errors[topic_partition]
+                raise self.fail(error) from error
+            except StorageError as error:
+                failure = error
+        if failure is not None:
+            raise failure
 
     def prepare_checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointWrite:
         """Return what writes the checkpoints as of now; high watermarks not given stay."""
@@ -299,8 +310,10 @@ class LogStore:
         """Make the directory under another name first, so that it appears complete."""
         fs = self._context.fs
         path = f"{self.directory}/{topic_partition}"
-        if fs.exists(path + NEW_SUFFIX):
-            remove_tree(fs, path + NEW_SUFFIX)
+        for leftover in (path + NEW_SUFFIX, path):
+            # Of an attempt that failed half-way, or of a deleted log that could not be renamed.
+            if fs.exists(leftover):
+                remove_tree(fs, leftover)
         fs.make_directory(path + NEW_SUFFIX)
         body = {"topic_id": topic_id.hex()}
         document = encode_document(PARTITION_KIND, PARTITION_VERSION, body)
