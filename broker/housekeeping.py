@@ -8,6 +8,7 @@ from typing import Final
 import trio
 
 from quorate.broker.handlers.context import Broker
+from quorate.broker.log.files import FatalStorageError
 from quorate.broker.replication.leader import LeaderReplica
 from quorate.errors import StorageError
 from quorate.net.bell import Bell
@@ -18,6 +19,7 @@ logger = logging.getLogger(__name__)
 SYNC_CHECK_MAX_S: Final = 1.0
 SYNC_CHECK_MIN_S: Final = 0.01
 TRASH_CHECK_S: Final = 5.0
+SPACE_CHECK_S: Final = 1.0
 
 
 class Housekeeping:
@@ -50,12 +52,14 @@ class Housekeeping:
             nursery.start_soon(self._retain)
             nursery.start_soon(self._empty_trash)
             nursery.start_soon(self._checkpoint)
+            nursery.start_soon(self._reopen)
 
     async def _meet_deadlines(self) -> None:
         deadlines = self._broker.deadlines
         while True:
             next_ms = deadlines.next_ms()
-            at_s = math.inf if next_ms is None else next_ms / 1000
+            # Half a millisecond later, so that the time, cut to ms, is never a ms short of it.
+            at_s = math.inf if next_ms is None else (next_ms + 0.5) / 1000
             with trio.move_on_at(at_s):
                 await self._earlier_deadline.wait()
                 continue
@@ -79,7 +83,14 @@ class Housekeeping:
         store = self._broker.replicas.store
         flush = store.start_flush([replica.log for replica in replicas])
         await trio.to_thread.run_sync(flush.run)
-        store.finish_flush(flush)
+        try:
+            store.finish_flush(flush)
+        except FatalStorageError:
+            raise
+        except StorageError as error:
+            logger.warning("cannot finish syncing, trying again: %s", error)
+            self._broker.replicas.news.unsynced.update(replicas)
+            await trio.sleep(SPACE_CHECK_S)
         self._begin_turn()
         for replica in replicas:
             replica.advance()
@@ -104,7 +115,8 @@ class Housekeeping:
             await trio.sleep(interval_s)
             self._begin_turn()
             for replica in list(self._broker.replicas):
-                self._retain_one(replica)
+                if self._broker.replicas.find(*replica.topic_partition) is replica:
+                    self._retain_one(replica)
                 await trio.lowlevel.checkpoint()
             self._end_turn()
 
@@ -137,10 +149,22 @@ class Housekeeping:
         replicas = self._broker.replicas
         while True:
             await trio.sleep(interval_s)
-            flush = replicas.store.start_checkpoint()
-            await trio.to_thread.run_sync(flush.run)
-            replicas.store.finish_flush(flush)
+            try:
+                flush = replicas.store.start_checkpoint()
+                await trio.to_thread.run_sync(flush.run)
+                replicas.store.finish_flush(flush)
+            except FatalStorageError:
+                raise
+            except StorageError as error:
+                logger.warning("cannot sync all logs: %s", error)
             write = replicas.store.prepare_checkpoint(replicas.high_watermarks())
             await trio.to_thread.run_sync(write.run)
             if write.error is not None:
                 logger.warning("cannot write the checkpoints: %s", write.error)
+
+    async def _reopen(self) -> None:
+        """Try again to open logs that could not be, for lack of space, say."""
+        while True:
+            await trio.sleep(SPACE_CHECK_S)
+            self._begin_turn()
+            self._broker.replicas.reopen(self._broker.now_ms)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from quorate.errors import CorruptRecordError
+from quorate.errors import CorruptRecordError, InvalidRecordError
 from quorate.records.batch import (
     COMPRESSION_MASK,
     HEADER_BYTES,
@@ -21,7 +21,7 @@ def recompressed(records: memoryview, codec: Codec) -> memoryview:
     """Return batches with their records compressed by ``codec``; the same view if they all are.
 
     Raises:
-        InvalidRecordError: the bytes are not batches of format v2.
+        InvalidRecordError: the bytes are not batches of format v2, or their counts contradict.
         CorruptRecordError: a checksum does not match, or records do not decompress.
         UnsupportedCompressionTypeError: a batch names a codec that does not exist.
     """
@@ -31,6 +31,11 @@ def recompressed(records: memoryview, codec: Codec) -> memoryview:
     while position < len(records):
         header = parse_header(records, position)
         check_header(header, len(records) - position)
+        if header.record_count != header.last_offset_delta + 1:
+            # A new header would hide it from those who check batches as they came.
+            raise InvalidRecordError(
+                f"{header.record_count} records up to offset delta {header.last_offset_delta}"
+            )
         batch = records[position : position + header.size_bytes]
         if header.compression == codec:
             batches.append(batch)
