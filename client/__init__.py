@@ -11,41 +11,45 @@
 if __name__ != "quorate.client":
     raise ImportError("import quorate.client: a bare 'client' would load its modules twice")
 
-from quorate.client.admin import Admin, raise_first
-from quorate.client.admin_results import (
-    BrokerDescription,
-    BrokerLogDirs,
-    ClusterDescription,
-    ConfigChange,
-    ConfigEntry,
-    ConfigOperation,
-    ConfigResource,
-    DeletedRecords,
-    LogDir,
-    LogDirReplica,
-    NewTopic,
-    OffsetSpec,
-    PartitionDescription,
-    ResourceType,
-    TopicDescription,
-    TopicListing,
-)
-from quorate.client.connections import ConnectionOptions
-from quorate.client.consumer import Consumer
-from quorate.client.delivery import Delivery, RecordMetadata
-from quorate.client.errors import (
-    BootstrapError,
-    BufferFullError,
-    ClosedError,
-    DeliveryTimeoutError,
-    NoOffsetError,
-    NotAssignedError,
-)
-from quorate.client.offsets import TimestampOffset
-from quorate.client.producer import Producer
-from quorate.errors import ErrorCode, KafkaError, NetworkError, QuorateError
-from quorate.model import TopicPartition
-from quorate.records.record import Record
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from quorate.client.admin import Admin, raise_first
+    from quorate.client.admin_results import (
+        BrokerDescription,
+        BrokerLogDirs,
+        ClusterDescription,
+        ConfigChange,
+        ConfigEntry,
+        ConfigOperation,
+        ConfigResource,
+        DeletedRecords,
+        LogDir,
+        LogDirReplica,
+        NewTopic,
+        OffsetSpec,
+        PartitionDescription,
+        ResourceType,
+        TopicDescription,
+        TopicListing,
+    )
+    from quorate.client.connections import ConnectionOptions
+    from quorate.client.consumer import Consumer
+    from quorate.client.delivery import Delivery, RecordMetadata
+    from quorate.client.errors import (
+        BootstrapError,
+        BufferFullError,
+        ClosedError,
+        DeliveryTimeoutError,
+        NoOffsetError,
+        NotAssignedError,
+    )
+    from quorate.client.offsets import TimestampOffset
+    from quorate.client.producer import Producer
+    from quorate.errors import ErrorCode, KafkaError, NetworkError, QuorateError
+    from quorate.model import TopicPartition
+    from quorate.records.record import Record
 
 __all__ = [
     "Admin",
@@ -85,3 +89,62 @@ __all__ = [
     "TopicPartition",
     "raise_first",
 ]
+
+_MODULES: Final = {
+    "quorate.client.admin": (
+        "Admin",
+        "raise_first",
+    ),
+    "quorate.client.admin_results": (
+        "BrokerDescription",
+        "BrokerLogDirs",
+        "ClusterDescription",
+        "ConfigChange",
+        "ConfigEntry",
+        "ConfigOperation",
+        "ConfigResource",
+        "DeletedRecords",
+        "LogDir",
+        "LogDirReplica",
+        "NewTopic",
+        "OffsetSpec",
+        "PartitionDescription",
+        "ResourceType",
+        "TopicDescription",
+        "TopicListing",
+    ),
+    "quorate.client.connections": ("ConnectionOptions",),
+    "quorate.client.consumer": ("Consumer",),
+    "quorate.client.delivery": (
+        "Delivery",
+        "RecordMetadata",
+    ),
+    "quorate.client.errors": (
+        "BootstrapError",
+        "BufferFullError",
+        "ClosedError",
+        "DeliveryTimeoutError",
+        "NoOffsetError",
+        "NotAssignedError",
+    ),
+    "quorate.client.offsets": ("TimestampOffset",),
+    "quorate.client.producer": ("Producer",),
+    "quorate.errors": (
+        "ErrorCode",
+        "KafkaError",
+        "NetworkError",
+        "QuorateError",
+    ),
+    "quorate.model": ("TopicPartition",),
+    "quorate.records.record": ("Record",),
+}
+"""Where the names above come from. They are imported when first used, so that a program which only
+lists topics does not load the producer and the consumer."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        for module, names in _MODULES.items():
+            if name in names:
+                return getattr(import_module(module), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

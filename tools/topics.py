@@ -4,7 +4,7 @@ import base64
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quorate.client.admin import Admin, raise_first
 from quorate.client.admin_results import (
@@ -15,14 +15,15 @@ from quorate.client.admin_results import (
     NewTopic,
     TopicDescription,
 )
-from quorate.client.consumer import Consumer
 from quorate.errors import ErrorCode, KafkaError, QuorateError, UnknownTopicOrPartitionError
 from quorate.model import TopicPartition
 from quorate.tools.arguments import GlobalOptions
-from quorate.tools.consuming import find_bounds
 from quorate.tools.output import Column, Table, topic_config_text
 from quorate.tools.positions import Mark
 from quorate.tools.session import note, print_table, say
+
+if TYPE_CHECKING:
+    from quorate.client.consumer import Consumer
 
 TOPIC_SOURCE = 1
 """The protocol's number for "somebody set this for the topic"."""
@@ -42,8 +43,10 @@ class Client:
         """Return an admin client, not connected yet."""
         return Admin(self.bootstrap, **self.options)
 
-    def consumer(self) -> Consumer:
+    def consumer(self) -> "Consumer":
         """Return a consumer, not connected yet."""
+        from quorate.client.consumer import Consumer
+
         return Consumer(self.bootstrap, **self.options)
 
 
@@ -272,6 +275,8 @@ async def plan_trim(
     client: Client, topic: str, partitions: Sequence[int] | None, before: Mark
 ) -> dict[TopicPartition, tuple[int, int]]:
     """Return the first offset of each partition now, and what it would be after the trim."""
+    from quorate.tools.consuming import find_bounds
+
     async with client.consumer() as consumer:
         numbers = await consumer.partitions_of(topic)
         chosen = [TopicPartition(topic, n) for n in (partitions or numbers)]
