@@ -1,9 +1,14 @@
 """What a store finds after a crash, and what it promises about it."""
 
+from collections.abc import Callable
+from random import Random
+
 import pytest
 
 from quorate.broker.log.directory import DirectoryError
+from quorate.broker.log.files import read_file, replace_file
 from quorate.settings import TopicConfig
+from tests.simulation.disk import SimDisk
 from tests.unit.broker.log.batches import (
     NOW_MS,
     PARTITION,
@@ -13,6 +18,27 @@ from tests.unit.broker.log.batches import (
     open_data,
     read_all,
 )
+
+
+class OverlapDisk(SimDisk):
+    """Lets something else happen right before a file gets its name."""
+
+    meanwhile: Callable[[], None] | None = None
+
+    def rename(self, old: str, new: str) -> None:
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        super().rename(old, new)
+
+
+def test_two_threads_may_replace_the_same_file_at_once() -> None:
+    disk = OverlapDisk(Random(1))
+    disk.make_directory("/data")
+    disk.meanwhile = lambda: replace_file(disk, "/data/snapshot", b"same")
+    replace_file(disk, "/data/snapshot", b"same")
+    assert read_file(disk, "/data/snapshot") == b"same"
+    assert disk.list_directory("/data") == ["snapshot"]
 
 
 def test_what_a_killed_process_left_is_durable_once_the_store_is_open() -> None:
