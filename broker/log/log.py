@@ -22,7 +22,7 @@ from quorate.broker.log.segments import Segments
 from quorate.broker.log.times import TimeSearch, TimestampOffset
 from quorate.broker.log.trash import DELETED_SUFFIX
 from quorate.broker.log.validation import AppendRules, check_replicated
-from quorate.errors import OffsetOutOfRangeError, StorageError
+from quorate.errors import FencedLeaderEpochError, OffsetOutOfRangeError, StorageError
 from quorate.model import NO_TIMESTAMP, TopicPartition
 from quorate.records.batch import BatchHeader, assign_append_time, assign_offset
 from quorate.records.slices import FileSlice
@@ -226,7 +226,10 @@ class Log:
         )
 
     def _begin_epoch(self, leader_epoch: int, start_offset: int) -> None:
-        assert leader_epoch > self.leader_epochs.latest_epoch, "leader epochs only grow"
+        latest_epoch = self.leader_epochs.latest_epoch
+        if leader_epoch < latest_epoch:
+            message = f"epoch {leader_epoch} is older than the log's latest, {latest_epoch}"
+            raise FencedLeaderEpochError(message)
         try:
             self.leader_epochs.assign(leader_epoch, start_offset)
         except OSError as error:

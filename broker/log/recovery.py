@@ -97,17 +97,16 @@ class LogLoader:
             OSError: the disk fails.
         """
         found = self._sort_files()
-        if not found.bases:
-            self._create(checkpoint.log_start_offset)
-            found.bases = [checkpoint.log_start_offset]
         self._load_epochs(found.bases)
+        if not found.bases:
+            return self._load_empty(found, checkpoint.log_start_offset)
         loaded = self._resume_clean(found) if clean else None
         if loaded is None:
             loaded = self._recover(found, checkpoint.recovery_point)
-            loaded.names_synced = False
         loaded.log_start_offset = max(checkpoint.log_start_offset, found.bases[0])
         if loaded.log_start_offset > loaded.log_end_offset:
-            loaded = self._begin_anew(loaded)
+            self._discard([segment.base_offset for segment in loaded.segments])
+            return self._load_empty(found, loaded.log_start_offset)
         if not self._epochs_known:
             self._rebuild_epochs(loaded)
         self._epochs.truncate_from_end(loaded.log_end_offset + 1)
@@ -116,6 +115,16 @@ class LogLoader:
         loaded.producers = rebuild_producers(
             loaded.snapshots, loaded.segments, self._epochs, loaded.log_end_offset
         )
+        return loaded
+
+    def _load_empty(self, found: Directory, start_offset: int) -> LoadedLog:
+        """Begin a log that has no records, or none left, at its start offset."""
+        found.bases = [start_offset]
+        self._epochs.truncate_from_end(start_offset)
+        segments = Segments([], self._create(start_offset))
+        loaded = self._loaded(found, segments, start_offset, start_offset)
+        loaded.snapshots.truncate_from_end(-1)
+        loaded.names_synced = False
         return loaded
 
     @property
@@ -199,6 +208,7 @@ class LogLoader:
             found, Segments([*closed, *unsynced], segment), expected, min(recovery_point, expected)
         )
         loaded.unsynced = unsynced
+        loaded.names_synced = False
         return loaded
 
     def _recover_segment(self, base: int, recovery_point: int) -> tuple[ActiveSegment, int]:
@@ -270,17 +280,6 @@ class LogLoader:
                     self._context.fs.remove(path)
         if bases:
             self._context.fs.sync_directory(self._directory)
-
-    def _begin_anew(self, loaded: LoadedLog) -> LoadedLog:
-        """All records are gone that were not deleted: the log continues at its start offset."""
-        start_offset = loaded.log_start_offset
-        self._discard([segment.base_offset for segment in loaded.segments])
-        found = Directory(bases=[start_offset])
-        loaded.snapshots.truncate_from_end(-1)
-        segments = Segments([], self._create(start_offset))
-        anew = self._loaded(found, segments, start_offset, start_offset)
-        anew.log_start_offset = start_offset
-        return anew
 
     def _rebuild_epochs(self, loaded: LoadedLog) -> None:
         self._epochs.clear()

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from quorate.broker.log.files import File
-from quorate.errors import CorruptRecordError, InvalidRecordError
 from quorate.records.batch import (
     CRC_COVERS_FROM,
     HEADER_BYTES,
@@ -48,29 +47,17 @@ def scan_headers(file: File, position: int, end: int) -> Iterator[PlacedBatch]:
         position += header.batch_length + 12
 
 
-def scan_valid_batches(file: File, position: int, end: int) -> Iterator[PlacedBatch]:
-    """Yield batches whose checksum matches, and stop at the first that is none.
-
-    Memory is bounded by CHUNK_BYTES whatever lengths the file claims.
-    """
-    try:
-        for batch in scan_headers(file, position, end):
-            if crc_in_file(file, batch) != batch.header.crc:
-                return
-            yield batch
-    except (CorruptRecordError, InvalidRecordError):
-        return
-
-
 def crc_in_file(file: File, batch: PlacedBatch) -> int:
-    """Sum up what the batch's checksum covers, chunk by chunk."""
+    """Sum up what the batch's checksum covers, chunk by chunk.
+
+    Memory is bounded by CHUNK_BYTES whatever length the header claims.
+    """
     at = batch.position + CRC_COVERS_FROM
     end = batch.position + batch.header.size_bytes
     checksum = 0
     while at < end:
         chunk = file.read_at(min(CHUNK_BYTES, end - at), at)
-        if not chunk:
-            break
+        assert chunk, "the header was checked against the file's size"
         checksum = extend_crc32c(checksum, chunk)
         at += len(chunk)
     return checksum

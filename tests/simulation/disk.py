@@ -122,9 +122,11 @@ class SimFile:
         self.inode.change(bytearray(self.inode.data.ljust(size_bytes, b"\0")[:size_bytes]))
 
     def allocate(self, size_bytes: int) -> None:
-        self.disk.admit(size_bytes - len(self.inode.data), size_bytes)
+        growth_bytes = max(size_bytes - len(self.inode.data), 0)
+        allowed = self.disk.admit(growth_bytes, growth_bytes)
+        size_bytes = len(self.inode.data) + allowed
         self.inode.change(bytearray(self.inode.data.ljust(size_bytes, b"\0")))
-        self.disk.after_write(complete=True)
+        self.disk.after_write(complete=allowed == growth_bytes)
 
     def sync(self) -> None:
         self.disk.step()

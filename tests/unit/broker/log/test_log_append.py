@@ -8,6 +8,7 @@ import pytest
 from quorate.broker.log.files import FatalStorageError
 from quorate.errors import (
     CorruptRecordError,
+    FencedLeaderEpochError,
     InvalidRecordError,
     InvalidTimestampError,
     KafkaError,
@@ -297,6 +298,41 @@ def test_flushes_are_due_by_number_and_by_age() -> None:
     assert not log.flush_due(NOW_MS)
     assert not log.flush_due(NOW_MS + 99)
     assert log.flush_due(NOW_MS + 100)
+
+
+def test_a_leader_of_an_older_epoch_than_the_logs_is_fenced() -> None:
+    log = new_log()
+    append(log, b"v", leader_epoch=3)
+
+    with pytest.raises(FencedLeaderEpochError):
+        append(log, b"v", leader_epoch=2)
+    assert log.log_end_offset == 1
+
+
+def test_a_checkpoint_on_a_full_disk_fails_and_the_next_one_succeeds() -> None:
+    disk = new_disk()
+    log = new_log(disk, TopicConfig(index_interval_bytes=1))
+    for _ in range(3):
+        append(log, b"v")
+    disk.capacity_bytes = disk.used_bytes()
+
+    with pytest.raises(StorageError):
+        log.start_checkpoint()
+    with pytest.raises(StorageError):
+        log.close()
+
+    disk.capacity_bytes = None
+    log.close()
+    assert log.recovery_point == 3
+
+
+def test_the_index_is_written_while_the_log_grows() -> None:
+    disk = new_disk()
+    log = new_log(disk, TopicConfig(index_interval_bytes=1))
+    for _ in range(600):
+        append(log, b"v")
+
+    assert disk.size_bytes(f"/data/{PARTITION}/{0:020d}.index") > 4000
 
 
 def test_a_follower_takes_offsets_and_epochs_from_its_leader() -> None:

@@ -106,9 +106,7 @@ def test_a_new_epoch_begins_at_zero_and_fences_the_old_one() -> None:
     with pytest.raises(InvalidProducerEpochError):
         states.check([batch_of(5, epoch=0)])
     with pytest.raises(InvalidProducerEpochError):
-        states.check(
-            [batch_of(0, 5, epoch=0)]
-        )  # no duplicate any more
+        states.check([batch_of(0, 5, epoch=0)])  # no duplicate any more
     write(states, batch_of(1, epoch=1))
 
 

@@ -1,0 +1,149 @@
+"""The operating system's files behind the FileSystem seam."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from quorate.broker.log.files import (
+    SYNC_ONE_BY_ONE_MAX,
+    FatalStorageError,
+    OpenFiles,
+    OsFileSystem,
+    read_file,
+    remove_tree,
+    replace_file,
+    storage_error,
+)
+from quorate.broker.log.trash import Trash, remove_paths
+
+
+@pytest.fixture
+def fs() -> OsFileSystem:
+    return OsFileSystem()
+
+
+def test_a_file_is_written_read_cut_and_synced(fs: OsFileSystem, tmp_path: Path) -> None:
+    path = f"{tmp_path}/file"
+    file = fs.open(path, create=True)
+
+    file.write_at(b"hello world", 0)
+    file.write_at(memoryview(b"W"), 6)
+    file.truncate(8)
+    file.sync()
+
+    assert file.read_at(100, 0) == b"hello Wo"
+    assert file.read_at(2, 4) == b"o "
+    assert file.size_bytes() == fs.size_bytes(path) == 8
+    assert fs.modified_ms(path) > 0
+    file.allocate(5000)
+    assert file.size_bytes() == 5000
+
+
+def test_a_removed_file_can_be_read_by_who_has_it_open(fs: OsFileSystem, tmp_path: Path) -> None:
+    path = f"{tmp_path}/file"
+    file = fs.open(path, create=True)
+    file.write_at(b"still here", 0)
+    fs.remove(path)
+
+    assert not fs.exists(path)
+    assert file.read_at(100, 0) == b"still here"
+    with pytest.raises(FileNotFoundError):
+        fs.open(path, create=False)
+
+
+def test_a_file_is_replaced_in_one_step(fs: OsFileSystem, tmp_path: Path) -> None:
+    path = f"{tmp_path}/file"
+    replace_file(fs, path, b"old")
+    before = fs.open(path, create=False)
+
+    replace_file(fs, path, b"new")
+
+    assert read_file(fs, path) == b"new"
+    assert before.read_at(10, 0) == b"old"
+    assert fs.list_directory(str(tmp_path)) == ["file"]
+
+
+def test_folders_are_made_renamed_listed_and_removed(fs: OsFileSystem, tmp_path: Path) -> None:
+    fs.make_directory(f"{tmp_path}/a")
+    fs.open(f"{tmp_path}/a/file", create=True)
+    fs.rename(f"{tmp_path}/a", f"{tmp_path}/b")
+    fs.sync_directory(str(tmp_path))
+
+    assert fs.list_directory(f"{tmp_path}/b") == ["file"]
+    remove_tree(fs, f"{tmp_path}/b")
+    assert not fs.exists(f"{tmp_path}/b")
+
+
+@pytest.mark.parametrize("count", [0, 1, SYNC_ONE_BY_ONE_MAX, SYNC_ONE_BY_ONE_MAX + 1])
+def test_any_number_of_files_is_synced(fs: OsFileSystem, tmp_path: Path, count: int) -> None:
+    files = [fs.open(f"{tmp_path}/{number}", create=True) for number in range(count)]
+    for file in files:
+        file.write_at(b"data", 0)
+
+    fs.sync_files(files)
+
+
+def test_a_directory_is_locked_until_it_is_released(fs: OsFileSystem, tmp_path: Path) -> None:
+    lock = fs.lock(f"{tmp_path}/.lock")
+    assert lock is not None
+    assert fs.lock(f"{tmp_path}/.lock") is None
+    lock.release()
+    again = fs.lock(f"{tmp_path}/.lock")
+    assert again is not None
+    again.release()
+
+
+def test_random_bytes_differ(fs: OsFileSystem) -> None:
+    assert fs.random_bytes(16) != fs.random_bytes(16)
+
+
+def test_only_the_most_recently_used_files_stay_open(fs: OsFileSystem, tmp_path: Path) -> None:
+    paths = [f"{tmp_path}/{number}" for number in range(3)]
+    files = OpenFiles(fs, 2)
+    first = fs.open(paths[0], create=True)
+    files.put(paths[0], first)
+    for path in paths[1:]:
+        fs.open(path, create=True)
+
+    second = files.get(paths[1])
+    assert files.get(paths[0]) is first
+    files.get(paths[2])
+    assert len(files) == 2
+    assert files.get(paths[0]) is first
+    assert files.get(paths[1]) is not second
+    files.forget(paths[1])
+    files.forget("never heard of")
+    files.forget_directory(str(tmp_path))
+    assert len(files) == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "fatal"),
+    [(errno.ENOSPC, False), (errno.EDQUOT, False), (errno.EIO, True), (errno.EROFS, True)],
+)
+def test_only_a_lack_of_space_is_worth_another_try(*, code: int, fatal: bool) -> None:
+    error = storage_error(OSError(code, "why"), "where")
+
+    assert isinstance(error, FatalStorageError) == fatal
+    assert str(error) == "where: why (KAFKA_STORAGE_ERROR)"
+
+
+def test_trash_is_removed_after_its_delay_and_failures_do_not_matter(
+    fs: OsFileSystem, tmp_path: Path
+) -> None:
+    fs.make_directory(f"{tmp_path}/t-0.id-delete")
+    fs.open(f"{tmp_path}/t-0.id-delete/file", create=True)
+    fs.open(f"{tmp_path}/x.log.deleted", create=True)
+    trash = Trash()
+    trash.add([f"{tmp_path}/t-0.id-delete", f"{tmp_path}/gone.deleted"], 100)
+    assert trash.take_due(1000) == []
+    trash.add([f"{tmp_path}/x.log.deleted"], 0)
+
+    assert trash.take_due(1000) == [f"{tmp_path}/x.log.deleted"]
+    due = trash.take_due(1100)
+    remove_paths(fs, due)
+
+    assert len(due) == 2
+    assert fs.list_directory(str(tmp_path)) == ["x.log.deleted"]
+    assert len(trash) == 0

@@ -1,0 +1,120 @@
+"""Index files: bisecting what is in the file and what is still in memory; what a crash leaves."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.broker.log.files import OpenFiles
+from quorate.broker.log.index import (
+    FIRST,
+    OFFSET_ENTRY,
+    SECOND,
+    TIME_ENTRY,
+    Index,
+    count_entries,
+    count_sound_offset_entries,
+    count_sound_time_entries,
+)
+from tests.simulation.disk import SimDisk
+
+GAPS = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50)), max_size=40)
+
+
+def new_index() -> tuple[Index, SimDisk]:
+    disk = SimDisk(Random(0))
+    disk.open("/x.index", create=True)
+    return Index(OpenFiles(disk, 4), "/x.index", OFFSET_ENTRY, count=0), disk
+
+
+def entries_of(gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    entries: list[tuple[int, int]] = []
+    offset = position = 0
+    for offset_gap, position_gap in gaps:
+        offset, position = offset + offset_gap, position + position_gap
+        entries.append((offset, position))
+    return entries
+
+
+@given(GAPS, st.integers(0, 40), st.integers(0, 2100), st.sampled_from([FIRST, SECOND]))
+def test_the_last_entry_not_above_a_key_is_found_in_file_and_memory(
+    gaps: list[tuple[int, int]], written: int, key: int, column: int
+) -> None:
+    index, _ = new_index()
+    entries = entries_of(gaps)
+    for number, entry in enumerate(entries):
+        if number == written:
+            index.write_out()
+        index.append(*entry)
+
+    below = [entry for entry in entries if entry[column] <= key]
+    assert index.floor(key, column) == (below[-1] if below else None)
+    assert len(index) == len(entries)
+    assert index.last == (entries[-1] if entries else None)
+
+
+@given(GAPS, st.integers(0, 40), st.integers(0, 2100), st.sampled_from([FIRST, SECOND]))
+def test_after_a_truncation_the_entries_below_the_key_are_left(
+    gaps: list[tuple[int, int]], written: int, key: int, column: int
+) -> None:
+    index, disk = new_index()
+    entries = entries_of(gaps)
+    for number, entry in enumerate(entries):
+        if number == written:
+            index.write_out()
+        index.append(*entry)
+
+    index.truncate_before(key, column)
+    index.append(5000, 5000)
+    index.write_out()
+
+    left = [*(entry for entry in entries if entry[column] < key), (5000, 5000)]
+    assert disk.open("/x.index", create=False).read_at(1000, 0) == b"".join(
+        OFFSET_ENTRY.pack(*entry) for entry in left
+    )
+    assert [index[number] for number in range(len(index))] == left
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ([], 0),
+        ([(0, 0)], 0),
+        ([(3, 100), (7, 200), (9, 300)], 3),
+        ([(3, 100), (0, 0), (9, 300)], 1),
+        ([(3, 100), (7, 90)], 1),
+        ([(3, 100), (3, 200)], 1),
+        ([(3, 100), (50, 200)], 1),
+        ([(3, 100), (7, 1000)], 1),
+        ([(-3, 100)], 0),
+    ],
+)
+def test_after_a_crash_offset_entries_count_as_far_as_they_make_sense(
+    entries: list[tuple[int, int]], expected: int
+) -> None:
+    file = SimDisk(Random(0)).open("/x.index", create=True)
+    file.write_at(b"".join(OFFSET_ENTRY.pack(*entry) for entry in entries) + b"torn", 0)
+
+    assert count_entries(file, OFFSET_ENTRY) == len(entries)
+    assert count_sound_offset_entries(file, offset_end=50, position_end=1000) == expected
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ([], 0),
+        ([(0, 0)], 0),
+        ([(1000, 0), (2000, 4)], 2),
+        ([(1000, 0), (1000, 4)], 1),
+        ([(1000, 5), (2000, 4)], 1),
+        ([(1000, 5), (2000, 50)], 1),
+    ],
+)
+def test_after_a_crash_time_entries_count_as_far_as_they_make_sense(
+    entries: list[tuple[int, int]], expected: int
+) -> None:
+    file = SimDisk(Random(0)).open("/x.timeindex", create=True)
+    file.write_at(b"".join(TIME_ENTRY.pack(*entry) for entry in entries) + b"torn", 0)
+
+    assert count_sound_time_entries(file, offset_end=50) == expected
