@@ -1,9 +1,9 @@
 """Builds a broker out of its parts and runs its tasks in one nursery."""
 
 import gc
-import logging
 import secrets
-from collections.abc import Mapping
+import ssl
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import trio
@@ -13,18 +13,17 @@ from quorate.broker.handlers.context import Broker
 from quorate.broker.handlers.producer_ids import ProducerIds
 from quorate.broker.housekeeping import Housekeeping
 from quorate.broker.listeners import PLAINTEXT, Listener, advertised_endpoints, tls_context
-from quorate.broker.log.files import OsFileSystem
+from quorate.broker.log.files import FatalStorageError, OsFileSystem
 from quorate.broker.log.store import LogStore, open_store
 from quorate.broker.replication.deadlines import Deadlines
 from quorate.broker.replication.replicas import Replicas
 from quorate.broker.server import RequestServer, wall_clock_ms
+from quorate.errors import QuorateError
 from quorate.model import Endpoint
 from quorate.net.reactor import Reactor, Traffic
 from quorate.net.tls import TlsServer
 from quorate.quorum.metadata.image import EMPTY_IMAGE
 from quorate.settings import NodeConfig
-
-logger = logging.getLogger(__name__)
 
 INCARNATION_BYTES = 16
 YOUNG_OBJECTS_MAX = 50_000
@@ -64,19 +63,33 @@ async def run_broker(
 
     Raises:
         QuorateError: the data directory, a listener or the controller refuses this broker, or the
-            disk failed.
+            disk failed. Inside exception groups, as nurseries raise what their tasks do.
     """
-    endpoints = advertised_endpoints(plan.config, plan.listeners)
-    store = await trio.to_thread.run_sync(_open_store, plan)
-    clean = False
     try:
-        await _run(plan, store, endpoints, task_status)
+        endpoints = advertised_endpoints(plan.config, plan.listeners)
+        encrypted = any(listener.protocol != PLAINTEXT for listener in plan.listeners)
+        context = tls_context(plan.config) if encrypted else None
+        store = await trio.to_thread.run_sync(_open_store, plan)
         clean = True
-    except trio.Cancelled:
-        clean = True
-        raise
+        try:
+            await _run(plan, store, endpoints, context, task_status)
+        except BaseException as error:
+            clean = is_orderly(error)
+            raise
+        finally:
+            store.close(clean=clean, now_ms=wall_clock_ms())
     finally:
-        store.close(clean=clean, now_ms=wall_clock_ms())
+        for listener in plan.listeners:
+            listener.sock.close()
+
+
+def is_orderly(error: BaseException) -> bool:
+    """Whether a broker that ends with this knows what is in its logs, and may say so on disk."""
+    if isinstance(error, BaseExceptionGroup):
+        errors: tuple[BaseException, ...] = error.exceptions  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        return all(is_orderly(each) for each in errors)
+    expected = isinstance(error, trio.Cancelled | QuorateError)
+    return expected and not isinstance(error, FatalStorageError)
 
 
 def _open_store(plan: BrokerPlan) -> LogStore:
@@ -93,6 +106,7 @@ async def _run(
     plan: BrokerPlan,
     store: LogStore,
     endpoints: Mapping[str, Endpoint],
+    context: ssl.SSLContext | None,
     task_status: trio.TaskStatus[RunningBroker],
 ) -> None:
     broker = Broker(
@@ -112,7 +126,7 @@ async def _run(
     async with trio.open_nursery() as nursery:
         await nursery.start(link.run)
         nursery.start_soon(Housekeeping(broker, server.begin_turn, server.end_turn).run)
-        traffic = _serve(nursery, plan, server)
+        traffic = _serve(nursery, plan.listeners, context, server)
         _calm_collector()
         task_status.started(RunningBroker(endpoints, traffic, broker))
         try:
@@ -122,14 +136,19 @@ async def _run(
                 await link.leave()
 
 
-def _serve(nursery: trio.Nursery, plan: BrokerPlan, server: RequestServer) -> Traffic:
+def _serve(
+    nursery: trio.Nursery,
+    listeners: Sequence[Listener],
+    context: ssl.SSLContext | None,
+    server: RequestServer,
+) -> Traffic:
     """Start serving every listener; return the counters of the plain ones."""
-    plain = [x.sock for x in plan.listeners if x.protocol == PLAINTEXT]
+    plain = [x.sock for x in listeners if x.protocol == PLAINTEXT]
     reactor = Reactor(plain, server.service(PLAINTEXT))
     nursery.start_soon(reactor.run)
-    for listener in plan.listeners:
+    for listener in listeners:
         if listener.protocol != PLAINTEXT:
-            context = tls_context(plan.config)
+            assert context is not None, "made whenever a listener is encrypted"
             stream = trio.SocketListener(trio.socket.from_stdlib_socket(listener.sock))
             tls = TlsServer([stream], context, server.service(listener.protocol))
             nursery.start_soon(tls.run)

@@ -35,7 +35,7 @@ from quorate.protocol.messages.configs import (
     IncrementalAlterConfigsResponse,
 )
 from quorate.quorum.metadata.image import BROKER, CLUSTER_DEFAULT, TOPIC, ConfigResource
-from quorate.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Setting, value_text
+from quorate.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Setting, parse_value, value_text
 
 TOPIC_TYPE: Final = 2
 BROKER_TYPE: Final = 4
@@ -77,7 +77,7 @@ def _describe_one(
         if name not in broker.replicas.image.topics:
             raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
         own = broker.replicas.image.config(ConfigResource(TOPIC, name))
-        entries = topic_entries(broker, name, own)
+        entries = topic_entries(broker, own)
     elif resource.resource_type == BROKER_TYPE:
         entries = _broker_entries(broker, name)
     else:
@@ -91,9 +91,7 @@ def _describe_one(
     return [entry for entry in entries if wanted is None or entry.name in wanted]
 
 
-def topic_entries(
-    broker: Broker, _topic: str, own: Mapping[str, str]
-) -> list[DescribeConfigsResourceResult]:
+def topic_entries(broker: Broker, own: Mapping[str, str]) -> list[DescribeConfigsResourceResult]:
     """Return every property of a topic whose own settings are ``own``."""
     entries: list[DescribeConfigsResourceResult] = []
     for setting in TOPIC_SETTINGS.values():
@@ -120,13 +118,18 @@ def _broker_entries(broker: Broker, name: str) -> list[DescribeConfigsResourceRe
 
 
 def _node_layers(broker: Broker, name: str) -> list[tuple[Source, str, str | None]]:
+    """Return the values of a node's property by where they stand, the most special first."""
+    written = broker.node_texts.get(name)
+    if written is not None:
+        # People may write 7d; programs that read this expect a number.
+        written = value_text(parse_value(BROKER_SETTINGS[name], written))
     image = broker.replicas.image
     own = image.config(ConfigResource(BROKER, str(broker.config.node_id)))
     shared = image.config(ConfigResource(BROKER, CLUSTER_DEFAULT))
     return [
         (Source.BROKER, name, own.get(name)),
         (Source.CLUSTER, name, shared.get(name)),
-        (Source.NODE_FILE, name, broker.node_texts.get(name)),
+        (Source.NODE_FILE, name, written),
     ]
 
 
@@ -266,7 +269,6 @@ def _refusal(
     if key[0] not in RESOURCE_NAMES:
         return int(ErrorCode.INVALID_REQUEST), f"resource type {key[0]} is not supported here"
     if None in changes:
-        return int(
-            ErrorCode.INVALID_REQUEST
-        ), "unknown operation; there are SET, DELETE, APPEND, SUBTRACT"
+        message = "unknown operation; there are SET, DELETE, APPEND, SUBTRACT"
+        return int(ErrorCode.INVALID_REQUEST), message
     return None

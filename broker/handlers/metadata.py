@@ -5,7 +5,7 @@ from typing import Final
 
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.control.messages import CreateTopics, CreateTopicsAnswer, NewTopic
-from quorate.errors import ErrorCode, known_code
+from quorate.errors import RETRIABLE, ErrorCode, known_code
 from quorate.model import NO_LEADER, Endpoint
 from quorate.promise import Promise
 from quorate.protocol.messages.metadata import (
@@ -103,9 +103,19 @@ def _asked_topic(
     topic = image.topic_of(asked.topic_id) if asked.name is None else image.topics.get(asked.name)
     if topic is not None:
         return _topic(image, topic)
-    absent = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    code = codes.get(asked.name or "", absent) or absent
+    code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if asked.name is not None and asked.name in codes:
+        code = _told(codes[asked.name])
     return MetadataResponseTopic(error_code=int(code), name=asked.name, topic_id=asked.topic_id)
+
+
+def _told(code: ErrorCode) -> ErrorCode:
+    """Return what a client hears of a topic that should have been created, and is not known yet.
+
+    It asks again unless it is told that asking is no use.
+    """
+    passing = code in RETRIABLE or code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+    return ErrorCode.LEADER_NOT_AVAILABLE if passing else code
 
 
 def _topic(image: MetadataImage, topic: TopicImage) -> MetadataResponseTopic:

@@ -73,23 +73,20 @@ def _position(replica: LeaderReplica, timestamp: int) -> Position:
         case -1:  # latest
             return NO_TIMESTAMP, replica.high_watermark, replica.leader_epoch
         case -2 | -4:  # earliest, earliest on local disks: the same without tiers
-            return _at(replica, log.log_start_offset)
-        case -5:  # latest in tiered storage
+            start_offset = log.log_start_offset
+            return NO_TIMESTAMP, start_offset, log.leader_epochs.epoch_for(start_offset)
+        case -5 | -6:  # latest in tiered storage, earliest on the way there
             return NOWHERE
         case _:
             return _at_time(replica, timestamp)
 
 
 def _at_time(replica: LeaderReplica, timestamp: int) -> Position:
-    log = replica.log
-    found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_time(timestamp)
-    if found is None or found.offset >= replica.high_watermark:
-        return NOWHERE
-    return found.timestamp_ms, found.offset, log.leader_epochs.epoch_for(found.offset)
-
-
-def _at(replica: LeaderReplica, offset: int) -> Position:
-    return NO_TIMESTAMP, offset, replica.log.leader_epochs.epoch_for(offset)
+    if timestamp == MAX_TIMESTAMP:
+        found = replica.find_latest_time()
+    else:
+        found = replica.find_time(timestamp)
+    return NOWHERE if found is None else found
 
 
 def offset_for_leader_epoch(

@@ -1,7 +1,5 @@
 """What a client asks first: which APIs are there, and an id to be idempotent with."""
 
-from typing import Final
-
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.errors import ErrorCode
 from quorate.promise import Promise
@@ -14,8 +12,6 @@ from quorate.protocol.messages.transactions import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-
-EPOCH_MAX: Final = 2**15 - 1
 
 
 class ApiVersionsHandler:
@@ -42,7 +38,11 @@ class ApiVersionsHandler:
 def init_producer_id(
     broker: Broker, request: InitProducerIdRequest, _caller: Caller
 ) -> InitProducerIdResponse | Promise[InitProducerIdResponse]:
-    """Give an idempotent producer an id, or the next epoch of the one it has (KIP-98, KIP-360)."""
+    """Give an idempotent producer an id (KIP-98).
+
+    One that has an id and wants the next epoch of it (KIP-360) gets a new id, as from Kafka: only
+    a transaction coordinator remembers epochs.
+    """
     if request.transactional_id is not None:
         # Transactions need a coordinator, which this version does not have.
         code = int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)

@@ -17,7 +17,12 @@ from quorate.control.messages import (
     NewTopic,
     TopicCreation,
 )
-from quorate.errors import ErrorCode, InvalidReplicaAssignmentError, KafkaError
+from quorate.errors import (
+    ErrorCode,
+    InvalidConfigError,
+    InvalidReplicaAssignmentError,
+    KafkaError,
+)
 from quorate.promise import Promise
 from quorate.protocol.messages.topics import (
     CreatableTopic,
@@ -40,20 +45,26 @@ def create_topics(
     broker: Broker, request: CreateTopicsRequest, _caller: Caller
 ) -> CreateTopicsResponse | Promise[CreateTopicsResponse]:
     """Create topics, or only say whether they could be."""
-    try:
-        topics = tuple(_new_topic(topic) for topic in request.topics)
-    except KafkaError as error:
-        return _none_created(request, error.code, error.message)
+    topics: list[NewTopic] = []
+    refused: list[CreatableTopicResult] = []
+    for topic in request.topics:
+        try:
+            topics.append(_new_topic(topic))
+        except KafkaError as error:
+            refused.append(_not_created(topic.name, error.code, error.message))
+    if not topics:
+        return CreateTopicsResponse(topics=refused)
     promise: Promise[CreateTopicsResponse] = Promise()
 
     def answered(answer: CreateTopicsAnswer) -> None:
         results = [_creation_result(broker, topic) for topic in answer.topics]
-        promise.resolve(CreateTopicsResponse(topics=results))
+        promise.resolve(CreateTopicsResponse(topics=results + refused))
 
     def failed(code: ErrorCode, message: str) -> None:
-        promise.resolve(_none_created(request, code, message))
+        results = [_not_created(topic.name, code, message) for topic in topics]
+        promise.resolve(CreateTopicsResponse(topics=results + refused))
 
-    broker.ask(CreateTopics(topics, request.validate_only, "CreateTopics"), answered, failed)
+    broker.ask(CreateTopics(tuple(topics), request.validate_only, "CreateTopics"), answered, failed)
     return promise
 
 
@@ -61,6 +72,9 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     assignment = {a.partition_index: tuple(a.broker_ids) for a in topic.assignments}
     if len(assignment) != len(topic.assignments):
         raise InvalidReplicaAssignmentError(f"{topic.name}: a partition is assigned twice")
+    empty = [config.name for config in topic.configs if config.value is None]
+    if empty:
+        raise InvalidConfigError(f"{topic.name}: {empty[0]} needs a value")
     return NewTopic(
         name=topic.name,
         partition_count=topic.num_partitions,
@@ -70,26 +84,16 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _none_created(
-    request: CreateTopicsRequest, code: ErrorCode, message: str
-) -> CreateTopicsResponse:
-    return CreateTopicsResponse(
-        topics=[
-            CreatableTopicResult(name=t.name, error_code=int(code), error_message=message)
-            for t in request.topics
-        ]
+def _not_created(name: str, code: int, message: str) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=name, error_code=int(code), error_message=message, configs=None
     )
 
 
 def _creation_result(broker: Broker, topic: TopicCreation) -> CreatableTopicResult:
     if topic.failure.code:
-        return CreatableTopicResult(
-            name=topic.name,
-            error_code=topic.failure.code,
-            error_message=topic.failure.message,
-            configs=None,
-        )
-    entries = topic_entries(broker, topic.name, topic.configs or {})
+        return _not_created(topic.name, topic.failure.code, topic.failure.message)
+    entries = topic_entries(broker, topic.configs or {})
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic.topic_id,
