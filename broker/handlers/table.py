@@ -6,6 +6,7 @@ from typing import Any, Final
 from quorate.broker.handlers import (
     cluster,
     configs,
+    coordinators,
     fetch,
     metadata,
     offsets,
@@ -25,6 +26,7 @@ _SERVED: Final[dict[int, Handler]] = {
     ApiKey.FETCH: fetch.fetch,
     ApiKey.LIST_OFFSETS: offsets.list_offsets,
     ApiKey.METADATA: metadata.metadata,
+    ApiKey.FIND_COORDINATOR: coordinators.find_coordinator,
     ApiKey.CREATE_TOPICS: topics.create_topics,
     ApiKey.DELETE_TOPICS: topics.delete_topics,
     ApiKey.DELETE_RECORDS: offsets.delete_records,
