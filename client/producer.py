@@ -370,8 +370,9 @@ class Producer:
         waiting += [parked.batch for queue in self._parked.values() for parked in queue]
         for batch in waiting:
             while not batch.settled:
-                self._accumulator.seal_all()
-                sender.wake()
+                # Again and again: records of topics that were not known get batches meanwhile.
+                if self._accumulator.seal_all():
+                    sender.wake()
                 await sender.room.park()
         await trio.lowlevel.checkpoint()
 
@@ -493,18 +494,20 @@ class Producer:
 
     async def _admit(self, topic: str) -> None:
         """Learn about a topic, then let go of the records that wait for that."""
+        assert self._cluster is not None
         try:
-            view = await self._connected().topic(topic)
+            view = await self._cluster.topic(topic)
         except QuorateError as error:
-            for parked in self._parked.pop(topic):
+            for parked in self._parked.pop(topic, []):
                 self._accumulator.release(parked.size_bytes)
                 parked.batch.settle(error)
         else:
             known = self._topics[topic] = _Topic(view, self._rng)
-            for parked in self._parked.pop(topic):
+            for parked in self._parked.pop(topic, []):
                 self._accumulator.release(parked.size_bytes)
                 self._unpark(known, parked)
-        self._running().room.unpark_all()
+        if self._sender is not None:
+            self._sender.room.unpark_all()
 
     def _unpark(self, topic: _Topic, parked: _Parked) -> None:
         record = parked.batch

@@ -98,11 +98,11 @@ class Sender:
     async def run(self) -> None:
         """Send what is ready, whenever something is, until the producer is closed."""
         while True:
-            self._accumulator.expire(now_ms())
+            if self._accumulator.expire(now_ms()):
+                self.room.unpark_all()
             while requests := self._accumulator.drain(self._leader_of, self._may_send, now_ms()):
                 for broker_id, batches in requests.items():
                     await self._transmit(broker_id, batches)
-            self.room.unpark_all()
             self._identify_if_needed()
             next_ms = self._accumulator.next_event_ms(now_ms())
             if next_ms == NEVER_MS:

@@ -213,12 +213,13 @@ class Accumulator:
             " Try 'await producer.enqueue(...)', which waits for room, or a larger buffer"
         )
 
-    def seal_all(self) -> None:
-        """Make all batches ready at once (flush, close, no more room)."""
-        for queue in self._active.values():
-            batch = queue.open_batch
+    def seal_all(self) -> bool:
+        """Make all batches ready at once (flush, no more room); whether one was not before."""
+        lingering = [queue.open_batch for queue in self._active.values()]
+        for batch in lingering:
             if batch is not None:
                 batch.seal()
+        return any(batch is not None for batch in lingering)
 
     # Batches go out
 
@@ -379,10 +380,13 @@ class Accumulator:
             queue.put_back(half)
         self._active[queue.topic_partition] = queue
 
-    def expire(self, now_ms: int) -> None:
-        """Settle what was not acknowledged within the delivery timeout."""
+    def expire(self, now_ms: int) -> bool:
+        """Settle what was not acknowledged within the delivery timeout; whether there was any."""
+        expired = False
         while (batch := next(iter(self._unsettled), None)) and batch.deadline_ms <= now_ms:
             self._drop(batch, self._timeout_error(batch))
+            expired = True
+        return expired
 
     def _timeout_error(self, batch: Batch) -> DeliveryTimeoutError:
         timeout_ms = self.settings.delivery_timeout_ms

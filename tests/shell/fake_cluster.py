@@ -1,7 +1,7 @@
 """A cluster in memory that answers the requests of clients as a test tells it to.
 
 It is not a broker: it keeps batches as they came, checks sequences as brokers must, and otherwise
-does what the script says. Streams are Trio's memory streams, so there are no sockets and no waiting.
+does what the script says. Streams are those of Trio in memory: no sockets, no waiting.
 """
 
 from collections import defaultdict

@@ -172,8 +172,8 @@ def test_a_batch_that_nobody_acknowledges_is_settled_when_it_is_sent() -> None:
 def test_flushing_twice_is_the_same_as_once() -> None:
     accu = accumulator()
     batch, _ = put(accu)
-    accu.seal_all()
-    accu.seal_all()
+    assert accu.seal_all()
+    assert not accu.seal_all()
     assert drain(accu, 0) == [batch]
 
 
