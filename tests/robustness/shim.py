@@ -1,0 +1,94 @@
+"""Builds shim.c and speaks to it: the faults of a process's disk, the journal of its changes."""
+
+import mmap
+import os
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Final
+
+from quorate.records.checksum import crc32c
+
+SOURCE: Final = Path(__file__).with_name("shim.c")
+
+FIELDS: Final = (
+    "sync_errno",
+    "write_errno",
+    "space_bytes",
+    "sync_delay_us",
+    "sync_for_real",
+    "kill_at_change",
+    "changes",
+    "faults",
+)
+"""The numbers of the control page, in the order of shim.c's ``struct control``."""
+
+NUMBER: Final = struct.Struct("=q")
+UNLIMITED: Final = -1
+
+
+def compiler() -> str | None:
+    """Return a C compiler, if there is one."""
+    return shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+
+
+def build_shim() -> Path:
+    """Return the shared object, compiled if this source never was."""
+    command = compiler()
+    assert command is not None, "asked for before"
+    source = SOURCE.read_bytes()
+    target = Path(gettempdir()) / f"quorate-shim-{os.getuid()}-{crc32c(source):08x}.so"
+    if not target.exists():
+        made = target.with_suffix(f".{os.getpid()}")
+        flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+        subprocess.run(
+            [command, *flags, "-o", str(made), str(SOURCE), "-ldl", "-lpthread"], check=True
+        )
+        made.rename(target)
+    return target
+
+
+class Shim:
+    """The disk below one directory, as one process after the other sees it.
+
+    Owns the control page and the journal, two files in ``work``.
+    """
+
+    def __init__(self, root: Path, work: Path, *, journal: bool) -> None:
+        """Begin with a disk that works; ``root`` is what is watched."""
+        self.root = root
+        self.journal_path = work / "shim.journal"
+        self._control_path = work / "shim.control"
+        self._control_path.write_bytes(bytes(mmap.PAGESIZE))
+        with self._control_path.open("r+b") as file:
+            self._page = mmap.mmap(file.fileno(), mmap.PAGESIZE)
+        self._journal = journal
+        self._library = build_shim()
+        self.set("space_bytes", UNLIMITED)
+        self.set("sync_for_real", 1)
+
+    def environment(self) -> dict[str, str]:
+        """Return what a process must have in its environment to use this disk."""
+        variables = {
+            "LD_PRELOAD": str(self._library),
+            "QUORATE_SHIM_ROOT": str(self.root.absolute()),
+            "QUORATE_SHIM_CONTROL": str(self._control_path),
+        }
+        if self._journal:
+            variables["QUORATE_SHIM_JOURNAL"] = str(self.journal_path)
+        return variables
+
+    def set(self, field: str, value: int) -> None:
+        """Change a number of the control page; it holds at once."""
+        NUMBER.pack_into(self._page, FIELDS.index(field) * NUMBER.size, value)
+
+    def get(self, field: str) -> int:
+        """Return a number of the control page."""
+        value: int = NUMBER.unpack_from(self._page, FIELDS.index(field) * NUMBER.size)[0]
+        return value
+
+    def close(self) -> None:
+        """Let go of the control page."""
+        self._page.close()
