@@ -171,14 +171,19 @@ class ActiveSegment:
         self, size_bytes: int, *, last_offset: int, max_timestamp_ms: int, now_ms: int
     ) -> bool:
         """Whether so many bytes more belong into a new segment (Kafka: LogSegment.shouldRoll)."""
+        rules = self._rules
         if self.size_bytes == 0:
             return False
-        rules = self._rules
+        first_ms = self._first_timestamp_ms
+        if first_ms is None:
+            first_ms = self._read_first_timestamp()
+        # Time passes as the records have it; without timestamps, as the clock has it.
+        waited_ms = max_timestamp_ms - first_ms if first_ms >= 0 else now_ms - self._created_ms
         return (
             self.size_bytes + size_bytes > rules.segment_bytes
             or self._indexes_full
             or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
-            or self._waited_ms(max_timestamp_ms, now_ms) > rules.segment_ms
+            or waited_ms > rules.segment_ms
         )
 
     def write(self, records: memoryview) -> None:
@@ -263,13 +268,10 @@ class ActiveSegment:
             return search_boundary(self, target, start)
         return positions[bisect_right(positions, target) - 1]
 
-    def _waited_ms(self, max_timestamp_ms: int, now_ms: int) -> int:
-        """How long the segment has been waiting to be rolled, in the time of its records."""
-        first_ms = self._first_timestamp_ms
-        if first_ms is None:
-            first_ms = next(batches_from(self, 0)).header.max_timestamp_ms
-            self._first_timestamp_ms = first_ms
-        return max_timestamp_ms - first_ms if first_ms >= 0 else now_ms - self._created_ms
+    def _read_first_timestamp(self) -> int:
+        first_ms = next(batches_from(self, 0)).header.max_timestamp_ms
+        self._first_timestamp_ms = first_ms
+        return first_ms
 
     def _add_entries(self, last_offset: int, position: int) -> None:
         self.offset_index.append(last_offset - self.base_offset, position)

@@ -108,23 +108,36 @@ class ProducerStates:
             OutOfOrderSequenceError: a sequence is missing, or was written too long ago to know
             where.
         """
+        if len(headers) == 1:
+            return self._check_next(headers[0])
         ahead: dict[int, BatchHeader] = {}
         for header in headers:
-            producer_id = header.producer_id
-            if producer_id < 0:
-                continue
-            before = ahead.get(producer_id)
-            if before is not None:
+            before = ahead.get(header.producer_id)
+            if before is not None and before.has_producer_id:
                 _check_follows(header, before.producer_epoch, _sequence_after(before))
             else:
-                producer = self._producers.get(producer_id)
-                if producer is not None:
-                    written = producer.find(header)
-                    if written is not None:
-                        return written
-                    _check_follows(header, producer.epoch, producer.next_sequence)
-            ahead[producer_id] = header
+                written = self._check_next(header)
+                if written is not None:
+                    return written
+            ahead[header.producer_id] = header
         return None
+
+    def _check_next(self, header: BatchHeader) -> WrittenBatch | None:
+        """Check a batch against what its producer wrote last."""
+        if header.producer_id < 0:
+            return None
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            return None
+        if (
+            header.base_sequence == producer.next_sequence
+            and header.producer_epoch == producer.epoch
+        ):
+            return None
+        written = producer.find(header)
+        if written is None:
+            _check_follows(header, producer.epoch, producer.next_sequence)
+        return written
 
     def note(self, header: BatchHeader, base_offset: int) -> None:
         """Take over a batch that was written at the offset."""

@@ -20,6 +20,7 @@ from quorate.broker.log.checkpoints import LogCheckpoint
 from quorate.broker.log.context import LogContext
 from quorate.broker.log.documents import CorruptDocumentError
 from quorate.broker.log.epochs import FILE_NAME, LeaderEpochs, load_epochs
+from quorate.broker.log.files import TEMPORARY_SUFFIX
 from quorate.broker.log.index import (
     OFFSET_ENTRY,
     TIME_ENTRY,
@@ -145,7 +146,7 @@ class LogLoader:
                     found.snapshots.append(int(stem))
                 elif f".{suffix}" not in SEGMENT_SUFFIXES or stem + LOG_SUFFIX not in names:
                     found.leftovers.append(name)
-            elif suffix == "tmp":
+            elif name.endswith(TEMPORARY_SUFFIX):
                 found.leftovers.append(name)
         found.bases.sort()
         for name in found.leftovers:

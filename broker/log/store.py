@@ -32,6 +32,7 @@ from quorate.broker.log.directory import (
 )
 from quorate.broker.log.documents import CorruptDocumentError, encode_document, read_document
 from quorate.broker.log.files import (
+    TEMPORARY_SUFFIX,
     FatalStorageError,
     FileSystem,
     Lock,
@@ -266,6 +267,8 @@ class LogStore:
             path = f"{self.directory}/{name}"
             if name.endswith(NEW_SUFFIX):
                 remove_tree(self._context.fs, path)
+            elif name.endswith(TEMPORARY_SUFFIX):
+                self._context.fs.remove(path)
             elif name.endswith(DELETE_SUFFIX):
                 self._context.trash.add([path], 0)
             else:

@@ -32,7 +32,6 @@ from quorate.records.record import read_records
 from quorate.settings import LONG_MAX, TopicConfig
 
 CODEC_MAX: Final = 4
-REFUSED_BITS: Final = CONTROL_BIT | TIMESTAMP_TYPE_BIT
 DECOMPRESSED_BYTES_MAX: Final = 128 << 20
 NOWHERE: Final = TopicPartition("", -1)
 
@@ -43,6 +42,7 @@ class AppendRules:
     __slots__ = (
         "_after_max_ms",
         "_before_max_ms",
+        "_checks_ages",
         "_message_max_bytes",
         "_segment_bytes",
         "append_time",
@@ -53,6 +53,7 @@ class AppendRules:
         self._message_max_bytes = config.max_message_bytes
         self._segment_bytes = config.segment_bytes
         self._before_max_ms = config.message_timestamp_before_max_ms
+        self._checks_ages = self._before_max_ms != LONG_MAX and not self.append_time
         self._after_max_ms = config.message_timestamp_after_max_ms
 
     def check(self, records: memoryview, now_ms: int) -> list[BatchHeader]:
@@ -76,14 +77,24 @@ class AppendRules:
                 raise _too_large(header, self._message_max_bytes)
             if crc32c(records[pos + CRC_COVERS_FROM : batch_end]) != header.crc:
                 raise CorruptRecordError("the checksum of the batch does not match")
-            self._check_content(header, now_ms)
-            if self._before_max_ms != LONG_MAX and not self.append_time:
+            if not self._is_plain(header, now_ms):
+                self._check_content(header, now_ms)
+            if self._checks_ages:
                 self._check_ages(records[pos:batch_end], now_ms)
             headers.append(header)
             pos = batch_end
         if not headers:
             raise InvalidRecordError("no record batch")
         return headers
+
+    def _is_plain(self, header: BatchHeader, now_ms: int) -> bool:
+        """Whether nothing can be wrong with the content: so are nearly all batches."""
+        return (
+            0 <= header.attributes <= CODEC_MAX
+            and header.record_count == header.last_offset_delta + 1
+            and header.max_timestamp_ms - now_ms <= self._after_max_ms
+            and header.producer_id < 0
+        )
 
     def _check_content(self, header: BatchHeader, now_ms: int) -> None:
         attributes = header.attributes
@@ -96,17 +107,15 @@ class AppendRules:
         if attributes & COMPRESSION_MASK > CODEC_MAX:
             message = f"there is no compression codec {attributes & COMPRESSION_MASK}"
             raise UnsupportedCompressionTypeError(message)
-        if attributes & REFUSED_BITS:
-            self._check_refused_bits(attributes)
-        if header.max_timestamp_ms - now_ms > self._after_max_ms and not self.append_time:
-            message = f"timestamp {header.max_timestamp_ms} is too far ahead of {now_ms}"
-            raise InvalidTimestampError(message)
-
-    def _check_refused_bits(self, attributes: int) -> None:
         if attributes & CONTROL_BIT:
             raise InvalidRecordError("clients must not write control records")
-        if not self.append_time:
+        if self.append_time:
+            return
+        if attributes & TIMESTAMP_TYPE_BIT:
             raise InvalidTimestampError("producers must not set the timestamp type LogAppendTime")
+        if header.max_timestamp_ms - now_ms > self._after_max_ms:
+            message = f"timestamp {header.max_timestamp_ms} is too far ahead of {now_ms}"
+            raise InvalidTimestampError(message)
 
     def _check_ages(self, batch: memoryview, now_ms: int) -> None:
         oldest_ms = now_ms - self._before_max_ms

@@ -21,10 +21,13 @@ Nothing here looks behind the header: records stay opaque.
 """
 
 import struct
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from quorate.errors import CorruptRecordError, InvalidRecordError
 from quorate.records.checksum import crc32c
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = 61
@@ -51,7 +54,12 @@ _CRC: Final = struct.Struct(">I")
 _ATTRIBUTES: Final = struct.Struct(">h")
 _MAX_TIMESTAMP: Final = struct.Struct(">q")
 
+_LENGTH_MIN: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
+
 _unpack_header = HEADER.unpack_from
+_new_header = cast("Callable[[type[BatchHeader], tuple[int, ...]], BatchHeader]", tuple.__new__)  # pyright: ignore[reportUnknownMemberType]
+"""A named tuple of what struct unpacked, without counting the fields again."""
+
 _pack_base_offset = _BASE_OFFSET.pack_into
 _pack_leader_epoch = _LEADER_EPOCH.pack_into
 
@@ -138,7 +146,7 @@ def parse_header(buffer: bytes | bytearray | memoryview, pos: int) -> BatchHeade
         CorruptRecordError: fewer than HEADER_BYTES remain.
     """
     try:
-        return BatchHeader._make(_unpack_header(buffer, pos))
+        return _new_header(BatchHeader, _unpack_header(buffer, pos))
     except struct.error:
         message = f"{len(buffer) - pos} bytes cannot hold a batch header"
         raise CorruptRecordError(message) from None
@@ -158,7 +166,7 @@ def check_header(header: BatchHeader, available_bytes: int) -> None:
     if header.magic != MAGIC:
         message = f"magic {header.magic}: only record format v2 is supported"
         raise InvalidRecordError(message)
-    if not HEADER_BYTES <= header.size_bytes <= available_bytes:
+    if not _LENGTH_MIN <= header.batch_length <= available_bytes - LOG_OVERHEAD_BYTES:
         message = f"a batch of {header.size_bytes} bytes in {available_bytes} bytes"
         raise CorruptRecordError(message)
     if header.last_offset_delta < 0 or header.record_count < 0:
