@@ -42,7 +42,7 @@ test: setup ## Run the tests (ARGS="-k name" for some of them)
 	$(BIN)/python -m pytest -m "not compat and not fuzz" $(ARGS)
 
 compat: setup ## Try other people's clients and tools, and write docs/compatibility.md
-	$(BIN)/python -m pytest -m compat tests/compat $(ARGS)
+	$(BIN)/python -m pytest -m compat tests/compat --compat-report docs/compatibility.md $(ARGS)
 
 sim: setup ## Run the simulations (SEED=n repeats one)
 	QUORATE_SEED=$(SEED) $(BIN)/python -m pytest tests/simulation $(ARGS)

@@ -1,15 +1,18 @@
 """kafka-python: pure Python, blocking."""
 
+import re
 import time
 import warnings
 from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
+from quorate.errors import ErrorCode
 from tests.compat.clients.model import (
     DEADLINE_S,
     Client,
     Message,
+    Op,
     PartitionInfo,
     PeerError,
     Place,
@@ -29,6 +32,7 @@ with warnings.catch_warnings():
 
 class KafkaPython(Client):
     name = "kafka-python"
+    lacks = frozenset({Op.NULL_HEADERS})
 
     def version(self) -> str:
         return str(kafka.__version__)
@@ -142,7 +146,8 @@ class KafkaPython(Client):
     def configure(self, server: Server, topic: str, name: str, value: str) -> None:
         resource = kafka.admin.ConfigResource("TOPIC", topic, configs={name: value})
         with closing(_admin(server)) as admin:
-            _translated(admin.alter_configs, [resource], raise_on_unknown=False)
+            told = _translated(admin.alter_configs, [resource], raise_on_unknown=False)
+        _raise_text(told["topic"][topic])
 
     def delete_records(self, server: Server, topic: str, partition: int, before: int) -> int:
         asked = kafka.TopicPartition(topic, partition)
@@ -190,6 +195,15 @@ def _raise_code(code: int) -> None:
         raise _error(kafka.errors.for_code(code)())
 
 
+def _raise_text(text: str) -> None:
+    """Raise what the client only tells in words: "OK" or "[Error 40] ..."."""
+    code = re.match(r"\[Error (\d+)\]", text)
+    if code is not None:
+        raise PeerError(ErrorCode(int(code[1])).name, text)
+
+
 def _error(error: Any) -> PeerError:
-    name = getattr(error, "message", "")
-    return PeerError(name if name.isupper() else type(error).__name__, str(error))
+    """Return the error by the protocol's name, which the client may have changed."""
+    code: int = getattr(error, "errno", 0)
+    known = code in set(ErrorCode) and code > 0
+    return PeerError(ErrorCode(code).name if known else type(error).__name__, str(error))

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
+from functools import cache
 from typing import Any
 
 import confluent_kafka
@@ -185,7 +186,9 @@ def _settings(server: Server) -> dict[str, str]:
     return settings
 
 
+@cache
 def _admin(server: Server) -> admin.AdminClient:
+    """Return an admin client, kept: what it was asked for dies with it."""
     return admin.AdminClient(_settings(server))
 
 
