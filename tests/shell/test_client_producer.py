@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from quorate.client import (
     BootstrapError,
@@ -169,7 +169,9 @@ async def test_without_acks_nobody_knows_the_offset(
     cluster = cluster_of(nursery)
     async with producer(cluster, acks=0) as p:
         assert (await p.send("t", b"x")).offset == -1
-        await cluster.appended.park()
+        while not cluster.requests_of(ProduceRequest):
+            await trio.lowlevel.checkpoint()
+    await wait_all_tasks_blocked()
     assert cluster.topics["t"][0].values() == [b"x"]
     assert cluster.requests_of(ProduceRequest)[0].acks == 0
 
@@ -215,7 +217,8 @@ async def test_a_new_leader_is_found(nursery: trio.Nursery, autojump_clock: Mock
         await p.send("t", b"a")
         log.leader_id, log.leader_epoch = 2, 1
         assert (await p.send("t", b"b")).offset == 1
-    assert [broker for broker, r in cluster.requests if isinstance(r, ProduceRequest)] == [1, 1, 2]
+    asked = [broker for broker, r in cluster.requests if isinstance(r, ProduceRequest)]
+    assert (asked[:2], asked[-1]) == ([1, 1], 2)
 
 
 async def test_records_wait_for_a_broker_that_comes_back(

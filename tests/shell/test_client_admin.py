@@ -1,0 +1,340 @@
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from quorate.client import (
+    Admin,
+    BootstrapError,
+    ClosedError,
+    ConfigChange,
+    ConfigOperation,
+    ConfigResource,
+    DeletedRecords,
+    NewTopic,
+    OffsetSpec,
+    TimestampOffset,
+    TopicPartition,
+    raise_first,
+)
+from quorate.errors import (
+    ErrorCode,
+    InvalidConfigError,
+    InvalidPartitionsError,
+    KafkaError,
+    OffsetOutOfRangeError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
+from quorate.protocol.messages.cluster import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from quorate.protocol.messages.configs import (
+    AlterConfigsResourceResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from quorate.protocol.messages.metadata import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from quorate.protocol.messages.topics import (
+    CreatableTopicResult,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletableTopicResult,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from tests.shell.fake_cluster import DROP, FakeCluster
+
+T0, T1, X0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("x", 0)
+
+
+def admin(cluster: FakeCluster, **settings: Any) -> Admin:
+    return Admin(cluster.bootstrap, dial=cluster.dial, **settings)
+
+
+def cluster_of(nursery: trio.Nursery, brokers: int = 1) -> FakeCluster:
+    cluster = FakeCluster(nursery, brokers=brokers)
+    cluster.create("t", 2)
+    return cluster
+
+
+def created(code: ErrorCode, message: str | None = None) -> CreateTopicsResponse:
+    told = CreatableTopicResult(name="new", error_code=code, error_message=message, configs=None)
+    return CreateTopicsResponse(topics=[told])
+
+
+async def test_a_topic_is_created_and_waited_for(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery)
+
+    def create(_broker: int, _request: Any) -> CreateTopicsResponse:
+        nursery.start_soon(appear)
+        return created(ErrorCode.NONE)
+
+    async def appear() -> None:
+        await trio.sleep(0.5)
+        cluster.create("new")
+
+    cluster.script(CreateTopicsRequest, create)
+    async with admin(cluster) as a:
+        await a.create_topic("new", partitions=3, configs={"retention.ms": "5"})
+        assert [topic.name for topic in await a.list_topics()] == ["new", "t"]
+    (asked,) = cluster.requests_of(CreateTopicsRequest)[0].topics
+    assert (asked.name, asked.num_partitions, asked.replication_factor) == ("new", 3, -1)
+    assert [(c.name, c.value) for c in asked.configs] == [("retention.ms", "5")]
+
+
+async def test_a_topic_that_exists_is_an_error_with_the_brokers_words(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery)
+    cluster.script(CreateTopicsRequest, created(ErrorCode.TOPIC_ALREADY_EXISTS, "it is there"))
+    async with admin(cluster) as a:
+        with pytest.raises(TopicAlreadyExistsError, match="topic 'new': it is there"):
+            await a.create_topic("new")
+
+
+async def test_a_cluster_without_a_controller_is_asked_again(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery)
+    topic = NewTopic("new", assignments={1: (2, 1), 0: (1, 2)})
+    cluster.script(
+        CreateTopicsRequest, created(ErrorCode.NOT_CONTROLLER), DROP, created(ErrorCode.NONE)
+    )
+    async with admin(cluster) as a:
+        assert await a.create_topics([topic], validate_only=True) == {"new": None}
+    request = cluster.requests_of(CreateTopicsRequest)[-1]
+    assert request.validate_only
+    assert [a.broker_ids for a in request.topics[0].assignments] == [[1, 2], [2, 1]]
+    cluster.script(CreateTopicsRequest, *[created(ErrorCode.NOT_CONTROLLER)] * 9)
+    async with admin(cluster) as a:
+        with pytest.raises(KafkaError) as caught:
+            await a.create_topic("new")
+        assert caught.value.code == ErrorCode.NOT_CONTROLLER
+
+
+async def test_each_topic_to_delete_has_its_own_result(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    answer = DeleteTopicsResponse(
+        responses=[
+            DeletableTopicResult(name="t", error_message=None),
+            DeletableTopicResult(name="x", error_code=unknown, error_message=None),
+        ]
+    )
+    cluster.script(DeleteTopicsRequest, answer)
+    async with admin(cluster) as a:
+        results = await a.delete_topics(["t", "x"])
+    assert results["t"] is None
+    assert isinstance(results["x"], UnknownTopicOrPartitionError)
+    with pytest.raises(UnknownTopicOrPartitionError, match="topic 'x'"):
+        raise_first(results)
+
+
+async def test_partitions_are_added(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
+    cluster = cluster_of(nursery)
+    fewer = CreatePartitionsTopicResult(
+        name="t", error_code=ErrorCode.INVALID_PARTITIONS, error_message="there are 2"
+    )
+    cluster.script(CreatePartitionsRequest, CreatePartitionsResponse(results=[fewer]))
+    async with admin(cluster) as a:
+        results = await a.create_partitions({"t": 1})
+    assert isinstance(results["t"], InvalidPartitionsError)
+    assert cluster.requests_of(CreatePartitionsRequest)[0].topics[0].count == 1
+
+
+async def test_topics_are_described_or_known_not_to_exist(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery)
+    async with admin(cluster) as a:
+        described = await a.describe_topics(["t", "x"])
+        listed = await a.list_topics(include_internal=True)
+    topic = described["t"]
+    assert not isinstance(topic, Exception)
+    assert [(p.partition, p.leader_id, p.replicas) for p in topic.partitions] == [
+        (0, 1, (1,)),
+        (1, 1, (1,)),
+    ]
+    assert isinstance(described["x"], UnknownTopicOrPartitionError)
+    assert [(topic.name, topic.partition_count) for topic in listed] == [("t", 2)]
+
+
+async def test_records_are_deleted_by_the_leaders_of_their_partitions(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, brokers=2)
+
+    def delete(_broker: int, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+        (topic,) = request.topics
+        (asked,) = topic.partitions
+        code = ErrorCode.OFFSET_OUT_OF_RANGE if asked.partition_index else ErrorCode.NONE
+        told = DeleteRecordsPartitionResult(
+            partition_index=asked.partition_index, low_watermark=asked.offset, error_code=code
+        )
+        return DeleteRecordsResponse(
+            topics=[DeleteRecordsTopicResult(name=topic.name, partitions=[told])]
+        )
+
+    cluster.script(DeleteRecordsRequest, delete, delete)
+    async with admin(cluster) as a:
+        results = await a.delete_records({T0: 5, T1: 9, X0: 1})
+    assert results[T0] == DeletedRecords(5)
+    assert isinstance(results[T1], OffsetOutOfRangeError)
+    assert isinstance(results[X0], UnknownTopicOrPartitionError)
+    asked = {broker for broker, r in cluster.requests if isinstance(r, DeleteRecordsRequest)}
+    assert asked == {1, 2}
+
+
+async def test_offsets_are_listed_with_an_error_for_what_does_not_exist(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery)
+    async with admin(cluster) as a:
+        results = await a.list_offsets({T0: OffsetSpec.LATEST, T1: 77, X0: OffsetSpec.EARLIEST})
+    assert results[T0] == TimestampOffset(0, -1, 0)
+    assert results[T1] == TimestampOffset(-1, -1, 0)
+    assert isinstance(results[X0], UnknownTopicOrPartitionError)
+
+
+async def test_settings_are_asked_of_whom_they_belong_to(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, brokers=2)
+
+    def describe(broker: int, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        entry = DescribeConfigsResourceResult(
+            name="x", value=str(broker), config_source=5, documentation=None
+        )
+        return DescribeConfigsResponse(
+            results=[
+                DescribeConfigsResult(
+                    resource_type=r.resource_type,
+                    resource_name=r.resource_name,
+                    error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    if r.resource_name == "?"
+                    else 0,
+                    error_message=None,
+                    configs=[entry],
+                )
+                for r in request.resources
+            ]
+        )
+
+    cluster.script(DescribeConfigsRequest, describe, describe)
+    mine, theirs, missing = (
+        ConfigResource.topic("t"),
+        ConfigResource.broker(2),
+        ConfigResource.topic("?"),
+    )
+    async with admin(cluster) as a:
+        results = await a.describe_configs([mine, theirs, missing])
+    of_broker = results[theirs]
+    assert not isinstance(of_broker, Exception)
+    assert of_broker["x"].value == "2"
+    assert of_broker["x"].is_default
+    assert isinstance(results[mine], dict)
+    assert isinstance(results[missing], UnknownTopicOrPartitionError)
+
+
+async def test_settings_are_changed_one_by_one(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery)
+    told = AlterConfigsResourceResponse(
+        error_code=ErrorCode.INVALID_CONFIG,
+        error_message="retention.ms is no number",
+        resource_type=2,
+        resource_name="t",
+    )
+    cluster.script(
+        IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse(responses=[told])
+    )
+    topic = ConfigResource.topic("t")
+    changes = [
+        ConfigChange("retention.ms", "x"),
+        ConfigChange("cleanup.policy", None, ConfigOperation.DELETE),
+    ]
+    async with admin(cluster) as a:
+        results = await a.alter_configs({topic: changes})
+    assert isinstance(results[topic], InvalidConfigError)
+    (asked,) = cluster.requests_of(IncrementalAlterConfigsRequest)[0].resources
+    assert [(c.name, c.config_operation, c.value) for c in asked.configs] == [
+        ("retention.ms", 0, "x"),
+        ("cleanup.policy", 1, None),
+    ]
+
+
+async def test_the_cluster_and_its_disks_are_described(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery)
+    brokers = [DescribeClusterBroker(broker_id=n, host="h", port=n, rack=None) for n in (7, 1)]
+    cluster.script(
+        DescribeClusterRequest,
+        *[DescribeClusterResponse(cluster_id="c", controller_id=1, brokers=brokers)] * 2,
+    )
+    topic = DescribeLogDirsTopic(
+        name="t", partitions=[DescribeLogDirsPartition(partition_index=0, partition_size=500)]
+    )
+    disk = DescribeLogDirsResult(log_dir="/data", topics=[topic])
+    broken = DescribeLogDirsResult(log_dir="/bad", error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+    cluster.script(DescribeLogDirsRequest, DescribeLogDirsResponse(results=[disk, broken]))
+    async with admin(cluster, request_timeout_ms=1_000) as a:
+        described = await a.describe_cluster()
+        disks = await a.describe_log_dirs()
+    assert described.cluster_id == "c"
+    assert [(b.broker_id, str(b.endpoint)) for b in described.brokers] == [(1, "h:1"), (7, "h:7")]
+    ours = disks[1]
+    assert not isinstance(ours, Exception)
+    assert ours.log_dirs[0].replicas[T0].size_bytes == 500
+    assert isinstance(ours.log_dirs[1].error, KafkaError)
+    assert "no broker 7" in str(disks[7])
+
+
+async def test_a_refused_description_of_the_cluster_is_raised(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery)
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    refused = DescribeClusterResponse(error_code=code, error_message=None)
+    cluster.script(DescribeClusterRequest, refused)
+    async with admin(cluster) as a:
+        with pytest.raises(KafkaError, match="the cluster"):
+            await a.describe_cluster()
+
+
+async def test_an_admin_client_is_of_no_use_outside_its_block(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery)
+    with pytest.raises(ClosedError):
+        await admin(cluster).list_topics()
+    cluster.down.add(1)
+    with pytest.raises(BootstrapError):
+        async with admin(cluster, connect_timeout_ms=100):
+            pass
