@@ -41,6 +41,7 @@ def scenarios() -> list[Scenario]:
         Latency("sync", 0, (("flush.messages", "1"),)),
         Latency("e2e", RATE_PER_S, (("flush.messages", "1"),)),
         *(Flood(100, 1, connections, 1) for connections in CONNECTIONS),
+        *(Flood(100, 1, connections, 5) for connections in (20, 100)),
         Flood(100, 150, 20, 5),
         Flood(1000, 1000, 1, 5),
         *produced,
