@@ -2,7 +2,12 @@
 
 from quorate.broker.log.active import ActiveSegment
 from quorate.broker.log.flush import FlushPart
-from quorate.broker.log.segment import Segment
+from quorate.broker.log.segment import (
+    INDEX_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    Segment,
+)
 from quorate.broker.log.snapshots import Snapshot, Snapshots
 from quorate.settings import TopicConfig
 
@@ -20,8 +25,8 @@ class Durability:
         "_names_changed",
         "_names_synced",
         "_parent",
+        "_snapshot_due",
         "_snapshots",
-        "_snapshots_due",
         "_truncations",
         "_unflushed_since_ms",
         "_unsynced",
@@ -46,14 +51,14 @@ class Durability:
         self._names_synced = 0 if names_synced else -1
         self._unsynced = {segment.base_offset: segment for segment in unsynced}
         self._snapshots = snapshots
-        self._snapshots_due: list[Snapshot] = []
+        self._snapshot_due: Snapshot | None = None
         self._truncations = 0
         self._unflushed_since_ms: int | None = None
 
     def rolled(self, closed: Segment, snapshot: Snapshot) -> None:
         """A segment was closed and another begun: the next flush has to see to both."""
         self._unsynced[closed.base_offset] = closed
-        self._snapshots_due.append(snapshot)
+        self._snapshot_due = snapshot
         self._names_changed += 1
 
     def flush_due(self, log_end_offset: int, config: TopicConfig, now_ms: int) -> bool:
@@ -82,11 +87,11 @@ class Durability:
             names_changed=self._names_changed,
         )
         part.closed_segments = list(self._unsynced.values())
-        for segment in part.closed_segments:
-            part.add_segment(segment)
-            part.add_indexes(segment)
-        part.add_segment(active)
-        part.snapshots = list(self._snapshots_due)
+        part.paths = [
+            segment.stem + suffix for segment in part.closed_segments for suffix in SEGMENT_SUFFIXES
+        ]
+        part.files.append(active.file)
+        part.snapshot = self._snapshot_due
         if self._names_synced < self._names_changed:
             part.directories.append(self._directory)
         if self._parent is not None:
@@ -103,8 +108,8 @@ class Durability:
         active.write_out_indexes()
         part = self.start(active, snapshot.end_offset)
         part.recovery_point = snapshot.end_offset
-        part.add_indexes(active)
-        part.snapshots.append(snapshot)
+        part.paths += (active.stem + INDEX_SUFFIX, active.stem + TIME_INDEX_SUFFIX)
+        part.snapshot = snapshot
         return part
 
     def finish(self, part: FlushPart) -> None:
@@ -115,11 +120,12 @@ class Durability:
         self.recovery_point = max(self.recovery_point, part.recovery_point)
         for segment in part.closed_segments:
             self._unsynced.pop(segment.base_offset, None)
-        self._snapshots_due = [each for each in self._snapshots_due if each not in part.snapshots]
+        if part.snapshot is not None:
+            self._snapshots.note(part.snapshot.end_offset)
+        if self._snapshot_due is part.snapshot:
+            self._snapshot_due = None
         self._names_synced = max(self._names_synced, part.names_changed)
         self._parent = None
-        for snapshot in part.snapshots:
-            self._snapshots.note(snapshot.end_offset)
         self._unflushed_since_ms = None
 
     def cut(self, offset: int) -> None:
@@ -129,7 +135,7 @@ class Durability:
         self.recovery_point = min(self.recovery_point, offset)
         for base_offset in [base for base in self._unsynced if base >= offset]:
             del self._unsynced[base_offset]
-        self._snapshots_due = [each for each in self._snapshots_due if each.end_offset <= offset]
+        self._snapshot_due = None
         self._snapshots.truncate_from_end(offset)
 
     def restarted(self, offset: int) -> None:
@@ -137,7 +143,6 @@ class Durability:
         self.flushed_offset = offset
         self.recovery_point = offset
         self._unsynced.clear()
-        self._snapshots_due.clear()
 
     def deleted(self, segments: list[Segment]) -> None:
         """Segments were deleted: they need not be synced any more."""

@@ -131,8 +131,12 @@ class FileSystem(Protocol):
         """Make the names in a folder durable."""
         ...
 
-    def sync_files(self, files: Sequence[File]) -> None:
-        """Make these files durable, the quickest way for that many."""
+    def sync_files(self, files: Sequence[File], paths: Sequence[str]) -> None:
+        """Make these files durable, the quickest way for that many.
+
+        Files that are given by path are opened for it; those that were removed meanwhile are left
+        out.
+        """
         ...
 
     def lock(self, path: str) -> Lock | None:
@@ -160,6 +164,16 @@ def replace_file(fs: FileSystem, path: str, data: bytes) -> None:
     file.sync()
     fs.rename(temporary, path)
     fs.sync_directory(folder)
+
+
+def sync_paths(fs: FileSystem, paths: Sequence[str]) -> None:
+    """Make the files of these names durable, one after the other, if they are still there."""
+    for path in paths:
+        try:
+            file = fs.open(path, create=False)
+        except FileNotFoundError:
+            continue
+        file.sync()
 
 
 def remove_tree(fs: FileSystem, path: str) -> None:
@@ -320,11 +334,18 @@ class OsFileSystem:
         finally:
             os.close(fd)
 
-    def sync_files(self, files: Sequence[File]) -> None:
-        if len(files) <= SYNC_ONE_BY_ONE_MAX or self._syncfs is None:
-            for file in files:
-                file.sync()
-        elif self._syncfs(files[0].fd) != 0:
+    def sync_files(self, files: Sequence[File], paths: Sequence[str]) -> None:
+        if files and len(files) + len(paths) > SYNC_ONE_BY_ONE_MAX and self._syncfs is not None:
+            self._sync_all(files[0])
+            return
+        for file in files:
+            file.sync()
+        sync_paths(self, paths)
+
+    def _sync_all(self, file: File) -> None:
+        """Make everything durable in the file system that holds the file."""
+        assert self._syncfs is not None
+        if self._syncfs(file.fd) != 0:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
 

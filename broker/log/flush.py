@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from quorate.broker.log.files import File, FileSystem, replace_file
-from quorate.broker.log.lookup import Searchable
 from quorate.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -26,8 +25,9 @@ class FlushPart:
         "files",
         "names_changed",
         "owner",
+        "paths",
         "recovery_point",
-        "snapshots",
+        "snapshot",
         "target_offset",
         "truncations",
     )
@@ -47,17 +47,11 @@ class FlushPart:
         self.truncations = truncations
         self.names_changed = names_changed
         self.files: list[File] = []
-        self.snapshots: list[Snapshot] = []
+        self.paths: list[str] = []
+        """Files to sync that are not kept open: there may be thousands of them."""
+        self.snapshot: Snapshot | None = None
         self.directories: list[str] = []
         self.closed_segments: list[Segment] = []
-
-    def add_segment(self, segment: Searchable) -> None:
-        """Sync the segment's records."""
-        self.files.append(segment.file)
-
-    def add_indexes(self, segment: Searchable) -> None:
-        """Sync the segment's indexes, so that recovery may rely on them."""
-        self.files += (segment.offset_index.file, segment.time_index.file)
 
 
 class Flush:
@@ -77,15 +71,18 @@ class Flush:
     def run(self) -> None:
         """Sync everything.  Touches nothing that the loop touches, so any thread may do it."""
         try:
-            self._fs.sync_files([file for part in self.parts.values() for file in part.files])
+            self._fs.sync_files(
+                [file for part in self.parts.values() for file in part.files],
+                [path for part in self.parts.values() for path in part.paths],
+            )
         except OSError as error:
             self.error = error
             return
         for topic_partition, part in self.parts.items():
             try:
                 # A snapshot describes the log up to some offset: the log must be there first.
-                for snapshot in part.snapshots:
-                    replace_file(self._fs, snapshot.path, snapshot.data)
+                if part.snapshot is not None:
+                    replace_file(self._fs, part.snapshot.path, part.snapshot.data)
                 for directory in part.directories:
                     self._fs.sync_directory(directory)
             except OSError as error:

@@ -56,6 +56,8 @@ PARTITION_KIND: Final = "partition"
 PARTITION_VERSION: Final = 1
 NEW_SUFFIX: Final = ".new"
 DELETE_SUFFIX: Final = "-delete"
+NAME_BYTES_MAX: Final = 255
+"""Of a file or folder, as file systems have it; topic names may take 249 of them."""
 
 
 class CheckpointWrite:
@@ -148,7 +150,7 @@ class LogStore:
         log = self.logs.pop(topic_partition)
         topic_id = self.topic_ids.pop(topic_partition)
         self._checkpoints.pop(topic_partition, None)
-        doomed = f"{log.directory}.{topic_id.hex()}{DELETE_SUFFIX}"
+        doomed = self._path_with(topic_partition, f".{topic_id.hex()}{DELETE_SUFFIX}")
         log.fail(StorageError(f"{topic_partition} was deleted"))
         try:
             self._context.files.forget_directory(log.directory)

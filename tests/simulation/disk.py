@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from quorate.broker.log.files import File
+from quorate.broker.log.files import File, sync_paths
 
 SECTOR_BYTES = 512
 
@@ -274,9 +274,10 @@ class SimDisk:
             raise _error(errno.EIO)
         self._folder(path).sync()
 
-    def sync_files(self, files: Sequence[File]) -> None:
+    def sync_files(self, files: Sequence[File], paths: Sequence[str]) -> None:
         for file in files:
             file.sync()
+        sync_paths(self, paths)
 
     def lock(self, path: str) -> SimLock | None:
         if path in self.locks:

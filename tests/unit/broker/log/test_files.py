@@ -81,7 +81,8 @@ def test_any_number_of_files_is_synced(fs: OsFileSystem, tmp_path: Path, count: 
     for file in files:
         file.write_at(b"data", 0)
 
-    fs.sync_files(files)
+    fs.sync_files(files, [f"{tmp_path}/0", f"{tmp_path}/removed"])
+    fs.sync_files([], [f"{tmp_path}/{number}" for number in range(count)])
 
 
 def test_a_directory_is_locked_until_it_is_released(fs: OsFileSystem, tmp_path: Path) -> None:
