@@ -315,15 +315,16 @@ class LogStore:
         """Make the directory under another name first, so that it appears complete."""
         fs = self._context.fs
         path = f"{self.directory}/{topic_partition}"
-        for leftover in (path + NEW_SUFFIX, path):
+        new_path = self._path_with(topic_partition, NEW_SUFFIX)
+        for leftover in (new_path, path):
             # Of an attempt that failed half-way, or of a deleted log that could not be renamed.
             if fs.exists(leftover):
                 remove_tree(fs, leftover)
-        fs.make_directory(path + NEW_SUFFIX)
+        fs.make_directory(new_path)
         body = {"topic_id": topic_id.hex()}
         document = encode_document(PARTITION_KIND, PARTITION_VERSION, body)
-        replace_file(fs, f"{path}{NEW_SUFFIX}/{PARTITION_NAME}", document)
-        fs.rename(path + NEW_SUFFIX, path)
+        replace_file(fs, f"{new_path}/{PARTITION_NAME}", document)
+        fs.rename(new_path, path)
         log = open_log(
             self._context,
             topic_partition,
@@ -335,6 +336,11 @@ class LogStore:
         self.logs[topic_partition] = log
         self.topic_ids[topic_partition] = topic_id
         return log
+
+    def _path_with(self, topic_partition: TopicPartition, suffix: str) -> str:
+        """Return a path beside a log's own; of a long topic name, only as much as fits."""
+        ending = f"-{topic_partition.partition}{suffix}"
+        return f"{self.directory}/{topic_partition.topic[: NAME_BYTES_MAX - len(ending)]}{ending}"
 
     def _join(self, flushes: Iterable[Flush]) -> Flush:
         parts: dict[TopicPartition, FlushPart] = {}

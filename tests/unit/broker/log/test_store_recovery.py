@@ -1,12 +1,15 @@
 """What a store finds after a crash, and what it promises about it."""
 
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from quorate.broker.log.directory import DirectoryError
-from quorate.broker.log.files import read_file, replace_file
+from quorate.broker.log.files import OsFileSystem, read_file, replace_file
+from quorate.broker.log.store import open_store
+from quorate.model import TopicPartition
 from quorate.settings import TopicConfig
 from tests.simulation.disk import SimDisk
 from tests.unit.broker.log.batches import (
@@ -61,3 +64,17 @@ def test_a_disk_that_cannot_keep_what_was_recovered_is_refused() -> None:
     with pytest.raises(DirectoryError, match="Input/output error"):
         open_data(disk)
     assert not disk.locks
+
+
+def test_a_topic_with_the_longest_name_is_created_and_deleted(tmp_path: Path) -> None:
+    partitions = [TopicPartition("a" * 249, number) for number in (0, 10, 19_999)]
+    store = open_store(OsFileSystem(), str(tmp_path), cluster_id="c", node_id=1, now_ms=NOW_MS)
+    for partition in partitions:
+        store.create(partition, TOPIC_ID, TopicConfig(), now_ms=NOW_MS)
+    for partition in partitions:
+        store.delete(partition)
+    store.close(clean=True, now_ms=NOW_MS)
+    store = open_store(OsFileSystem(), str(tmp_path), cluster_id="c", node_id=1, now_ms=NOW_MS)
+    assert store.logs == {}
+    assert len(store.empty_trash(NOW_MS)) == len(partitions)
+    store.close(clean=True, now_ms=NOW_MS)
