@@ -22,7 +22,7 @@ from quorate.broker.listeners import (
     bind_listeners,
     parse_listeners,
 )
-from quorate.client.routing.cluster import parse_bootstrap
+from quorate.errors import InvalidConfigError
 from quorate.model import Endpoint
 from quorate.quorum.controller import Controller
 from quorate.quorum.directory import ControllerDirectory, open_controller_directory
@@ -182,10 +182,10 @@ def controller_endpoint(text: str) -> Endpoint:
         UsageError: the text has another form.
     """
     try:
-        return parse_bootstrap(text)[0]
-    except ValueError as error:
+        return parse_listeners([f"{PLAINTEXT}://{text}"], "controllers")[PLAINTEXT]
+    except InvalidConfigError:
         raise UsageError(
-            f"{text!r} is no controller address", why=str(error), hint="127.0.0.1:9190"
+            f"{text!r} is no controller address", why="that is host:port", hint="127.0.0.1:9190"
         ) from None
 
 

@@ -6,7 +6,7 @@ is in a partition is for the one who can ask a broker.
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Final
 
@@ -20,8 +20,9 @@ _UNIT_MS: Final = {
     "d": 86_400_000,
     "w": 7 * 86_400_000,
 }
-_DURATION: Final = re.compile(r"(?:\d+(?:ms|s|m|h|d|w))+")
-_DURATION_PART: Final = re.compile(r"(\d+)(ms|s|m|h|d|w)")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DURATION: Final = re.compile(r"(?:[0-9]+(?:ms|s|m|h|d|w))+")
+_DURATION_PART: Final = re.compile(r"([0-9]+)(ms|s|m|h|d|w)")
 _SECONDS_DIGITS_MAX: Final = 10
 
 _START_WORDS: Final = frozenset({"start", "beginning", "earliest"})
@@ -70,6 +71,8 @@ def parse_span(text: str, now_ms: int) -> Span:
     if text.startswith(("s@", "@")):
         return _parse_time_span(text.removeprefix("s").removeprefix("@"), now_ms)
     first, colon, second = text.partition(":")
+    if not text:
+        raise _no_place(text)
     start = _parse_mark(first, now_ms) if first else START
     if start is None:
         raise _no_place(text)
@@ -89,7 +92,7 @@ def _parse_mark(text: str, now_ms: int) -> Mark | None:
     if text.startswith("@"):
         time_ms = parse_time(text[1:], now_ms)
         return None if time_ms is None else Mark(Anchor.TIME, time_ms)
-    match = re.fullmatch(r"([+-]?)(\d+)", text)
+    match = re.fullmatch(r"([+-]?)([0-9]+)", text)
     if match is None:
         return None
     anchor = {"": Anchor.OFFSET, "+": Anchor.START, "-": Anchor.END}[match[1]]
@@ -141,7 +144,7 @@ def parse_time(text: str, now_ms: int) -> int | None:
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
 def parse_duration(text: str) -> int | None:
@@ -153,7 +156,7 @@ def parse_duration(text: str) -> int | None:
 
 def time_text(time_ms: int) -> str:
     """Return a time as people read it: UTC, to the millisecond."""
-    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
+    moment = _EPOCH + timedelta(milliseconds=time_ms)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z"
 
 

@@ -1,5 +1,6 @@
 """What a person is told when something fails: what, why, what to try; and the exit code."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -12,6 +13,9 @@ EXIT_USAGE: Final = 2
 EXIT_PROBLEM_FOUND: Final = 3
 EXIT_UNREACHABLE: Final = 4
 EXIT_REFUSED: Final = 5
+
+_ADVICE: Final = re.compile(r"; try |\. [A-Z][^.?]*\? Try ")
+"""How messages of the client lead over to what a person may try."""
 
 UNREACHABLE: Final = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT})
 
@@ -123,7 +127,14 @@ def _explain_kafka(error: KafkaError) -> Problem:
     exit_code = EXIT_UNREACHABLE if error.code in UNREACHABLE else EXIT_FAILED
     meaning = MEANINGS[error.code]
     why = error.code.name if error.message == meaning else f"{error.code.name}: {meaning}"
-    return Problem(error.message, why, HINTS.get(error.code, ""), exit_code)
+    what, advice = _split_advice(error.message)
+    return Problem(what, why, advice or HINTS.get(error.code, ""), exit_code)
+
+
+def _split_advice(message: str) -> tuple[str, str]:
+    """Return a message without the advice at its end, and the advice."""
+    match = _ADVICE.search(message)
+    return (message, "") if match is None else (message[: match.start()], message[match.end() :])
 
 
 def _explain_system(error: OSError) -> Problem:

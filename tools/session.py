@@ -4,7 +4,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from quorate.settings import Setting
 from quorate.tools.arguments import GlobalOptions, bootstrap_of, parse_properties
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from quorate.client.connections import ConnectionOptions
 
 T = TypeVar("T")
+
+TOPIC_WAIT_MS: Final = 2_000
+"""How long a topic that was just created may take to appear; one that is misspelt never does."""
 
 
 def given_properties(options: GlobalOptions) -> dict[str, str]:
@@ -48,6 +51,7 @@ def connection_options(options: GlobalOptions, properties: ClientProperties) -> 
     return {
         "client_id": properties.get("client.id", "quorate"),
         "connect_timeout_ms": timeout_ms,
+        "topic_wait_ms": TOPIC_WAIT_MS,
         "request_timeout_ms": properties.get("request.timeout.ms", 30_000),
         "ssl_context": tls_context(properties),
     }

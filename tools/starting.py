@@ -24,6 +24,7 @@ from quorate.tools.node import (
     run_separate_broker,
     run_until_stopped,
 )
+from quorate.tools.problems import CommandError
 from quorate.tools.session import given_properties, note, run
 
 PROCESS_STARTED_S = time.monotonic()
@@ -71,6 +72,7 @@ def start_up(options: GlobalOptions, arguments: StartArguments) -> None:
 def start_broker(options: GlobalOptions, arguments: StartArguments) -> None:
     """Run a broker until told to stop."""
     plan = plan_node(options, arguments)
+    _make_directory(Path(plan.config.log_dir))
     listeners = bind_listeners(plan.config)
     main = partial(run_separate_broker, plan, listeners, partial(_print_ready, options, plan))
     _run_node(options, main, listeners)
@@ -94,6 +96,15 @@ def _run_node(
         for listener in listeners:
             listener.sock.close()
     note(options, "stopped cleanly")
+
+
+def _make_directory(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(
+            f"cannot use {directory}", why=error.strerror or str(error), hint="another --dir"
+        ) from None
 
 
 def _listen(options: GlobalOptions, plan: NodePlan) -> list[Listener]:

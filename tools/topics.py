@@ -19,11 +19,11 @@ from quorate.errors import ErrorCode, KafkaError, QuorateError, UnknownTopicOrPa
 from quorate.model import TopicPartition
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.output import Column, Table, topic_config_text
-from quorate.tools.positions import Mark
 from quorate.tools.session import note, print_table, say
 
 if TYPE_CHECKING:
     from quorate.client.consumer import Consumer
+    from quorate.tools.positions import Mark
 
 TOPIC_SOURCE = 1
 """The protocol's number for "somebody set this for the topic"."""
@@ -272,7 +272,7 @@ async def delete(
 
 
 async def plan_trim(
-    client: Client, topic: str, partitions: Sequence[int] | None, before: Mark
+    client: Client, topic: str, partitions: Sequence[int] | None, before: "Mark"
 ) -> dict[TopicPartition, tuple[int, int]]:
     """Return the first offset of each partition now, and what it would be after the trim."""
     from quorate.tools.consuming import find_bounds

@@ -8,7 +8,6 @@ from quorate.tools import topics as work
 from quorate.tools.arguments import GlobalOptions, parse_properties
 from quorate.tools.command_line import Argument, Noun, hidden, option
 from quorate.tools.output import Table, render
-from quorate.tools.positions import parse_span
 from quorate.tools.problems import UsageError
 from quorate.tools.session import confirm, print_table, run, say
 from quorate.tools.topic_options import client_of, topic_names
@@ -170,6 +169,8 @@ def trim(
 ) -> None:
     """Delete the records before an offset or a time."""
     client = client_of(options)
+    from quorate.tools.positions import parse_span
+
     mark = parse_span(before, time.time_ns() // 1_000_000).start
     plan = run(work.plan_trim, client, name, partition, mark)
     print_table(options, work.trim_table(plan))
