@@ -1,0 +1,171 @@
+"""Damage beside the log: indexes, snapshots, a lock that cannot be taken, writes cut short."""
+
+import errno
+import resource
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from quorate.broker.log.directory import DirectoryError
+from quorate.broker.log.documents import CorruptDocumentError, read_document
+from quorate.broker.log.files import SYNC_ONE_BY_ONE_MAX, OsFileSystem, replace_file
+from quorate.broker.log.index import OFFSET_ENTRY
+from quorate.broker.log.log import Log
+from quorate.broker.log.store import open_store
+from quorate.errors import InvalidRecordError
+from quorate.records.batch import HEADER, parse_header
+from quorate.records.checksum import crc32c
+from quorate.records.record import ProducerStamp
+from quorate.settings import TopicConfig
+from tests.simulation.disk import SimDisk, SimLock
+from tests.unit.broker.log.batches import (
+    NOW_MS,
+    PARTITION,
+    TOPIC_ID,
+    append,
+    make_batch,
+    new_disk,
+    new_log,
+    open_data,
+    read_all,
+)
+
+FOLDER = f"/data/{PARTITION}"
+
+
+def closed_disk() -> tuple[SimDisk, dict[int, bytes]]:
+    """Return a disk with a log that has index entries and was closed cleanly."""
+    disk = new_disk()
+    store = open_data(disk)
+    config = TopicConfig(index_interval_bytes=100)
+    log = store.create(PARTITION, TOPIC_ID, config, now_ms=NOW_MS)
+    for _ in range(10):
+        append(log, bytes(60))
+    store.close(clean=True, now_ms=NOW_MS)
+    return disk, read_all(log)
+
+
+def reopen(disk: SimDisk) -> Log:
+    disk.restart()
+    return open_data(disk).logs[PARTITION]
+
+
+@pytest.mark.parametrize("entry", [(3, 400), (5, 128), (-1, 0), (2**31 - 1, 2**31 - 1)])
+def test_an_index_that_lies_is_not_believed(entry: tuple[int, int]) -> None:
+    disk, batches = closed_disk()
+    file = disk.open(f"{FOLDER}/{0:020d}.index", create=False)
+    file.truncate(0)
+    file.write_at(OFFSET_ENTRY.pack(*entry), 0)
+
+    assert read_all(reopen(disk)) == batches
+
+
+def test_an_index_that_points_at_another_batch_is_not_believed() -> None:
+    disk, batches = closed_disk()
+    headers = [parse_header(batch, 0) for batch in batches.values()]
+    file = disk.open(f"{FOLDER}/{0:020d}.index", create=False)
+    file.truncate(0)
+    file.write_at(OFFSET_ENTRY.pack(7, headers[0].size_bytes), 0)
+
+    assert read_all(reopen(disk)) == batches
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_an_index_that_is_gone_is_made_again(suffix: str) -> None:
+    disk, batches = closed_disk()
+    disk.remove(f"{FOLDER}/{0:020d}{suffix}")
+
+    log = reopen(disk)
+
+    assert read_all(log) == batches
+    assert log.offset_for_time(NOW_MS) == (NOW_MS, 0, 0)
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", None])
+def test_producers_are_read_from_the_log_if_their_snapshot_is_of_no_use(
+    damage: bytes | None,
+) -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    log = store.create(PARTITION, TOPIC_ID, TopicConfig(), now_ms=NOW_MS)
+    for sequence in range(3):
+        stamp = ProducerStamp(7, 0, sequence)
+        log.append(make_batch([b"v"], producer=stamp), leader_epoch=0, now_ms=NOW_MS)
+    store.close(clean=True, now_ms=NOW_MS)
+    path = f"{FOLDER}/{3:020d}.snapshot"
+    if damage is None:
+        disk.remove(path)
+    else:
+        replace_file(disk, path, damage)
+
+    producer = reopen(disk).producers.get(7)
+
+    assert producer is not None
+    assert [batch.base_offset for batch in producer.batches] == [0, 1, 2]
+
+
+def test_snapshots_that_are_gone_already_need_not_be_removed() -> None:
+    disk = new_disk()
+    log = new_log(disk, TopicConfig(segment_bytes=1024))
+    for _ in range(4):
+        append(log, bytes(900))
+        flush = log.start_checkpoint()
+        flush.run()
+        log.finish_flush(flush)
+        for name in disk.list_directory(FOLDER):
+            if name.endswith(".snapshot"):
+                disk.remove(f"{FOLDER}/{name}")
+    assert log.recovery_point == 4
+
+
+def test_negative_attributes_are_not_taken_for_plain_ones() -> None:
+    log = new_log()
+    batch = make_batch([b"v"])
+    header = parse_header(batch, 0)._replace(attributes=-(2**15) | 0x20)
+    HEADER.pack_into(batch, 0, *header)
+    HEADER.pack_into(batch, 0, *header._replace(crc=crc32c(batch[21:])))
+
+    with pytest.raises(InvalidRecordError, match="control"):
+        log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+
+
+class ReadOnlyDisk(SimDisk):
+    def lock(self, path: str) -> SimLock | None:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+
+def test_a_directory_that_cannot_be_written_is_refused() -> None:
+    disk = ReadOnlyDisk(Random(0))
+    disk.make_directory("/data")
+
+    with pytest.raises(DirectoryError, match="/data cannot be written: Permission denied"):
+        open_store(disk, "/data", cluster_id="c", node_id=1, now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize("content", [b"{", b"[1]", b'{"kind": 1}', b"\xff", b"[" * 100_000])
+def test_what_is_no_document_is_refused(content: bytes) -> None:
+    disk = SimDisk(Random(0))
+    replace_file(disk, "/x", content)
+    with pytest.raises(CorruptDocumentError):
+        read_document(disk, "/x", "x", 1)
+
+
+def test_a_write_that_the_system_cuts_short_goes_on_and_says_why_it_ends(tmp_path: Path) -> None:
+    file = OsFileSystem().open(f"{tmp_path}/file", create=True)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            file.write_at(bytes(1500), 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert file.size_bytes() == 1000
+
+
+def test_an_error_of_syncing_everything_is_told() -> None:
+    class Gone:
+        fd = -1
+
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        OsFileSystem().sync_files([Gone()] * (SYNC_ONE_BY_ONE_MAX + 1), [])  # type: ignore[list-item]
