@@ -7,11 +7,11 @@ from quorate.broker.log.log import Log
 from quorate.broker.log.store import LogStore, open_store
 from quorate.model import TopicPartition
 from quorate.records.batch import BatchHeader, parse_header
-from quorate.records.compression import compress
+from quorate.records.compression import Codec, compress
 from quorate.records.record import NO_PRODUCER, ProducerStamp, seal_batch, zigzag
 from quorate.records.slices import FileSlice
 from quorate.settings import TopicConfig
-from tests.simulation.disk import SimDisk
+from tests.simulation.disk import SimDisk, SimFile
 
 PARTITION = TopicPartition("appLogs", 0)
 TOPIC_ID = bytes(range(16))
@@ -33,7 +33,7 @@ def make_batch(
         for delta, (stamp, value) in enumerate(zip(stamps, values, strict=True))
     )
     sealed = seal_batch(
-        compress(codec, records) if codec else records,
+        compress(Codec(codec), records) if codec else records,
         attributes=attributes | codec,
         record_count=len(values),
         base_timestamp_ms=stamps[0],
@@ -91,7 +91,8 @@ def flush(log: Log) -> None:
 
 
 def bytes_of(taken: FileSlice) -> bytes:
-    return taken.owner.read_at(taken.size_bytes, taken.position)  # type: ignore[attr-defined]
+    assert isinstance(taken.owner, SimFile)
+    return taken.owner.read_at(taken.size_bytes, taken.position)
 
 
 def headers_of(data: bytes) -> list[BatchHeader]:
