@@ -13,7 +13,7 @@ SEED ?=
 .PHONY: help setup demo format check test bench sim compat cover docs fuzz clean
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|' 2>/dev/null || true
+	@sed -nE 's/^([a-z]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | while read -r name meaning; do printf '  make %-8s %s\n' "$$name" "$$meaning"; done
 
 setup: $(STAMP) ## Make .venv with the package and all development tools (quick when nothing changed)
 

@@ -27,46 +27,50 @@ PRINT_PROPERTIES = {
 }
 
 
+Offset = Annotated[
+    str,
+    option("--offset", "-o", help="start, end, N, -N, +N, N:M, @time, @time:time, @time:end."),
+]
+Partitions = Annotated[str | None, option("--partition", "-p", help="Only these: 0 or 0,2.")]
+Count = Annotated[
+    int | None, option("--max-messages", "-n", "-c", low=1, help="Stop after so many.")
+]
+AtEnd = Annotated[bool, option("--exit-at-end", "-e", help="Stop where the log ends now.")]
+Silence = Annotated[
+    int | None, option("--timeout-ms", low=0, help="Stop after so long without any.")
+]
+Format = Annotated[
+    str | None,
+    option("-f", "--line-format", help=r"'%t %p %o %T %k %v %h\n' and the like."),
+]
+KeySeparator = Annotated[str | None, option("--key-separator", "-K", help="Print KEY<this>VALUE.")]
+Isolation = Annotated[
+    str | None, option("--isolation-level", help="read_committed or read_uncommitted.")
+]
+Committed = Annotated[bool, option("--read-committed", help="No records of open transactions.")]
+PrintProperties = Annotated[
+    list[str] | None,
+    option("--property", "--formatter-property", help="Kafka's: print.key=true ..."),
+]
+
+
 @NOUN.command
 def consume(
     options: GlobalOptions,
     topics: Annotated[list[str] | None, Argument("[TOPIC]...")] = None,
     *,
     topic: Annotated[list[str] | None, option("--topic", "-t", help="A topic.")] = None,
-    offset: Annotated[
-        str,
-        option("--offset", "-o", help="start, end, N, -N, +N, N:M, @time, @time:time, @time:end."),
-    ] = "end",
+    offset: Offset = "end",
     from_beginning: Annotated[bool, option("--from-beginning", help="-o start.")] = False,
-    partition: Annotated[
-        str | None, option("--partition", "-p", help="Only these: 0 or 0,2.")
-    ] = None,
-    max_messages: Annotated[
-        int | None, option("--max-messages", "-n", "-c", low=1, help="Stop after so many.")
-    ] = None,
-    exit_at_end: Annotated[
-        bool, option("--exit-at-end", "-e", help="Stop where the log ends now.")
-    ] = False,
-    timeout_ms: Annotated[
-        int | None, option("--timeout-ms", low=0, help="Stop after so long without any.")
-    ] = None,
-    line_format: Annotated[
-        str | None,
-        option("-f", "--line-format", help=r"'%t %p %o %T %k %v %h\n' and the like."),
-    ] = None,
-    key_separator: Annotated[
-        str | None, option("--key-separator", "-K", help="Print KEY<this>VALUE.")
-    ] = None,
-    isolation_level: Annotated[
-        str | None, option("--isolation-level", help="read_committed or read_uncommitted.")
-    ] = None,
-    read_committed: Annotated[
-        bool, option("--read-committed", help="No records of open transactions.")
-    ] = False,
-    print_property: Annotated[
-        list[str] | None,
-        option("--property", "--formatter-property", help="Kafka's: print.key=true ..."),
-    ] = None,
+    partition: Partitions = None,
+    max_messages: Count = None,
+    exit_at_end: AtEnd = False,
+    timeout_ms: Silence = None,
+    line_format: Format = None,
+    key_separator: KeySeparator = None,
+    isolation_level: Isolation = None,
+    read_committed: Committed = False,
+    print_property: PrintProperties = None,
 ) -> None:
     """Print records, one per line, as they come.
 

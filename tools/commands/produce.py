@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from quorate.tools.arguments import GlobalOptions, parse_properties
@@ -31,42 +32,43 @@ LINE_PROPERTIES = frozenset(
 )  # fmt: skip
 
 
+Partition = Annotated[int | None, option("--partition", "-p", low=0, help="Send all to this one.")]
+Key = Annotated[str | None, option("--key", "-k", help="Key of all records.")]
+KeySeparator = Annotated[
+    str | None, option("--key-separator", "-K", help="Lines are KEY<this>VALUE.")
+]
+Headers = Annotated[list[str] | None, option("--header", "-H", help="name=value or name:value.")]
+Form = Annotated[str | None, option("-f", "--line-format", help=r"Form of lines: '%k %v'.")]
+Compression = Annotated[
+    str | None,
+    option("--compression", "-z", "--compression-codec", help="gzip|snappy|lz4|zstd."),
+]
+Acks = Annotated[str | None, option("--acks", "--request-required-acks", help="0, 1 or all.")]
+Whole = Annotated[bool, option("--whole", help="All input is one record, not one per line.")]
+LineProperties = Annotated[
+    list[str] | None,
+    option("--property", "--reader-property", help="Kafka's: parse.key=true ..."),
+]
+
+
 @NOUN.command
 def produce(
     options: GlobalOptions,
     topic_name: Annotated[str, Argument("[TOPIC]")] = "",
     *,
     topic: Annotated[str, option("--topic", "-t", help="The topic.")] = "",
-    partition: Annotated[
-        int | None, option("--partition", "-p", low=0, help="Send all to this one.")
-    ] = None,
-    key: Annotated[str | None, option("--key", "-k", help="Key of all records.")] = None,
-    key_separator: Annotated[
-        str | None, option("--key-separator", "-K", help="Lines are KEY<this>VALUE.")
-    ] = None,
-    header: Annotated[
-        list[str] | None, option("--header", "-H", help="name=value or name:value.")
-    ] = None,
-    line_format: Annotated[
-        str | None, option("-f", "--line-format", help=r"Form of lines: '%k %v'.")
-    ] = None,
-    compression: Annotated[
-        str | None,
-        option("--compression", "-z", "--compression-codec", help="gzip|snappy|lz4|zstd."),
-    ] = None,
+    partition: Partition = None,
+    key: Key = None,
+    key_separator: KeySeparator = None,
+    header: Headers = None,
+    line_format: Form = None,
+    compression: Compression = None,
     null: Annotated[bool, option("-Z", "--null", help="Empty values are null.")] = False,
-    acks: Annotated[
-        str | None, option("--acks", "--request-required-acks", help="0, 1 or all.")
-    ] = None,
-    whole: Annotated[
-        bool, option("--whole", help="All input is one record, not one per line.")
-    ] = False,
+    acks: Acks = None,
+    whole: Whole = False,
     sync: Annotated[bool, option("--sync", help="One record at a time.")] = False,
     file: Annotated[str | None, option("--file", help="Read this, not the input.")] = None,
-    line_property: Annotated[
-        list[str] | None,
-        option("--property", "--reader-property", help="Kafka's: parse.key=true ..."),
-    ] = None,
+    line_property: LineProperties = None,
 ) -> None:
     """Send each line of standard input as a record.
 
@@ -96,15 +98,6 @@ def produce(
         null_marker=_text(reading, "null.marker", "") if "null.marker" in reading else None,
         empty_is_null=null,
     )
-
-    def tell(delivery: "Delivery") -> None:
-        place = delivery.metadata
-        told = {"topic": place.topic, "partition": place.partition, "offset": place.offset}
-        if options.format in {"json", "jsonl"}:
-            sys.stdout.write(json.dumps({**told, "timestamp_ms": place.timestamp_ms}) + "\n")
-        else:
-            note(options, f"{place.topic} partition {place.partition} offset {place.offset}")
-
     wants_places = options.verbose or options.format in {"json", "jsonl"}
     plan = ProducePlan(
         topic=_one_topic(topic_name, topic),
@@ -112,12 +105,27 @@ def produce(
         whole=whole,
         sync=sync,
         skip_bad_lines=reading.get("ignore.error") == "true",
-        on_delivered=tell if wants_places else None,
+        on_delivered=partial(_tell, options) if wants_places else None,
     )
     addresses = bootstrap(options, os.environ)
     sender = run(produce_input, addresses, plan, settings, input_descriptor(file))
     skipped = f", {sender.skipped} lines left out" if sender.skipped else ""
     note(options, f"{sender.sent} records acknowledged by {plan.topic}{skipped}")
+
+
+def _tell(options: GlobalOptions, delivery: "Delivery") -> None:
+    """Say where a record is."""
+    place = delivery.metadata
+    if options.format in {"json", "jsonl"}:
+        told = {
+            "topic": place.topic,
+            "partition": place.partition,
+            "offset": place.offset,
+            "timestamp_ms": place.timestamp_ms,
+        }
+        sys.stdout.write(json.dumps(told) + "\n")
+    else:
+        note(options, f"{place.topic} partition {place.partition} offset {place.offset}")
 
 
 def _one_topic(positional: str, option: str) -> str:
