@@ -1,0 +1,31 @@
+"""A promise is kept once, to whoever asked before or after; it can be given up."""
+
+from quorate.promise import Promise
+
+
+def test_whoever_asks_before_and_after_is_told_in_order() -> None:
+    promise, told = Promise[int](), list[tuple[str, int]]()
+    promise.when_resolved(lambda value: told.append(("first", value)))
+    promise.when_resolved(lambda value: told.append(("second", value)))
+    assert not promise.resolved
+    promise.resolve(7)
+    promise.when_resolved(lambda value: told.append(("late", value)))
+    assert (promise.value, told) == (7, [("first", 7), ("second", 7), ("late", 7)])
+
+
+def test_nobody_is_told_what_was_given_up_and_who_works_on_it_may_stop() -> None:
+    promise, heard = Promise[int](), list[object]()
+    promise.on_abandoned = lambda: heard.append("abandoned")
+    promise.when_resolved(heard.append)
+    promise.abandon()
+    promise.resolve(7)
+    assert heard == ["abandoned"]
+
+
+def test_giving_up_what_is_known_or_what_nobody_works_on_changes_nothing() -> None:
+    known, heard = Promise[int](), list[object]()
+    known.on_abandoned = lambda: heard.append("abandoned")
+    known.resolve(7)
+    known.abandon()
+    Promise[int]().abandon()
+    assert (known.value, heard) == (7, [])
