@@ -5,9 +5,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
-SOURCES := quorate quorum broker client tools jepsen
 ARGS ?=
 SEED ?=
+FRAMES ?= 1000000
+ROUNDS ?= 500
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo format check test bench sim compat cover docs fuzz clean
@@ -38,23 +39,25 @@ check: setup ## Check format, style, layers and types: everything that does not 
 	$(BIN)/mypy
 	$(BIN)/pyright
 
-test: setup ## Run the tests (ARGS="-k name" for some of them)
-	$(BIN)/python -m pytest -m "not compat and not fuzz" $(ARGS)
+test: setup ## Run all tests (ARGS="-k name" for some of them)
+	$(BIN)/python -m pytest $(ARGS)
 
 compat: setup ## Try other people's clients and tools, and write docs/compatibility.md
-	$(BIN)/python -m pytest -m compat tests/compat --compat-report docs/compatibility.md $(ARGS)
+	$(BIN)/python -m pytest tests/compat --compat-report docs/compatibility.md $(ARGS)
 
-sim: setup ## Run the simulations (SEED=n repeats one)
-	QUORATE_SEED=$(SEED) $(BIN)/python -m pytest tests/simulation $(ARGS)
+sim: setup ## Run the simulations (SEED=n draws other schedules, and repeats them)
+	$(BIN)/python -m pytest tests/simulation $(if $(SEED),--hypothesis-seed=$(SEED)) $(ARGS)
 
-fuzz: setup ## Throw random and mutated bytes at a node and at log files
-	$(BIN)/python -m pytest -m fuzz $(ARGS)
+fuzz: setup ## Throw random and mutated bytes at a node, and kill one again and again (FRAMES=, ROUNDS=, SEED=)
+	$(BIN)/python -m tests.robustness.fuzz_wire --frames $(FRAMES) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.robustness.kill --mode kill --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.robustness.kill --mode power --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
 
 bench: setup ## Measure, against Apache Kafka where there is Java
 	$(BIN)/python -m quorate.tools.bench $(ARGS)
 
 cover: setup ## Run the tests with coverage; fails where what decides is not covered
-	$(BIN)/python -m coverage run -m pytest -m "not compat and not fuzz" $(ARGS)
+	$(BIN)/python -m coverage run -m pytest -m "not compat" $(ARGS)
 	$(BIN)/python -m coverage report --fail-under=90
 
 docs: setup ## Write the generated pages: docs/protocol-support.md
