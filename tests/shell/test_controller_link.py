@@ -1,0 +1,326 @@
+"""The link keeps a broker registered and its metadata current, whatever the controller does."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from quorate.broker.controller_link import METADATA_WAIT_MS, ControllerLink, Identity, followed
+from quorate.control.messages import (
+    AllocateProducerIds,
+    AllocateProducerIdsAnswer,
+    BrokerHeartbeat,
+    BrokerHeartbeatAnswer,
+    DescribeQuorum,
+    DescribeQuorumAnswer,
+    ErrorAnswer,
+    FetchMetadata,
+    FetchMetadataAnswer,
+    MetadataBatch,
+    RegisterBroker,
+    RegisterBrokerAnswer,
+    Request,
+)
+from quorate.errors import ErrorCode, KafkaError
+from quorate.model import Endpoint
+from quorate.promise import Promise
+from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.codec import encode_image, encode_record
+from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage, apply_records
+from tests.unit.broker.harness import Node, new_node
+
+IDENTITY = Identity(b"i" * 16, b"d" * 16, {"PLAINTEXT": Endpoint("127.0.0.1", 9092)})
+QUORUM = DescribeQuorumAnswer(1, 1, 1, (), 1)
+
+
+class Script:
+    """A controller whose metadata a test writes, and that fails when the test says so."""
+
+    def __init__(self) -> None:
+        self.epoch = 10
+        self.fenced = False
+        self.batches: list[MetadataBatch] = []
+        self.batches_per_answer = 100
+        self.heard: list[Request[Any]] = []
+        self.failures: dict[type[Any], list[KafkaError]] = {}
+        self.on_register: Callable[[], None] = lambda: None
+
+    def commit(self, version: int, *records: r.MetadataRecord) -> None:
+        self.batches.append(MetadataBatch(version, tuple(map(encode_record, records))))
+
+    def fail(self, request: type[Any], code: ErrorCode, times: int = 1) -> None:
+        self.failures.setdefault(request, []).extend([KafkaError(code=code)] * times)
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        return [request for request in self.heard if isinstance(request, kind)]
+
+    async def call(self, request: Request[Any], /) -> Any:
+        self.heard.append(request)
+        await trio.lowlevel.checkpoint()
+        failures = self.failures.get(type(request))
+        if failures:
+            raise failures.pop(0)
+        match request:
+            case RegisterBroker():
+                self.on_register()
+                return RegisterBrokerAnswer(self.epoch)
+            case BrokerHeartbeat():
+                return BrokerHeartbeatAnswer(self.fenced, caught_up=not self.fenced)
+            case FetchMetadata():
+                return await self._fetch(request)
+            case AllocateProducerIds():
+                return AllocateProducerIdsAnswer(5000, 1000)
+            case _:
+                return QUORUM
+
+    async def _fetch(self, request: FetchMetadata) -> FetchMetadataAnswer:
+        new = [batch for batch in self.batches if batch.version > request.from_version]
+        if not new:
+            await trio.sleep(request.wait_ms / 1000)
+        sent = new[: self.batches_per_answer]
+        return FetchMetadataAnswer(sent[-1].version if sent else 0, tuple(sent))
+
+
+class Link:
+    """A link in a nursery, with its broker."""
+
+    def __init__(self, node: Node, script: Script) -> None:
+        self.node = node
+        self.turns = 0
+        self.link = ControllerLink(node.broker, IDENTITY, script.call, self.end_turn)
+
+    def end_turn(self) -> None:
+        self.turns += 1
+
+
+def topic_records(name: str) -> list[r.MetadataRecord]:
+    topic_id = name.encode().ljust(16, b"\1")
+    return [
+        r.TopicCreated("test", 0, name, topic_id),
+        r.PartitionCreated("test", 0, topic_id, 0, (1,), (1,), 1),
+    ]
+
+
+async def started(nursery: trio.Nursery, script: Script, node: Node | None = None) -> Link:
+    link = Link(node or new_node(), script)
+    await nursery.start(link.link.run)
+    return link
+
+
+async def test_a_broker_serves_once_it_is_registered_caught_up_and_unfenced(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script()
+    script.commit(12, *topic_records("appLogs"))
+    async with trio.open_nursery() as nursery:
+        link = await started(nursery, script)
+        (register,) = script.of(RegisterBroker)
+        assert (register.broker_id, register.cluster_id) == (1, "cluster")
+        assert (register.incarnation_id, register.directory_id) == (b"i" * 16, b"d" * 16)
+        assert (register.endpoints, register.rack) == (IDENTITY.endpoints, None)
+        beat = script.of(BrokerHeartbeat)[0]
+        assert (beat.broker_epoch, beat.metadata_version) == (10, 12)
+        assert link.node.leader().log.log_end_offset == 0
+        assert link.turns == 1
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_image_on_its_way_is_not_applied_so_that_no_log_is_taken_for_an_orphan(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    node = new_node()
+    node.create_topic("dbLogs")
+    node.append(b"kept", topic="dbLogs")
+    node.disk.restart()
+    restarted = Node({"node.id": "1", "log.dir": "/data"}, node.disk)
+    script = Script()
+    script.batches_per_answer = 1
+    script.commit(3, *topic_records("appLogs"))
+    script.commit(11, *topic_records("dbLogs"))
+    async with trio.open_nursery() as nursery:
+        link = await started(nursery, script, restarted)
+        assert link.turns == 1, "the first answer alone would have the log of dbLogs deleted"
+        assert link.node.leader("dbLogs").log.log_end_offset == 1
+        assert not len(restarted.replicas.store.trash)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_waits_until_it_is_unfenced_and_does_not_hurry_the_controller(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script()
+    script.fenced = True
+    async with trio.open_nursery() as nursery:
+        with trio.move_on_after(10):
+            await started(nursery, script)
+        assert 50 < len(script.of(BrokerHeartbeat)) < 150
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_controller_that_is_away_is_waited_for(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script()
+    for kind in (RegisterBroker, FetchMetadata, BrokerHeartbeat):
+        script.fail(kind, ErrorCode.NETWORK_EXCEPTION, times=7)
+    async with trio.open_nursery() as nursery:
+        await started(nursery, script)
+        assert len(script.of(RegisterBroker)) == 8
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+        ErrorCode.INCONSISTENT_CLUSTER_ID,
+        ErrorCode.INVALID_REGISTRATION,
+    ],
+)
+async def test_a_registration_that_will_never_be_accepted_ends_the_broker(
+    code: ErrorCode, autojump_clock: trio.testing.MockClock
+) -> None:
+    script = Script()
+    script.fail(RegisterBroker, code)
+    with pytest.raises(BaseExceptionGroup) as raised:
+        async with trio.open_nursery() as nursery:
+            await started(nursery, script)
+    assert raised.group_contains(KafkaError, match=code.name)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED])
+@pytest.mark.parametrize("beats_before", [0, 3])
+async def test_a_broker_whose_registration_is_void_registers_again(
+    code: ErrorCode, beats_before: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    script = Script()
+    if not beats_before:
+        script.fail(BrokerHeartbeat, code)
+    async with trio.open_nursery() as nursery:
+        await started(nursery, script)
+        interval_s = 2
+        await trio.sleep(beats_before * interval_s)
+        if beats_before:
+            script.epoch = 20
+            script.fail(BrokerHeartbeat, code)
+            script.commit(21, *topic_records("appLogs"))
+            await trio.sleep(2 * interval_s)
+        assert len(script.of(RegisterBroker)) == 2
+        assert script.of(BrokerHeartbeat)[-1].broker_epoch == script.epoch
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_lost_heartbeat_changes_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script()
+    async with trio.open_nursery() as nursery:
+        await started(nursery, script)
+        script.fail(BrokerHeartbeat, ErrorCode.NETWORK_EXCEPTION, times=2)
+        await trio.sleep(11)
+        assert len(script.of(RegisterBroker)) == 1
+        assert len(script.of(BrokerHeartbeat)) == 6
+        nursery.cancel_scope.cancel()
+
+
+async def test_metadata_is_followed_by_long_polls_through_failures(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script()
+    async with trio.open_nursery() as nursery:
+        link = await started(nursery, script)
+        await trio.testing.wait_all_tasks_blocked()
+        assert script.of(FetchMetadata)[-1] == FetchMetadata(0, METADATA_WAIT_MS)
+        script.fail(FetchMetadata, ErrorCode.NETWORK_EXCEPTION, times=2)
+        script.commit(30, *topic_records("appLogs"))
+        await trio.sleep(METADATA_WAIT_MS / 1000 + 1)
+        assert link.node.replicas.image.version == 30
+        assert link.turns == 1
+        nursery.cancel_scope.cancel()
+
+
+async def ask(link: Link) -> DescribeQuorumAnswer | ErrorAnswer:
+    promise: Promise[DescribeQuorumAnswer | ErrorAnswer] = link.link.ask(DescribeQuorum())
+    answered = trio.Event()
+    promise.when_resolved(lambda _: answered.set())
+    await answered.wait()
+    return promise.value
+
+
+async def test_an_answer_comes_after_the_metadata_it_speaks_of(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script()
+    async with trio.open_nursery() as nursery:
+        link = await started(nursery, script)
+        script.commit(30, *topic_records("appLogs"))
+        assert await ask(link) == QUORUM
+        assert link.node.replicas.image.version == 30
+        assert link.turns == 2, "one for the metadata, one for the answer"
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_request_that_fails_is_answered_with_the_error(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script()
+    async with trio.open_nursery() as nursery:
+        link = await started(nursery, script)
+        script.fail(DescribeQuorum, ErrorCode.NOT_CONTROLLER)
+        answer = await ask(link)
+        assert isinstance(answer, ErrorAnswer)
+        assert answer.code == ErrorCode.NOT_CONTROLLER
+        nursery.cancel_scope.cancel()
+
+
+async def test_producer_ids_come_in_blocks_and_failing_to_get_one_is_told(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script()
+    async with trio.open_nursery() as nursery:
+        link = await started(nursery, script)
+        taken: list[int | None] = []
+        script.fail(AllocateProducerIds, ErrorCode.NETWORK_EXCEPTION)
+        link.node.broker.producer_ids.take(taken.append)
+        await trio.sleep(1)
+        link.node.broker.producer_ids.take(taken.append)
+        await trio.sleep(1)
+        assert taken == [None, 5000]
+        assert script.of(AllocateProducerIds)[1] == AllocateProducerIds(1, 10)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_takes_its_leave_within_a_second_or_without(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script()
+    link = Link(new_node(), script)
+    await link.link.leave()
+    assert script.of(BrokerHeartbeat)[-1].wants_shut_down
+    script.fail(BrokerHeartbeat, ErrorCode.NETWORK_EXCEPTION)
+    await link.link.leave()
+
+    async def never(request: Request[Any], /) -> Any:
+        await trio.sleep(math.inf)
+
+    before_s = trio.current_time()
+    await ControllerLink(link.node.broker, IDENTITY, never, link.end_turn).leave()
+    assert trio.current_time() - before_s <= 1.1
+
+
+def test_a_snapshot_replaces_what_is_older_and_batches_known_already_are_skipped() -> None:
+    def image(version: int, *names: str) -> MetadataImage:
+        records = [record for name in names for record in topic_records(name)]
+        return apply_records(EMPTY_IMAGE, version, records)
+
+    def batch(version: int, name: str) -> MetadataBatch:
+        return MetadataBatch(version, tuple(map(encode_record, topic_records(name))))
+
+    snapshot = encode_image(image(5, "a"))
+    answer = FetchMetadataAnswer(7, (batch(5, "a"), batch(7, "b")), snapshot)
+    assert followed(EMPTY_IMAGE, answer) == image(7, "a", "b")
+    newer = image(9, "c")
+    assert followed(newer, answer) is newer
