@@ -5,14 +5,16 @@ One record on the wire, after the batch's header and after decompression (all va
     length | attributes 0 | timestamp delta | offset delta | key length, key | value length, value
            | header count | (header key length, header key, header value length, header value)*
 
-Producers spend most of their processor time in the writer and consumers in the reader, so both
-handle many records per step of Python: the writer collects columns and lays them out by slices,
-and the reader inlines its varints. Figures stand in docs/benchmarks.
+Producers spend most of their processor time in the writer and consumers in the reader. Where a
+compiler was at hand when Quorate was installed, ``_speed.c`` does both; the twins in Python, used
+everywhere else, handle many records per step: the writer collects columns and lays them out by
+slices, and the reader inlines its varints.
 """
 
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Final, NamedTuple, NoReturn, TypeAlias, cast
+from importlib import import_module
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, cast
 
 from quorate.errors import CorruptRecordError
 from quorate.model import UNKNOWN_EPOCH, TopicPartition
@@ -29,6 +31,11 @@ from quorate.records.batch import (
 )
 from quorate.records.checksum import crc32c
 from quorate.records.compression import Codec, compress, decompress
+
+try:
+    _speed: Any = import_module("quorate.records._speed")
+except ImportError:
+    _speed = None
 
 Header: TypeAlias = tuple[str, bytes | None]
 
@@ -223,6 +230,13 @@ class RecordBatchBuilder:
 
     def encode(self) -> bytes:
         """Lay out the records, uncompressed and without the batch's header."""
+        if _speed is not None:
+            encoded: bytes = _speed.encode_records(self.values, self.keys, self.headers, self.runs)
+            return encoded
+        return self.encode_in_python()
+
+    def encode_in_python(self) -> bytes:
+        """Do the same as :meth:`encode`, compiled code or not."""
         parts: list[bytes] = []
         ends = [first for first, _ in self.runs[1:]]
         ends.append(self.count)
@@ -345,14 +359,40 @@ def read_records(
         end = len(buffer)
     if not 0 <= header.record_count * RECORD_BYTES_MIN <= end - position:
         raise CorruptRecordError(f"{header.record_count} records in {end - position} bytes")
-    try:
-        records = _read_records(buffer, position, end, header, topic_partition)
-    except IndexError:
-        raise CorruptRecordError("the last record of a batch is cut off") from None
+    read = _read_in_python if _speed is None else _read_compiled
+    records = read(buffer, position, end, header, topic_partition)
     if header.is_log_append_time:
         stamp_ms = header.max_timestamp_ms
         return [record._replace(timestamp_ms=stamp_ms) for record in records]
     return records
+
+
+def _read_compiled(
+    data: bytes, at: int, end: int, header: BatchHeader, topic_partition: TopicPartition
+) -> list[Record]:
+    try:
+        records: list[Record] = _speed.read_records(
+            data,
+            at,
+            end,
+            header.record_count,
+            header.base_offset,
+            header.base_timestamp_ms,
+            topic_partition,
+            Record,
+        )
+    except ValueError as error:
+        raise CorruptRecordError(str(error)) from None
+    return records
+
+
+def _read_in_python(
+    data: bytes, at: int, end: int, header: BatchHeader, topic_partition: TopicPartition
+) -> list[Record]:
+    try:
+        return _read_records(data, at, end, header, topic_partition)
+    except IndexError:
+        raise CorruptRecordError("the last record of a batch is cut off") from None
 
 
 def _read_records(  # noqa: C901, PLR0912, PLR0915 - varints in line: three times faster than calls
@@ -435,7 +475,7 @@ def _long_varint(data: bytes, at: int, low: int) -> tuple[int, int]:
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, at
+            return (value, at) if value >> 64 == 0 else _refuse("a number of more than 64 bits")
     _refuse("a number of more than ten bytes")
 
 

@@ -1,4 +1,5 @@
 import warnings
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 
 from quorate.errors import CorruptRecordError
 from quorate.model import TopicPartition
+from quorate.records import record
 from quorate.records.batch import (
     CONTROL_BIT,
     HEADER_BYTES,
@@ -34,6 +36,19 @@ with warnings.catch_warnings():
     from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 TP = TopicPartition("appLogs", 3)
+
+
+@pytest.fixture(scope="module", params=["compiled", "in Python"], autouse=True)
+def twin(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every test holds for the compiled functions and for their twins."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "in Python":
+            patch.setattr(record, "_speed", None)
+        elif record._speed is None:  # pyright: ignore[reportPrivateUsage]
+            pytest.skip("not compiled here")
+        yield
+
+
 Row: TypeAlias = tuple[int, bytes | None, bytes | None, tuple[Header, ...]]
 
 payloads = st.none() | st.binary(max_size=40) | st.just(b"v" * 9_000)
@@ -75,8 +90,8 @@ def plain(count: int, size: int = 100) -> list[Row]:
 def test_records_come_back_as_they_were_written(records: list[Row], codec: Codec) -> None:
     found = read(build(records, codec))
     assert as_rows(found) == records
-    assert [record.offset for record in found] == list(range(len(records)))
-    assert {record.topic_partition for record in found} == {TP}
+    assert [r.offset for r in found] == list(range(len(records)))
+    assert {r.topic_partition for r in found} == {TP}
 
 
 @given(records=st.lists(rows, min_size=1, max_size=80))
@@ -168,12 +183,12 @@ def test_a_broker_that_stamps_batches_gives_all_records_its_time() -> None:
     batch = bytearray(build(plain(3)))
     batch[22] |= TIMESTAMP_TYPE_BIT
     batch[35:43] = (99).to_bytes(8, "big")
-    assert {record.timestamp_ms for record in read(bytes(batch))} == {99}
+    assert {r.timestamp_ms for r in read(bytes(batch))} == {99}
 
 
 def test_offsets_count_from_the_base_offset_of_the_batch() -> None:
     batch = (1_000).to_bytes(8, "big") + build(plain(3))[8:]
-    assert [record.offset for record in read(batch)] == [1_000, 1_001, 1_002]
+    assert [r.offset for r in read(batch)] == [1_000, 1_001, 1_002]
 
 
 def test_control_batches_are_read_like_others() -> None:
@@ -192,8 +207,8 @@ def test_control_batches_are_read_like_others() -> None:
 
 
 def test_a_record_knows_its_topic_and_partition() -> None:
-    record = read(build(plain(1)))[0]
-    assert (record.topic, record.partition) == ("appLogs", 3)
+    (found,) = read(build(plain(1)))
+    assert (found.topic, found.partition) == ("appLogs", 3)
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
@@ -220,7 +235,7 @@ VALUE = b"\x00\x00\x00\x01\x02a\x00"  # attributes, deltas, no key, "a", no head
 
 
 def test_the_smallest_record_is_read() -> None:
-    assert [record.value for record in read(sealed(b"\x0e" + VALUE, 1))] == [b"a"]
+    assert [r.value for r in read(sealed(b"\x0e" + VALUE, 1))] == [b"a"]
 
 
 @pytest.mark.parametrize(
@@ -231,7 +246,7 @@ def test_the_smallest_record_is_read() -> None:
         (b"\x0e" + VALUE + b"\x00" * 8, 1, "bytes after the last"),
         (b"\x0d" + VALUE, 1, "length does not fit"),
         (b"\x7e" + VALUE, 1, "length does not fit"),
-        (b"\x0c" + VALUE, 1, "not that of its parts"),
+        (b"\x0c" + VALUE, 1, "not that of its parts|cut off"),
         (b"\x0e\x00\x00\x00\x03\x02a\x00", 1, "negative length"),
         (b"\x0e\x00\x00\x00\x01\x03a\x00", 1, "negative length"),
         (b"\x0e\x00\x00\x00\x01\x0ea\x00", 1, "cut off"),
@@ -241,7 +256,9 @@ def test_the_smallest_record_is_read() -> None:
         (b"\x14\x00\x00\x00\x01\x02a\x02\x02\xff\x01", 1, "not UTF-8"),
         (b"\x14\x00\x00\x00\x01\x02a\x02\x10\xff\x01", 1, "cut off|does not fit"),
         (b"\xff" * 20, 1, "ten bytes"),
-        (b"\x0e\x00" + b"\xff" * 20, 1, "ten bytes"),
+        (b"\x7e\x00" + b"\xff" * 62, 1, "ten bytes"),
+        (b"\x7e\x00" + b"\xff" * 9 + b"\x02" * 53, 1, "64 bits"),
+        (b"\x00" * 9, 1, "not that of its parts|cut off"),
     ],
 )
 def test_bytes_that_are_not_records_are_refused(records: bytes, count: int, why: str) -> None:
@@ -260,6 +277,31 @@ def test_damaged_records_are_refused_or_read_and_nothing_else_happens(data: st.D
     except CorruptRecordError:
         return
     assert len(found) == 6
+
+
+@given(data=st.data())
+def test_both_twins_refuse_and_read_the_same(data: st.DataObject) -> None:
+    batch = bytearray(build([*plain(70, size=3), (1, b"key", None, (("name", b"value"),))]))
+    for _ in range(data.draw(st.integers(0, 3))):
+        at = data.draw(st.integers(HEADER_BYTES, len(batch) - 1))
+        batch[at] = data.draw(st.integers(0, 255))
+    results: list[list[Record] | None] = []
+    for speed in (record._speed, None):  # pyright: ignore[reportPrivateUsage]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(record, "_speed", speed)
+            try:
+                results.append(read(bytes(batch)))
+            except CorruptRecordError:
+                results.append(None)
+    assert results[0] == results[1]
+
+
+@given(records=st.lists(rows, min_size=1, max_size=80))
+def test_both_twins_write_the_same(records: list[Row]) -> None:
+    builder = RecordBatchBuilder()
+    for time_ms, key, value, headers in records:
+        builder.append(time_ms, key, value, encode_headers(headers), 0)
+    assert builder.encode() == builder.encode_in_python()
 
 
 def test_records_that_decompress_to_too_much_are_refused() -> None:
