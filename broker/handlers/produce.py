@@ -10,6 +10,7 @@ from quorate.errors import (
     InvalidRecordError,
     KafkaError,
     UnknownTopicIdError,
+    UnsupportedCompressionTypeError,
 )
 from quorate.model import UNKNOWN_OFFSET
 from quorate.promise import Promise
@@ -20,11 +21,21 @@ from quorate.protocol.messages.data import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from quorate.records.batch import (
+    CODEC_AT,
+    COMPRESSION_MASK,
+    HEADER_BYTES,
+    MAGIC,
+    MAGIC_AT,
+    size_of_first,
+)
+from quorate.records.compression import Codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 TOPIC_IDS_FROM: Final = 13
+ZSTD_FROM: Final = 7
 ACKS_VALID: Final = (0, 1, ACKS_ALL)
 
 
@@ -51,6 +62,8 @@ def produce(
                 if name is None:
                     raise UnknownTopicIdError
                 replica = broker.replicas.leader(name, partition.index)
+                if caller.api_version < ZSTD_FROM:
+                    _check_codec(partition)
                 result = _append(replica, partition, request.acks, broker.now_ms)
             except KafkaError as error:
                 answers.append(_failure(partition, error))
@@ -79,7 +92,26 @@ def _append(
     records = partition.records
     if not records:
         raise InvalidRecordError("the request has no records for the partition")
+    if len(records) < HEADER_BYTES or size_of_first(records) != len(records):
+        _check_shape(records)
     return replica.append(records, acks=acks, now_ms=now_ms)
+
+
+def _check_shape(records: memoryview) -> None:
+    """Refuse what is not one batch in format v2, where the log would accept it or blame damage."""
+    if len(records) > MAGIC_AT and records[MAGIC_AT] != MAGIC:
+        raise InvalidRecordError(f"magic {records[MAGIC_AT]}: only record format v2 is supported")
+    if size_of_first(records) < len(records):
+        raise InvalidRecordError("a request has one record batch for a partition, not several")
+
+
+def _check_codec(partition: PartitionProduceData) -> None:
+    """Refuse zstd from clients of a time before it, whose consumers cannot read it (KIP-110)."""
+    records = partition.records
+    if records is None or len(records) <= CODEC_AT:
+        return
+    if records[CODEC_AT] & COMPRESSION_MASK == Codec.ZSTD:
+        raise UnsupportedCompressionTypeError("zstd needs version 7 of Produce")
 
 
 def _must_wait(replica: LeaderReplica, acks: int) -> bool:
@@ -125,17 +157,15 @@ class _Pending:
                 return  # the time was up before
             if not committed:
                 _give_up(answer, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            if not self._waiting and self._finish is not None:
-                self._finish()
+            if not self._waiting:
+                self._resolve()
 
         replica.when_committed(offset, decided)
 
     def promise_of(
         self, broker: Broker, response: ProduceResponse, timeout_ms: int
-    ) -> ProduceResponse | Promise[ProduceResponse]:
-        """Return the answer, or a promise of it while partitions wait."""
-        if not self._waiting:
-            return response
+    ) -> Promise[ProduceResponse]:
+        """Return a promise of the answer, with what is not safe in time marked as timed out."""
         promise: Promise[ProduceResponse] = Promise()
         deadline = broker.deadlines.after(max(timeout_ms, 0), self._expire)
 
@@ -148,10 +178,13 @@ class _Pending:
 
     def _expire(self) -> None:
         """The time is up: say so for partitions that still wait; their records may be safe yet."""
-        assert self._finish is not None, "set together with the deadline"
         for answer in self._waiting.values():
             _give_up(answer, ErrorCode.REQUEST_TIMED_OUT)
         self._waiting.clear()
+        self._resolve()
+
+    def _resolve(self) -> None:
+        assert self._finish is not None, "nothing is committed or closed while a request is handled"
         self._finish()
 
 

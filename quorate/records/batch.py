@@ -34,7 +34,11 @@ HEADER_BYTES: Final = 61
 LOG_OVERHEAD_BYTES: Final = 12
 """Base offset and batch length: the part of a batch that its length does not count."""
 
+MAGIC_AT: Final = 16
 CRC_COVERS_FROM: Final = 21
+CODEC_AT: Final = 22
+"""The low byte of the attributes."""
+
 MAGIC: Final = 2
 
 NO_PRODUCER_ID: Final = -1
@@ -48,6 +52,7 @@ TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
 DELETE_HORIZON_BIT: Final = 0x40
 
+_LENGTH: Final = struct.Struct(">8xi")
 _BASE_OFFSET: Final = struct.Struct(">q")
 _LEADER_EPOCH: Final = struct.Struct(">i")
 _CRC: Final = struct.Struct(">I")
@@ -150,6 +155,14 @@ def parse_header(buffer: bytes | bytearray | memoryview, pos: int) -> BatchHeade
     except struct.error:
         message = f"{len(buffer) - pos} bytes cannot hold a batch header"
         raise CorruptRecordError(message) from None
+
+
+def size_of_first(buffer: memoryview) -> int:
+    """Return the bytes of the first batch as its length says, unchecked; 0 if that is cut off."""
+    if len(buffer) < LOG_OVERHEAD_BYTES:
+        return 0
+    batch_length: int = _LENGTH.unpack_from(buffer)[0]
+    return batch_length + LOG_OVERHEAD_BYTES
 
 
 def check_header(header: BatchHeader, available_bytes: int) -> None:
