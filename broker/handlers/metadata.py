@@ -25,8 +25,10 @@ from quorate.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from quorate.quorum.metadata.image import BrokerImage, MetadataImage, PartitionState, TopicImage
+from quorate.quorum.metadata.topic_names import may_be_named
 
 NO_TOPIC_ID: Final = bytes(16)
+NULL_NAMES_FROM: Final = 12
 DESCRIBED_PARTITIONS_MAX: Final = 2000
 BROKERS_ENDPOINT: Final = 1
 
@@ -75,6 +77,10 @@ def _describe(
         topics = [_topic(image, topic) for topic in image.topics.values()]
     else:
         topics = [_asked_topic(image, asked, codes) for asked in request.topics or []]
+        if caller.api_version < NULL_NAMES_FROM:
+            for topic in topics:
+                # Versions 10 and 11 can ask for a topic without a name, but not answer so.
+                topic.name = topic.name or ""
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(
@@ -106,6 +112,8 @@ def _asked_topic(
     code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if asked.name is not None and asked.name in codes:
         code = _told(codes[asked.name])
+    elif asked.name is not None and not may_be_named(asked.name):
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION
     return MetadataResponseTopic(error_code=int(code), name=asked.name, topic_id=asked.topic_id)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from quorate.errors import InvalidTopicError
-from quorate.quorum.control.topic_names import check_topic_name, collision
+from quorate.quorum.metadata.topic_names import check_topic_name, collision
 
 
 @pytest.mark.parametrize("name", ["a", "A-b_c.9", "x" * 249, "...", "__consumer_offsets", "-"])

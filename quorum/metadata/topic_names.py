@@ -31,6 +31,15 @@ def check_topic_name(name: str) -> None:
         )
 
 
+def may_be_named(name: str) -> bool:
+    """Return whether a topic may have this name."""
+    try:
+        check_topic_name(name)
+    except InvalidTopicError:
+        return False
+    return True
+
+
 def collision(name: str, others: Iterable[str]) -> str | None:
     """Return one of the other names that would give metrics of the same name, if there is one.
 
