@@ -49,7 +49,7 @@ API_VERSIONS_HANDLER: Final = session.ApiVersionsHandler(
         ApiVersion(
             api_key=int(key),
             min_version=APIS[key].advertised_min_version,
-            max_version=APIS[key].max_version,
+            max_version=APIS[key].advertised_max_version,
         )
         for key in sorted([*_SERVED, ApiKey.API_VERSIONS])
     ]

@@ -76,6 +76,9 @@ ADVERTISED_MIN_VERSIONS: Final = {ApiKey.PRODUCE: 0}
 Old librdkafka compresses only if Produce starts at 0 (KAFKA-18659).
 """
 
+ADVERTISED_MAX_VERSIONS: Final = {ApiKey.INIT_PRODUCER_ID: 5}
+"""Where we have versions that Kafka 4.3 does not serve yet, because they may still change."""
+
 
 @dataclass(frozen=True, slots=True)
 class Api:
@@ -89,6 +92,7 @@ class Api:
     max_version: int
     flexible_from: int | None
     advertised_min_version: int
+    advertised_max_version: int
 
     def is_flexible(self, version: int) -> bool:
         """Whether this version has compact lengths and tag sections."""
@@ -119,6 +123,7 @@ def _api(key: ApiKey, request: type[Any], response: type[Any]) -> Api:
         max_version=versions.last,
         flexible_from=None if flexible == NO_VERSIONS else flexible.first,
         advertised_min_version=ADVERTISED_MIN_VERSIONS.get(key, versions.first),
+        advertised_max_version=ADVERTISED_MAX_VERSIONS.get(key, versions.last),
     )
 
 
