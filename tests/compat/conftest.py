@@ -178,7 +178,7 @@ def pytest_runtest_makereport(
 def _result(item: pytest.Item, feature: str, report: pytest.TestReport) -> Result:
     parameters: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
     marker = item.get_closest_marker("client")
-    column = parameters.get("client") or (marker.args[0] if marker else "")
+    column = parameters.get("client") or parameters.get("target") or (marker.args[0] if marker else "")
     assert isinstance(item, pytest.Function)
     section = (item.module.__doc__ or "").partition("\n")[0].rstrip(".")
     return Result(section, feature.format(**parameters), column, _outcome(report))
