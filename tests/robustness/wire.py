@@ -14,6 +14,9 @@ from quorate.protocol.messages.data import (
     FetchPartition,
     FetchRequest,
     FetchTopic,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
@@ -34,7 +37,8 @@ FETCH_VERSION: Final = 11
 FETCH_BYTES: Final = 4 << 20
 CREATE_TOPICS_VERSION: Final = 5
 INIT_PRODUCER_ID_VERSION: Final = 3
-API_VERSIONS_VERSION: Final = 3
+LIST_OFFSETS_VERSION: Final = 5
+EARLIEST: Final = -2
 
 _SIZE = struct.Struct(">i")
 
@@ -181,6 +185,7 @@ class StoredBatch(NamedTuple):
 class Content:
     """Everything that a partition holds."""
 
+    log_start_offset: int
     high_watermark: int
     batches: list[StoredBatch]
 
@@ -202,7 +207,7 @@ def read_partition(client: Client, where: TopicPartition) -> Content:
         WrongLogError: a batch is damaged, or offsets have gaps.
     """
     batches: list[StoredBatch] = []
-    offset = 0
+    log_start_offset = offset = _first_offset(client, where)
     while True:
         partition = FetchPartition(
             partition=where.partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES
@@ -213,15 +218,26 @@ def read_partition(client: Client, where: TopicPartition) -> Content:
         if answer.error_code:
             raise WrongLogError(f"{where}: fetch at {offset}: error {answer.error_code}")
         if offset >= answer.high_watermark:
-            return Content(answer.high_watermark, batches)
+            return Content(log_start_offset, answer.high_watermark, batches)
         before = offset
         for batch in split_batches(where, bytes(answer.records or b"")):
-            if batch.header.base_offset != offset:
+            if batches and batch.header.base_offset != offset:
                 raise WrongLogError(f"{where}: {batch.header.base_offset} follows {offset}")
             batches.append(batch)
             offset = batch.header.next_offset
         if offset == before:
             raise WrongLogError(f"{where}: nothing at {offset} of {answer.high_watermark}")
+
+
+def _first_offset(client: Client, where: TopicPartition) -> int:
+    partition = ListOffsetsPartition(partition_index=where.partition, timestamp=EARLIEST)
+    topic = ListOffsetsTopic(name=where.topic, partitions=[partition])
+    request = ListOffsetsRequest(replica_id=-1, topics=[topic])
+    answer = client.ask(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request)
+    found = answer.topics[0].partitions[0]
+    if found.error_code:
+        raise WrongLogError(f"{where}: list offsets: error {found.error_code}")
+    return int(found.offset)
 
 
 def split_batches(where: TopicPartition, data: bytes) -> Iterable[StoredBatch]:
