@@ -8,7 +8,7 @@ from typing import Final
 import trio
 
 from quorate.broker.handlers.context import Broker
-from quorate.broker.log.files import FatalStorageError
+from quorate.broker.log.files import FatalStorageError, storage_error
 from quorate.broker.replication.leader import LeaderReplica
 from quorate.errors import StorageError
 from quorate.net.bell import Bell
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 SYNC_CHECK_MAX_S: Final = 1.0
 SYNC_CHECK_MIN_S: Final = 0.01
 TRASH_CHECK_S: Final = 5.0
-SPACE_CHECK_S: Final = 1.0
+DISK_CHECK_S: Final = 1.0
 
 
 class Housekeeping:
@@ -52,7 +52,7 @@ class Housekeeping:
             nursery.start_soon(self._retain)
             nursery.start_soon(self._empty_trash)
             nursery.start_soon(self._checkpoint)
-            nursery.start_soon(self._reopen)
+            nursery.start_soon(self._watch_disk)
 
     async def _meet_deadlines(self) -> None:
         deadlines = self._broker.deadlines
@@ -90,7 +90,7 @@ class Housekeeping:
         except StorageError as error:
             logger.warning("cannot finish syncing, trying again: %s", error)
             self._broker.replicas.news.unsynced.update(replicas)
-            await trio.sleep(SPACE_CHECK_S)
+            await trio.sleep(DISK_CHECK_S)
         self._begin_turn()
         for replica in replicas:
             replica.advance()
@@ -146,25 +146,37 @@ class Housekeeping:
     async def _checkpoint(self) -> None:
         """Sync what is dirty now and then, and note from where a recovery would have to read."""
         interval_s = self._broker.config.log_flush_offset_checkpoint_interval_ms / 1000
-        replicas = self._broker.replicas
         while True:
             await trio.sleep(interval_s)
             try:
-                flush = replicas.store.start_checkpoint()
-                await trio.to_thread.run_sync(flush.run)
-                replicas.store.finish_flush(flush)
+                await self._checkpoint_once()
             except FatalStorageError:
                 raise
             except StorageError as error:
-                logger.warning("cannot sync all logs: %s", error)
-            write = replicas.store.prepare_checkpoint(replicas.high_watermarks())
-            await trio.to_thread.run_sync(write.run)
-            if write.error is not None:
-                logger.warning("cannot write the checkpoints: %s", write.error)
+                logger.warning("cannot write checkpoints, trying again later: %s", error)
 
-    async def _reopen(self) -> None:
-        """Try again to open logs that could not be, for lack of space, say."""
+    async def _checkpoint_once(self) -> None:
+        replicas = self._broker.replicas
+        store = replicas.store
+        flush = store.start_checkpoint()
+        await trio.to_thread.run_sync(flush.run)
+        store.finish_flush(flush)
+        write = store.prepare_checkpoint(replicas.high_watermarks())
+        await trio.to_thread.run_sync(write.run)
+        if write.error is not None:
+            raise storage_error(write.error, store.directory) from write.error
+
+    async def _watch_disk(self) -> None:
+        """End a broker whose disk failed under a log; open the logs for which there was no space.
+
+        A log that failed stays so until it is recovered, which is done by a start.
+        """
+        replicas = self._broker.replicas
         while True:
-            await trio.sleep(SPACE_CHECK_S)
+            await trio.sleep(DISK_CHECK_S)
+            for replica in replicas:
+                failure = replica.log.failure
+                if failure is not None:
+                    raise failure
             self._begin_turn()
-            self._broker.replicas.reopen(self._broker.now_ms)
+            replicas.reopen(self._broker.now_ms)

@@ -1,7 +1,6 @@
 """The link keeps a broker registered and its metadata current, whatever the controller does."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,7 +25,6 @@ from quorate.control.messages import (
 )
 from quorate.errors import ErrorCode, KafkaError
 from quorate.model import Endpoint
-from quorate.promise import Promise
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.codec import encode_image, encode_record
 from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage, apply_records
@@ -46,7 +44,6 @@ class Script:
         self.batches_per_answer = 100
         self.heard: list[Request[Any]] = []
         self.failures: dict[type[Any], list[KafkaError]] = {}
-        self.on_register: Callable[[], None] = lambda: None
 
     def commit(self, version: int, *records: r.MetadataRecord) -> None:
         self.batches.append(MetadataBatch(version, tuple(map(encode_record, records))))
@@ -65,7 +62,6 @@ class Script:
             raise failures.pop(0)
         match request:
             case RegisterBroker():
-                self.on_register()
                 return RegisterBrokerAnswer(self.epoch)
             case BrokerHeartbeat():
                 return BrokerHeartbeatAnswer(self.fenced, caught_up=not self.fenced)
@@ -243,7 +239,7 @@ async def test_metadata_is_followed_by_long_polls_through_failures(
 
 
 async def ask(link: Link) -> DescribeQuorumAnswer | ErrorAnswer:
-    promise: Promise[DescribeQuorumAnswer | ErrorAnswer] = link.link.ask(DescribeQuorum())
+    promise = link.link.ask(DescribeQuorum())
     answered = trio.Event()
     promise.when_resolved(lambda _: answered.set())
     await answered.wait()
