@@ -33,22 +33,27 @@ UNDEFINED_EPOCH_END: Final = EpochEnd(UNKNOWN_EPOCH, UNKNOWN_OFFSET)
 class LeaderEpochs:
     """Epochs and their start offsets, in a file beside the segments (Kafka: LeaderEpochFileCache).
 
-    Invariant: epochs and start offsets both increase, and the file is ahead of the log: an epoch is
-    durable before the first batch that carries it is written.  So recovery can tell a damaged epoch
-    in a header from a real one.
+    Invariants: epochs and start offsets both increase.  The file is ahead of the log at its end: an
+    epoch is durable before the first batch that carries it is written, so recovery can tell a
+    damaged epoch in a header from a real one.  It is behind at the log's start: epochs of deleted
+    records stay in it until that deletion is known to be durable, because a crash may bring the
+    records back.
     """
 
-    __slots__ = ("_entries", "_fs", "_path", "latest_epoch")
+    __slots__ = ("_entries", "_fs", "_path", "_start_offset", "_written", "latest_epoch")
 
-    def __init__(self, fs: FileSystem, path: str, entries: list[EpochStart]) -> None:
+    def __init__(self, fs: FileSystem, path: str, written: list[EpochStart]) -> None:
         self._fs = fs
         self._path = path
-        self._entries = entries
-        self.latest_epoch = entries[-1].leader_epoch if entries else UNKNOWN_EPOCH
+        self._written = written
+        self._start_offset = 0
+        self._entries: list[EpochStart] = []
+        self.latest_epoch = UNKNOWN_EPOCH
+        self._look()
 
     @property
     def entries(self) -> tuple[EpochStart, ...]:
-        """All epochs known, oldest first."""
+        """The epochs of the records that are in the log, oldest first."""
         return tuple(self._entries)
 
     def assign(self, leader_epoch: int, start_offset: int) -> None:
@@ -60,8 +65,8 @@ class LeaderEpochs:
         if leader_epoch <= self.latest_epoch:
             return
         # An epoch that wrote nothing ends where the next begins: it is as if it had not been.
-        kept = [entry for entry in self._entries if entry.start_offset < start_offset]
-        self._replace([*kept, EpochStart(leader_epoch, start_offset)])
+        kept = [entry for entry in self._written if entry.start_offset < start_offset]
+        self.replace([*kept, EpochStart(leader_epoch, start_offset)])
 
     def epoch_for(self, offset: int) -> int:
         """Return the epoch of the leader that wrote the offset, or UNKNOWN_EPOCH."""
@@ -83,28 +88,36 @@ class LeaderEpochs:
         return EpochEnd(self._entries[above - 1].leader_epoch, end_offset)
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forget the epochs that begin at or behind the offset."""
-        found = bisect_left(self._entries, end_offset, key=lambda entry: entry.start_offset)
-        if found < len(self._entries):
-            self._replace(self._entries[:found])
+        """Forget, durably, the epochs that begin at or behind the offset."""
+        found = bisect_left(self._written, end_offset, key=lambda entry: entry.start_offset)
+        if found < len(self._written):
+            self.replace(self._written[:found])
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget the epochs that end at or before the offset; the one it is in begins there."""
-        found = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset) - 1
-        if found < 0:
-            return
-        begins = EpochStart(self._entries[found].leader_epoch, start_offset)
-        if [begins, *self._entries[found + 1 :]] != self._entries:
-            self._replace([begins, *self._entries[found + 1 :]])
+        self._start_offset = start_offset
+        self._look()
 
-    def clear(self) -> None:
-        """Forget all."""
-        self._replace([])
+    def forget_deleted(self) -> None:
+        """Forget durably, too, what ``truncate_from_start`` did."""
+        if self._entries != self._written:
+            self.replace(self._entries)
 
-    def _replace(self, entries: list[EpochStart]) -> None:
+    def replace(self, entries: list[EpochStart]) -> None:
+        """Put other epochs in the place of all, durably and in one step."""
         replace_file(self._fs, self._path, encode_document(KIND, VERSION, entries))
-        self._entries = entries
-        self.latest_epoch = entries[-1].leader_epoch if entries else UNKNOWN_EPOCH
+        self._written = entries
+        self._look()
+
+    def _look(self) -> None:
+        """Work out the epochs from the log's start on."""
+        start_offset = self._start_offset
+        found = bisect_right(self._written, start_offset, key=lambda entry: entry.start_offset)
+        self._entries = self._written[found:]
+        if found:
+            begins = EpochStart(self._written[found - 1].leader_epoch, start_offset)
+            self._entries.insert(0, begins)
+        self.latest_epoch = self._entries[-1].leader_epoch if self._entries else UNKNOWN_EPOCH
 
 
 def load_epochs(fs: FileSystem, path: str) -> LeaderEpochs:

@@ -334,6 +334,7 @@ class Log:
             elif offset < self.log_end_offset:
                 self._cut_at(offset, now_ms)
             self.leader_epochs.truncate_from_end(min(offset, self.log_end_offset))
+            self.leader_epochs.truncate_from_start(self.log_start_offset)
         except OSError as error:
             raise self._fail_if_fatal(storage_error(error, self.directory)) from error
 
@@ -345,7 +346,8 @@ class Log:
         """
         try:
             self._restart_at(offset, now_ms)
-            self.leader_epochs.clear()
+            self.leader_epochs.replace([])
+            self.leader_epochs.truncate_from_start(offset)
         except OSError as error:
             raise self._fail_if_fatal(storage_error(error, self.directory)) from error
 

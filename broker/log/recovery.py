@@ -19,7 +19,7 @@ from quorate.broker.log.active import (
 from quorate.broker.log.checkpoints import LogCheckpoint
 from quorate.broker.log.context import LogContext
 from quorate.broker.log.documents import CorruptDocumentError
-from quorate.broker.log.epochs import FILE_NAME, LeaderEpochs, load_epochs
+from quorate.broker.log.epochs import FILE_NAME, EpochStart, LeaderEpochs, load_epochs
 from quorate.broker.log.files import TEMPORARY_SUFFIX
 from quorate.broker.log.index import (
     OFFSET_ENTRY,
@@ -108,10 +108,11 @@ class LogLoader:
         if loaded.log_start_offset > loaded.log_end_offset:
             self._discard([segment.base_offset for segment in loaded.segments])
             return self._load_empty(found, loaded.log_start_offset)
-        if not self._epochs_known:
-            self._rebuild_epochs(loaded)
         self._epochs.truncate_from_end(loaded.log_end_offset + 1)
+        if not self._epochs_known or self._epochs.latest_epoch == UNKNOWN_EPOCH:
+            self._rebuild_epochs(loaded)
         self._epochs.truncate_from_start(loaded.log_start_offset)
+        self._epochs.forget_deleted()
         loaded.snapshots.truncate_from_end(loaded.log_end_offset)
         loaded.producers = rebuild_producers(
             loaded.snapshots, loaded.segments, self._epochs, loaded.log_end_offset
@@ -283,10 +284,15 @@ class LogLoader:
             self._context.fs.sync_directory(self._directory)
 
     def _rebuild_epochs(self, loaded: LoadedLog) -> None:
-        self._epochs.clear()
+        """Have the log tell its epochs."""
+        entries: list[EpochStart] = []
         for segment in loaded.segments:
             for batch in batches_from(segment, 0):
-                self._epochs.assign(batch.header.leader_epoch, batch.header.base_offset)
+                leader_epoch = batch.header.leader_epoch
+                if not entries or leader_epoch > entries[-1].leader_epoch:
+                    entries.append(EpochStart(leader_epoch, batch.header.base_offset))
+        if entries:
+            self._epochs.replace(entries)
 
     def _loaded(
         self, found: Directory, segments: Segments, end_offset: int, flushed_offset: int

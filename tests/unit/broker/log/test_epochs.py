@@ -95,9 +95,22 @@ def test_the_epoch_of_the_first_record_begins_there(
     offset: int, expected: tuple[tuple[int, int], ...]
 ) -> None:
     epochs, disk = new_epochs((2, 5), (5, 20), (7, 30))
+    before = epochs.entries
     epochs.truncate_from_start(offset)
     assert epochs.entries == expected
-    assert load_epochs(disk, PATH).entries == expected
+    assert load_epochs(disk, PATH).entries == before
+
+    epochs.forget_deleted()
+    assert epochs.entries == load_epochs(disk, PATH).entries == expected
+
+
+def test_epochs_of_deleted_records_stay_written_until_the_deletion_is_durable() -> None:
+    epochs, disk = new_epochs((2, 5), (5, 20))
+    epochs.truncate_from_start(25)
+    epochs.assign(7, 30)
+
+    assert epochs.entries == ((5, 25), (7, 30))
+    assert load_epochs(disk, PATH).entries == ((2, 5), (5, 20), (7, 30))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +131,7 @@ def test_a_damaged_file_is_refused(content: bytes) -> None:
         load_epochs(disk, PATH)
 
 
-def test_clearing_forgets_all() -> None:
+def test_all_epochs_can_be_replaced() -> None:
     epochs, disk = new_epochs((2, 5))
-    epochs.clear()
+    epochs.replace([])
     assert load_epochs(disk, PATH).entries == epochs.entries == ()

@@ -224,13 +224,3 @@ def test_a_disk_that_fails_during_a_truncation_ends_the_log() -> None:
         log.reset_to(0, now_ms=NOW_MS)
     with pytest.raises(StorageError):
         append(log, b"v")
-
-
-def test_a_disk_that_fails_when_records_are_deleted_ends_the_log() -> None:
-    disk = new_disk()
-    log = new_log(disk, FIVE_PER_SEGMENT)
-    grow(log, 7)
-    disk.syncs_fail = True
-
-    with pytest.raises(FatalStorageError):
-        log.delete_records_before(6)
