@@ -50,6 +50,7 @@ class Broker:
 @contextmanager
 def quorate(properties: Mapping[str, str], directory: Path) -> Generator[Broker]:
     """Run a node on ports that the system chooses; at its end see that it goes in peace."""
+    properties = {"listeners": "PLAINTEXT://127.0.0.1:0", **properties}
     words = [word for name, value in properties.items() for word in ("-X", f"{name}={value}")]
     data = directory / "data"
     node = nodes.launch(

@@ -179,8 +179,9 @@ class Librdkafka(Client):
         return low
 
 
-def _settings(server: Server) -> dict[str, str]:
-    settings = {"bootstrap.servers": server.bootstrap}
+def _settings(server: Server) -> dict[str, Any]:
+    # Nothing below "critical": some clients outlive the broker, and would say so on stderr.
+    settings: dict[str, Any] = {"bootstrap.servers": server.bootstrap, "log_level": 2}
     if server.ca:
         settings |= {"security.protocol": "SSL", "ssl.ca.location": server.ca}
     return settings

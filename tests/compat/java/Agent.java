@@ -46,13 +46,7 @@ public class Agent {
     static final ObjectMapper JSON = new ObjectMapper();
     static final PrintStream ANSWERS = System.out;
 
-    static class Exited extends RuntimeException {
-        final int status;
-
-        Exited(int status) {
-            this.status = status;
-        }
-    }
+    static class Exited extends RuntimeException {}
 
     public static void main(String[] words) throws Exception {
         System.setOut(System.err);
@@ -304,10 +298,16 @@ public class Agent {
         ByteArrayOutputStream said = new ByteArrayOutputStream();
         ByteArrayOutputStream complained = new ByteArrayOutputStream();
         List<Runnable> hooks = new ArrayList<>();
-        Exit.setExitProcedure((status, message) -> { throw new Exited(status); });
-        Exit.setHaltProcedure((status, message) -> { throw new Exited(status); });
+        // Some tools catch everything, this too, and exit again: the first status is what they meant.
+        List<Integer> statuses = new ArrayList<>();
+        Exit.Procedure exit =
+            (status, message) -> {
+                statuses.add(status);
+                throw new Exited();
+            };
+        Exit.setExitProcedure(exit);
+        Exit.setHaltProcedure(exit);
         Exit.setShutdownHookAdder((name, runnable) -> hooks.add(runnable));
-        int status = 0;
         try {
             System.setIn(
                 new ByteArrayInputStream(ask.get("stdin").asText().getBytes(StandardCharsets.UTF_8)));
@@ -317,10 +317,9 @@ public class Agent {
                 Class.forName(ask.get("main").asText())
                     .getMethod("main", String[].class).invoke(null, (Object) args);
             } catch (java.lang.reflect.InvocationTargetException error) {
-                if (!(error.getCause() instanceof Exited exited)) {
+                if (!(error.getCause() instanceof Exited)) {
                     throw error;
                 }
-                status = exited.status;
             }
             hooks.forEach(Runnable::run);
         } finally {
@@ -333,7 +332,7 @@ public class Agent {
             Exit.resetShutdownHookAdder();
         }
         return Map.of(
-            "status", status,
+            "status", statuses.isEmpty() ? 0 : statuses.get(0),
             "stdout", said.toString(StandardCharsets.UTF_8),
             "stderr", complained.toString(StandardCharsets.UTF_8));
     }
