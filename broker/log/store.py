@@ -277,17 +277,6 @@ class LogStore:
                 topic_partition = parse_name(name)
                 if topic_partition is not None:
                     self._load_log(topic_partition, path, clean=clean, now_ms=now_ms)
-        self._sync_recovered()
-
-    def _sync_recovered(self) -> None:
-        """Make durable what a crash left behind: what clients see from now on must not go again."""
-        flush = self.start_flush(
-            log for log in self.logs.values() if log.flushed_offset < log.log_end_offset
-        )
-        flush.run()
-        if flush.error is not None:
-            raise flush.error
-        self.finish_flush(flush)
 
     def _load_log(
         self, topic_partition: TopicPartition, path: str, *, clean: bool, now_ms: int

@@ -4,9 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-import pytest
-
-from quorate.broker.log.directory import DirectoryError
 from quorate.broker.log.files import OsFileSystem, read_file, replace_file
 from quorate.broker.log.store import open_store
 from quorate.model import TopicPartition
@@ -14,12 +11,7 @@ from quorate.settings import TopicConfig
 from tests.simulation.disk import SimDisk
 from tests.unit.broker.log.batches import (
     NOW_MS,
-    PARTITION,
     TOPIC_ID,
-    append,
-    new_disk,
-    open_data,
-    read_all,
 )
 
 
@@ -42,28 +34,6 @@ def test_two_threads_may_replace_the_same_file_at_once() -> None:
     replace_file(disk, "/data/snapshot", b"same")
     assert read_file(disk, "/data/snapshot") == b"same"
     assert disk.list_directory("/data") == ["snapshot"]
-
-
-def test_what_a_killed_process_left_is_durable_once_the_store_is_open() -> None:
-    disk = new_disk()
-    log = open_data(disk).create(PARTITION, TOPIC_ID, TopicConfig(), now_ms=NOW_MS)
-    append(log, b"answered for")
-    disk.restart()
-    recovered = open_data(disk).logs[PARTITION]
-    assert recovered.flushed_offset == recovered.log_end_offset == 1
-    disk.lose_power()
-    assert list(read_all(open_data(disk).logs[PARTITION])) == [0]
-
-
-def test_a_disk_that_cannot_keep_what_was_recovered_is_refused() -> None:
-    disk = new_disk()
-    log = open_data(disk).create(PARTITION, TOPIC_ID, TopicConfig(), now_ms=NOW_MS)
-    append(log, b"answered for")
-    disk.restart()
-    disk.syncs_fail = True
-    with pytest.raises(DirectoryError, match="Input/output error"):
-        open_data(disk)
-    assert not disk.locks
 
 
 def test_a_topic_with_the_longest_name_is_created_and_deleted(tmp_path: Path) -> None:

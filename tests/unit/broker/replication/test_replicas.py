@@ -2,6 +2,7 @@
 
 import pytest
 
+from quorate.broker.log.files import FatalStorageError
 from quorate.errors import (
     NotLeaderOrFollowerError,
     StorageError,
@@ -168,3 +169,27 @@ def test_high_watermarks_are_told_for_the_checkpoint() -> None:
     node.append(b"a", b"b", partition=1)
     marks = {str(key): offset for key, offset in node.replicas.high_watermarks().items()}
     assert marks == {"appLogs-0": 0, "appLogs-1": 2}
+
+
+def test_what_a_killed_process_left_is_synced_before_it_is_led_if_only_synced_records_count() -> (
+    None
+):
+    node = new_node()
+    node.create_topic("appLogs", flush_messages="1")
+    node.append(b"a")
+    for end in (node.disk.restart, node.disk.lose_power):
+        end()
+        node = Node({}, node.disk)
+        node.create_topic("appLogs", flush_messages="1")
+        assert node.leader().high_watermark == 1
+
+
+def test_a_disk_that_cannot_sync_what_was_recovered_is_refused() -> None:
+    node = new_node()
+    node.create_topic("appLogs", flush_messages="1")
+    node.append(b"a")
+    node.disk.restart()
+    again = Node({}, node.disk)
+    node.disk.syncs_fail = True
+    with pytest.raises(FatalStorageError):
+        again.create_topic("appLogs", flush_messages="1")
