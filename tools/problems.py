@@ -39,6 +39,14 @@ HINTS: Final = {
 }
 
 
+_TEXT_HINTS: Final = {
+    "cannot listen on": "another port: --port N, or --port 0 for any",
+    "in use by": "stop that process, or use another --dir",
+    "belongs to cluster": "use another --dir, or the cluster that the data belongs to",
+    "belongs to node": "the node.id that the data belongs to, or another --dir",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """What a person reads, one line each, and the exit code."""
@@ -144,9 +152,7 @@ def _explain_system(error: OSError) -> Problem:
 
 def _hint_for_text(text: str) -> str:
     """Return advice for errors that have no code."""
-    if text.startswith("cannot listen on"):
-        return "choose another port with --port, or -X listeners=PLAINTEXT://127.0.0.1:0 for any"
-    return ""
+    return next((hint for words, hint in _TEXT_HINTS.items() if words in text), "")
 
 
 def _one_line(text: str) -> str:

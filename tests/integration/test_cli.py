@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 60
@@ -117,9 +118,14 @@ def test_what_is_produced_is_consumed_from_any_place(run: Run) -> None:
 def test_an_offset_that_is_not_there_is_an_error_and_never_another_record(run: Run) -> None:
     run("topics", "create", "few")
     run("produce", "few", stdin="a\n")
-    gone = run("consume", "few", "-p", "0", "-o", "7", "-n", "1")
+    words = ["consume", "few", "-p", "0", "-o", "7", "-n", "1"]
+    gone = run(*words)
     assert (gone.code, gone.out) == (1, "")
     assert "OFFSET_OUT_OF_RANGE" in gone.err
+    assert run(*words, "-X", "auto.offset.reset=none").code == 1
+    assert run(*words, "-X", "auto.offset.reset=earliest").out == "a\n"
+    silent = run(*words, "-X", "auto.offset.reset=latest", "--timeout-ms", "300")
+    assert (silent.code, silent.out) == (0, "")
 
 
 def test_keys_headers_nulls_and_partitions_round_trip(run: Run) -> None:
@@ -270,6 +276,31 @@ def test_a_data_directory_belongs_to_one_process_and_one_node(tmp_path: Path) ->
     assert "node 1" in other.err
 
 
+def test_data_of_another_cluster_is_refused(tmp_path: Path) -> None:
+    with node("up", "--port", "0", cwd=tmp_path):
+        pass
+    (tmp_path / ".quorate" / "controller").rename(tmp_path / "away")
+    foreign = quorate("up", "--port", "0", cwd=tmp_path)
+    assert foreign.code == 1
+    assert "belongs to cluster" in foreign.err
+    assert "--dir" in foreign.err
+
+
+def test_clients_speak_tls_to_a_tls_listener(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    identity = authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem
+    identity.write_to_path(str(tmp_path / "node.pem"))
+    words = ["up", "-X", "listeners=SSL://127.0.0.1:0", "-X", "ssl.keystore.location=node.pem"]
+    with node(*words, cwd=tmp_path) as ready:
+        secure = ["-b", ready["listeners"]["SSL"], "-X", "security.protocol=SSL"]
+        secure += ["-X", "ssl.ca.location=ca.pem"]
+        assert quorate("topics", "create", "s", *secure, cwd=tmp_path).code == 0
+        assert quorate("produce", "s", *secure, stdin="x\n", cwd=tmp_path).code == 0
+        assert quorate("consume", "s", "-o", "start", "-e", *secure, cwd=tmp_path).out == "x\n"
+        assert quorate("topics", "list", *secure[:2], "--timeout", "0.5").code == 4
+
+
 def test_records_outlive_a_restart_and_a_kill(tmp_path: Path) -> None:
     with node("up", "--port", "0", cwd=tmp_path) as ready:
         quorate("topics", "create", "kept", bootstrap=plaintext(ready))
@@ -307,13 +338,14 @@ def test_a_broker_without_controllers_says_what_it_lacks(tmp_path: Path) -> None
     assert "--controllers" in told.err
 
 
-def test_the_demo_compares_all_and_leaves_nothing(tmp_path: Path) -> None:
-    before = {p.name for p in Path("/tmp").glob("quorate-demo-*")}
+def test_the_demo_compares_all_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     shown = quorate("demo", "--json", cwd=tmp_path)
     assert shown.code == 0, shown.err
     report = json.loads(shown.out)
     assert report["ok"] is True
     assert len(report["partitions"]) == 12
     assert sum(p["records"] for p in report["partitions"]) > 0
-    assert {p.name for p in Path("/tmp").glob("quorate-demo-*")} <= before
     assert not list(tmp_path.iterdir())
