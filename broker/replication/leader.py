@@ -3,6 +3,7 @@
 This version keeps one replica per partition; followers will join here.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -21,6 +22,8 @@ from quorate.quorum.metadata.image import PartitionState
 from quorate.records.compression import Codec, codec_named
 from quorate.records.recompress import recompressed
 from quorate.records.slices import FileSlice
+
+logger = logging.getLogger(__name__)
 
 ACKS_ALL: Final = -1
 PRODUCERS_CHOICE: Final = "producer"
@@ -74,6 +77,7 @@ class LeaderReplica:
     __slots__ = (
         "_commit_waiters",
         "_news",
+        "_refused",
         "high_watermark",
         "log",
         "read_waiters",
@@ -99,6 +103,7 @@ class LeaderReplica:
         self.read_waiters: set[Waiter] = set()
         self._commit_waiters: deque[tuple[int, CommitWaiter]] = deque()
         self._news = news
+        self._refused = False
         self.advance()
         if self.waits_for_sync and log.flushed_offset < log.log_end_offset:
             news.unsynced.add(self)
@@ -139,11 +144,24 @@ class LeaderReplica:
         codec_name = log.config.compression_type
         if codec_name != PRODUCERS_CHOICE:
             records = recompressed(records, _codec(codec_name))
-        result = log.append(records, leader_epoch=self.state.leader_epoch, now_ms=now_ms)
+        try:
+            result = log.append(records, leader_epoch=self.state.leader_epoch, now_ms=now_ms)
+        except StorageError as error:
+            self._disk_refused(error)
+            raise
+        if self._refused:
+            self._refused = False
+            logger.info("%s takes records again", self.topic_partition)
         self.advance()
         if log.log_end_offset - log.flushed_offset >= log.config.flush_messages:
             self._news.unsynced.add(self)
         return result
+
+    def _disk_refused(self, error: StorageError) -> None:
+        """Say once why records are refused, however many are."""
+        if not self._refused:
+            self._refused = True
+            logger.warning("%s takes no records: %s", self.topic_partition, error)
 
     def _check_in_sync(self) -> None:
         needed = min(self.log.config.min_insync_replicas, len(self.state.replicas))

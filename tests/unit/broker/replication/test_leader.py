@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.broker.replication.leader import LeaderReplica
-from quorate.errors import NotEnoughReplicasError, OffsetOutOfRangeError
+from quorate.errors import NotEnoughReplicasError, OffsetOutOfRangeError, StorageError
 from quorate.quorum.metadata import records as r
 from quorate.records.record import ProducerStamp
 from tests.unit.broker.harness import NOW_MS, Node, new_node, stored
@@ -177,3 +177,20 @@ def test_committed_records_survive_a_power_cut_with_flush_messages_1() -> None:
     node.disk.lose_power()
     (log,) = open_data(node.disk).logs.values()
     assert log.log_end_offset >= committed == 3
+
+
+def test_a_full_disk_is_told_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    node = new_node()
+    node.create_topic("appLogs")
+    node.disk.capacity_bytes = node.disk.used_bytes()
+    for _ in range(3):
+        with pytest.raises(StorageError):
+            node.append(b"a")
+    node.disk.capacity_bytes = None
+    node.append(b"a")
+    node.append(b"b")
+    told = [message for message in caplog.messages if message.startswith("appLogs-0")]
+    assert len(told) == 2
+    assert "No space left" in told[0]
+    assert told[1] == "appLogs-0 takes records again"
