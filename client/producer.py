@@ -35,7 +35,6 @@ from quorate.errors import MessageTooLargeError, QuorateError
 from quorate.model import TopicPartition
 from quorate.records.compression import codec_named
 from quorate.records.record import (
-    RECORD_OVERHEAD_BYTES_MAX,
     Header,
     encode_headers,
     record_bytes_max,
@@ -257,29 +256,12 @@ class Producer:
             UnknownTopicOrPartitionError: The topic has no such partition.
             QuorateError: The producer was closed, or failed for good.
         """
-        if (
-            key is None
-            and partition is None
-            and timestamp_ms is None
-            and not headers
-            and type(value) is bytes
-        ):
-            # The fast lane: a value for the batch whose turn it is. All in line, because every
-            # call would cost a tenth of what the whole record does.
+        if key is None and partition is None and timestamp_ms is None and not headers:
             batch = self._sticky_batches.get(topic)
             if batch is not None:
-                size_bytes = batch.size_bytes + len(value) + RECORD_OVERHEAD_BYTES_MAX
-                if size_bytes <= batch.sticky_limit_bytes:
-                    time_ms = time_ns() // 1_000_000
-                    index = batch.count
-                    if time_ms != batch.last_timestamp_ms:
-                        self._accumulator.account(batch)
-                        batch.runs.append((index, time_ms))
-                        batch.last_timestamp_ms = time_ms
-                    batch.append_value(value)
-                    batch.size_bytes = size_bytes
-                    batch.count = index + 1
-                    return new_delivery(Delivery, (batch, index))
+                delivery = batch.append_plain(value, time_ns(), Delivery)
+                if delivery is not None:
+                    return delivery
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
         return self._send(
@@ -310,6 +292,13 @@ class Producer:
         if self._records_since_checkpoint >= RECORDS_BETWEEN_CHECKPOINTS:
             self._records_since_checkpoint = 0
             await trio.lowlevel.checkpoint()
+        if key is None and partition is None and timestamp_ms is None and not headers:
+            # As below, without passing all arguments on: the usual record once more.
+            batch = self._sticky_batches.get(topic)
+            if batch is not None:
+                delivery = batch.append_plain(value, time_ns(), Delivery)
+                if delivery is not None:
+                    return delivery
         try:
             return self.send_nowait(
                 topic,
@@ -442,9 +431,9 @@ class Producer:
         """Return the batch of the partition whose turn it is; start the next turn if need be."""
         name = topic.view.name
         batch = self._sticky_batches.get(name)
-        if batch is None or batch.size_bytes + size_bytes > batch.sticky_limit_bytes:
+        if batch is None or batch.size_bytes + size_bytes > batch.append_limit_bytes:
             batch = self._open_batch(topic, topic.turns.next(topic.available), size_bytes)
-            batch.sticky_limit_bytes = min(
+            batch.append_limit_bytes = min(
                 batch.size_bytes + max(STICKY_BYTES, size_bytes),
                 self._accumulator.settings.batch_size_bytes,
             )

@@ -55,7 +55,6 @@ class Batch(RecordBatchBuilder):
         "outcome",
         "ready_at_ms",
         "stamp",
-        "sticky_limit_bytes",
         "topic_partition",
     )
 
@@ -75,7 +74,6 @@ class Batch(RecordBatchBuilder):
         self.last_error: QuorateError | None = None
         self.callbacks: list[tuple[int, Callable[[], None]]] = []
         self.accounted_bytes = 0
-        self.sticky_limit_bytes = 0
 
     @property
     def settled(self) -> bool:
@@ -87,7 +85,7 @@ class Batch(RecordBatchBuilder):
     def seal(self) -> None:
         """Take no more records."""
         self.is_open = False
-        self.sticky_limit_bytes = 0
+        self.append_limit_bytes = 0
 
     def find(self, index: int) -> tuple[Batch, int]:
         """Return where a record is now."""

@@ -1,4 +1,4 @@
-/* Reads and lays out records several times faster than Python can.
+/* Collects, lays out and reads records several times faster than Python can.
  *
  * Optional: quorate/records/record.py has a twin of each function in Python and uses it where
  * this was not built. Tests hold the two to the same results, errors included.
@@ -9,7 +9,9 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <structmember.h>
 
 typedef struct {
     const unsigned char *at;
@@ -483,18 +485,191 @@ encode_records(PyObject *module, PyObject *args)
     return encoded;
 }
 
+/* ---------------------------------------------------------------- collecting */
+
+/* Records of one batch to be: the twin of ColumnsInPython, which says what the fields mean. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *values, *keys, *headers, *runs;
+    long long last_timestamp_ms;
+    Py_ssize_t count;
+    Py_ssize_t size_bytes;
+    Py_ssize_t append_limit_bytes;
+} ColumnsObject;
+
+enum { RECORD_OVERHEAD_BYTES_MAX = 21 };
+
+static int
+columns_init(ColumnsObject *self, PyObject *args, PyObject *kwargs)
+{
+    Py_ssize_t size_bytes;
+    if (!PyArg_ParseTuple(args, "n", &size_bytes)) {
+        return -1;
+    }
+    Py_XSETREF(self->values, PyList_New(0));
+    Py_XSETREF(self->keys, PyDict_New());
+    Py_XSETREF(self->headers, PyDict_New());
+    Py_XSETREF(self->runs, PyList_New(0));
+    if (!self->values || !self->keys || !self->headers || !self->runs) {
+        return -1;
+    }
+    self->last_timestamp_ms = INT64_MIN;
+    self->count = 0;
+    self->size_bytes = size_bytes;
+    self->append_limit_bytes = 0;
+    return 0;
+}
+
+static int
+columns_traverse(ColumnsObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->values);
+    Py_VISIT(self->keys);
+    Py_VISIT(self->headers);
+    Py_VISIT(self->runs);
+    Py_VISIT(Py_TYPE(self));
+    return 0;
+}
+
+static int
+columns_clear(ColumnsObject *self)
+{
+    Py_CLEAR(self->values);
+    Py_CLEAR(self->keys);
+    Py_CLEAR(self->headers);
+    Py_CLEAR(self->runs);
+    return 0;
+}
+
+static void
+columns_dealloc(ColumnsObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    columns_clear(self);
+    type->tp_free((PyObject *)self);
+    Py_DECREF(type);
+}
+
+PyDoc_STRVAR(append_plain_doc,
+"append_plain(value, time_ns, kind)\n"
+"--\n\n"
+"Add a record of nothing but a value, and return kind((self, index)).\n\n"
+"Returns None, and adds nothing, if that takes more: the value is not of type bytes, it would go\n"
+"over append_limit_bytes, or the last record was not made in the same millisecond.");
+
+static PyObject *
+append_plain(ColumnsObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 3 || !PyType_Check(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "append_plain(value, time_ns, kind)");
+        return NULL;
+    }
+    PyObject *value = args[0];
+    PyTypeObject *kind = (PyTypeObject *)args[2];
+    if (!PyType_IsSubtype(kind, &PyTuple_Type) ||
+        kind->tp_basicsize != PyTuple_Type.tp_basicsize) {
+        PyErr_SetString(PyExc_TypeError, "kind must be a kind of tuple");
+        return NULL;
+    }
+    long long time_ns = PyLong_AsLongLong(args[1]);
+    if (time_ns == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    if (!PyBytes_CheckExact(value) || self->values == NULL) {
+        Py_RETURN_NONE;
+    }
+    Py_ssize_t room_bytes = self->append_limit_bytes - self->size_bytes;
+    if (room_bytes < PyBytes_GET_SIZE(value) + RECORD_OVERHEAD_BYTES_MAX ||
+        time_ns / 1000000 != self->last_timestamp_ms) {
+        Py_RETURN_NONE;
+    }
+    PyObject *index = PyLong_FromSsize_t(self->count);
+    if (index == NULL) {
+        return NULL;
+    }
+    PyObject *made = kind->tp_alloc(kind, 2);
+    if (made == NULL) {
+        Py_DECREF(index);
+        return NULL;
+    }
+    PyTuple_SET_ITEM(made, 0, Py_NewRef((PyObject *)self));
+    PyTuple_SET_ITEM(made, 1, index);
+    if (PyList_Append(self->values, value) < 0) {
+        Py_DECREF(made);
+        return NULL;
+    }
+    self->size_bytes += PyBytes_GET_SIZE(value) + RECORD_OVERHEAD_BYTES_MAX;
+    self->count++;
+    return made;
+}
+
+static PyMemberDef columns_members[] = {
+    {"values", T_OBJECT_EX, offsetof(ColumnsObject, values), READONLY, NULL},
+    {"keys", T_OBJECT_EX, offsetof(ColumnsObject, keys), READONLY, NULL},
+    {"headers", T_OBJECT_EX, offsetof(ColumnsObject, headers), READONLY, NULL},
+    {"runs", T_OBJECT_EX, offsetof(ColumnsObject, runs), READONLY, NULL},
+    {"last_timestamp_ms", T_LONGLONG, offsetof(ColumnsObject, last_timestamp_ms), 0, NULL},
+    {"count", T_PYSSIZET, offsetof(ColumnsObject, count), 0, NULL},
+    {"size_bytes", T_PYSSIZET, offsetof(ColumnsObject, size_bytes), 0, NULL},
+    {"append_limit_bytes", T_PYSSIZET, offsetof(ColumnsObject, append_limit_bytes), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyMethodDef columns_methods[] = {
+    {"append_plain", (PyCFunction)(void (*)(void))append_plain, METH_FASTCALL, append_plain_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot columns_slots[] = {
+    {Py_tp_doc, "Records of one batch to be, as columns."},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_init, columns_init},
+    {Py_tp_traverse, columns_traverse},
+    {Py_tp_clear, columns_clear},
+    {Py_tp_dealloc, columns_dealloc},
+    {Py_tp_members, columns_members},
+    {Py_tp_methods, columns_methods},
+    {0, NULL},
+};
+
+static PyType_Spec columns_spec = {
+    .name = "quorate.records._speed.Columns",
+    .basicsize = sizeof(ColumnsObject),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = columns_slots,
+};
+
 static PyMethodDef methods[] = {
     {"read_records", read_records, METH_VARARGS, read_records_doc},
     {"encode_records", encode_records, METH_VARARGS, encode_records_doc},
     {NULL, NULL, 0, NULL},
 };
 
+static int
+add_types(PyObject *module)
+{
+    PyObject *columns = PyType_FromModuleAndSpec(module, &columns_spec, NULL);
+    if (columns == NULL) {
+        return -1;
+    }
+    int failed = PyModule_AddObjectRef(module, "Columns", columns);
+    Py_DECREF(columns);
+    return failed;
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, add_types},
+    {0, NULL},
+};
+
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "_speed",
-    .m_doc = "Records, read and laid out by compiled code.",
+    .m_doc = "Records, collected, laid out and read by compiled code.",
     .m_size = 0,
     .m_methods = methods,
+    .m_slots = slots,
 };
 
 PyMODINIT_FUNC

@@ -14,7 +14,7 @@ slices, and the reader inlines its varints.
 from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import import_module
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
 
 from quorate.errors import CorruptRecordError
 from quorate.model import UNKNOWN_EPOCH, TopicPartition
@@ -36,6 +36,8 @@ try:
     _speed: Any = import_module("quorate.records._speed")
 except ImportError:
     _speed = None
+
+T = TypeVar("T")
 
 Header: TypeAlias = tuple[str, bytes | None]
 
@@ -91,6 +93,15 @@ _LENGTH_MAX: Final = 1 << 13
 """Values below this many bytes are laid out by tables."""
 
 
+# NamedTuple's own constructor is a Python function; this is what it calls.
+_new_record = cast(
+    "Callable[[type[Record], tuple[object, ...]], Record]",
+    tuple.__new__,  # pyright: ignore[reportUnknownMemberType]
+)
+
+_new_pair = cast("Callable[[type[Any], tuple[Any, int]], Any]", _new_record)
+
+
 class ProducerStamp(NamedTuple):
     """Who wrote a batch, and its place in what that producer wrote to the partition (KIP-98)."""
 
@@ -138,20 +149,18 @@ def seal_batch(
     return b"".join((header[: CRC_COVERS_FROM - 4], crc32c(covered).to_bytes(4, "big"), covered))
 
 
-class RecordBatchBuilder:
+class ColumnsInPython:
     """Records of one batch to be, as columns: cheap to append to, laid out all at once.
 
-    Invariants: ``count`` records; ``values`` has one entry for each, ``keys`` and ``headers`` only
-    for records that have some, ``runs`` one (first index, timestamp) for each run of records with
-    the same timestamp; ``size_bytes`` is no less than what the batch will take uncompressed.
-
-    The attributes are public because the producer appends to them in line.
+    Invariants: ``count`` records; ``values`` has one entry for each, ``keys`` and ``headers``
+    (encoded) only for records that have some, ``runs`` one (first index, timestamp) for each run of
+    records with the same timestamp; ``size_bytes`` is no less than what the batch will take
+    uncompressed. The type in ``_speed.c`` is its twin.
     """
 
     __slots__ = (
-        "append_value",
+        "append_limit_bytes",
         "count",
-        "has_nulls",
         "headers",
         "keys",
         "last_timestamp_ms",
@@ -160,16 +169,48 @@ class RecordBatchBuilder:
         "values",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, size_bytes: int) -> None:
         self.values: list[bytes | None] = []
-        self.append_value = self.values.append
         self.keys: dict[int, bytes] = {}
         self.headers: dict[int, bytes] = {}
         self.runs: list[tuple[int, int]] = []
-        self.last_timestamp_ms: int | None = None
-        self.has_nulls = False
+        self.last_timestamp_ms = -(2**63)
         self.count = 0
-        self.size_bytes = HEADER_BYTES
+        self.size_bytes: int = size_bytes
+        self.append_limit_bytes = 0
+
+    def append_plain(self, value: object, time_ns: int, kind: type[T], /) -> T | None:
+        """Add a record of nothing but a value, and return ``kind((self, index))``.
+
+        Returns None, and adds nothing, if that takes more: the value is not of type bytes, it would
+        go over ``append_limit_bytes``, or the last record was not made in the same millisecond.
+        """
+        if type(value) is not bytes or time_ns // 1_000_000 != self.last_timestamp_ms:
+            return None
+        size_bytes = self.size_bytes + len(value) + RECORD_OVERHEAD_BYTES_MAX
+        if size_bytes > self.append_limit_bytes:
+            return None
+        index = self.count
+        self.values.append(value)
+        self.size_bytes = size_bytes
+        self.count = index + 1
+        made: T = _new_pair(kind, (self, index))
+        return made
+
+
+if TYPE_CHECKING:
+    Columns = ColumnsInPython
+else:
+    Columns = ColumnsInPython if _speed is None else _speed.Columns
+
+
+class RecordBatchBuilder(Columns):
+    """Collects records, and makes a batch of them; at least one before anything is asked."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(HEADER_BYTES)
 
     def append(
         self,
@@ -196,9 +237,7 @@ class RecordBatchBuilder:
             self.keys[index] = key
         if headers:
             self.headers[index] = headers
-        if value is None:
-            self.has_nulls = True
-        self.append_value(value)
+        self.values.append(value)
         self.size_bytes += size_bytes
         self.count = index + 1
         return index
@@ -252,8 +291,9 @@ class RecordBatchBuilder:
 
     def _encode_run(self, begin: int, end: int, lead: bytes, width: int) -> list[bytes]:
         """Lay out records that share their attributes, timestamp and width of offset delta."""
-        if not (self.keys or self.headers or self.has_nulls):
-            lengths = list(map(len, self.values[begin:end]))  # type: ignore[arg-type]
+        values = self.values[begin:end]
+        if not (self.keys or self.headers or None in values):
+            lengths = list(map(len, cast("list[bytes]", values)))
             if max(lengths) < _LENGTH_MAX and end <= _TABLE_SIZE:
                 return self._encode_plain_run(begin, end, lead, width, lengths)
         return self._encode_mixed_run(begin, end, lead)
@@ -327,13 +367,6 @@ def record_bytes_max(key: bytes | None, value: bytes | None, headers: bytes) -> 
     key_bytes = 0 if key is None else len(key)
     value_bytes = 0 if value is None else len(value)
     return RECORD_OVERHEAD_BYTES_MAX + key_bytes + value_bytes + len(headers)
-
-
-# NamedTuple's own constructor is a Python function; this is what it calls.
-_new_record = cast(
-    "Callable[[type[Record], tuple[object, ...]], Record]",
-    tuple.__new__,  # pyright: ignore[reportUnknownMemberType]
-)
 
 
 def read_records(

@@ -1,5 +1,7 @@
+import sys
 import warnings
 from collections.abc import Iterator
+from importlib.util import find_spec, module_from_spec
 from typing import Any, TypeAlias
 
 import pytest
@@ -20,6 +22,8 @@ from quorate.records.batch import (
 from quorate.records.compression import Codec, compress
 from quorate.records.record import (
     NO_PRODUCER,
+    Columns,
+    ColumnsInPython,
     Header,
     ProducerStamp,
     Record,
@@ -177,6 +181,73 @@ def test_timestamps_of_records_can_be_asked_for_before_they_are_sent() -> None:
     for time_ms in (5, 5, 7, 7, 6):
         builder.append(time_ms, None, b"", b"", 21)
     assert [builder.timestamp_ms(index) for index in range(5)] == [5, 5, 7, 7, 6]
+
+
+class Handle(tuple[Any, int]):
+    __slots__ = ()
+
+
+KINDS: list[Any] = [ColumnsInPython]
+if Columns is not ColumnsInPython:
+    KINDS.append(Columns)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_plain_records_of_the_same_millisecond_are_added_with_a_handle(kind: Any) -> None:
+    columns = kind(61)
+    columns.append_limit_bytes = 200
+    columns.last_timestamp_ms = 7
+    first = columns.append_plain(b"one", 7_000_001, Handle)
+    second = columns.append_plain(b"", 7_999_999, Handle)
+    assert type(first) is Handle
+    assert (first[0], first[1], second[1]) == (columns, 0, 1)
+    assert (columns.values, columns.count) == ([b"one", b""], 2)
+    assert columns.size_bytes == 61 + 21 + 3 + 21
+    assert (columns.runs, columns.keys, columns.headers) == ([], {}, {})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("value", "time_ns"),
+    [
+        (b"x", 6_999_999),
+        (b"x", 8_000_000),
+        (bytes(60), 7_000_000),
+        (None, 7_000_000),
+        ("", 7_000_000),
+    ],
+)
+def test_records_that_need_more_thought_are_left_to_the_caller(
+    kind: Any, value: Any, time_ns: int
+) -> None:
+    columns = kind(61)
+    columns.append_limit_bytes = 61 + 21 + 59
+    columns.last_timestamp_ms = 7
+    assert columns.append_plain(value, time_ns, Handle) is None
+    assert (columns.count, columns.size_bytes, columns.values) == (0, 61, [])
+
+
+def test_where_nothing_was_compiled_the_twins_do_the_work() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "quorate.records._speed", None)
+        spec = find_spec("quorate.records.record")
+        assert spec is not None
+        assert spec.loader is not None
+        fresh: Any = module_from_spec(spec)
+        spec.loader.exec_module(fresh)
+    assert fresh.Columns is fresh.ColumnsInPython
+
+
+@pytest.mark.skipif(len(KINDS) == 1, reason="not compiled here")
+def test_compiled_columns_refuse_what_would_harm_them() -> None:
+    columns = KINDS[1](61)
+    for arguments in [(b"x",), (b"x", 7, 8), (b"x", 7, dict), (b"x", 2**70, Handle)]:
+        with pytest.raises((TypeError, OverflowError)):
+            columns.append_plain(*arguments)
+    builder = RecordBatchBuilder()
+    builder.append(1, None, "text", b"", 9)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError):
+        builder.encode()
 
 
 def test_a_broker_that_stamps_batches_gives_all_records_its_time() -> None:
