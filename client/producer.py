@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from quorate.client.routing.cluster import TopicView
 
 REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
+IN_FLIGHT_REMEMBERED: Final = 5
+"""How many batches of a producer brokers remember in order to know repeated ones."""
+
 RECORDS_BETWEEN_CHECKPOINTS: Final = 256
 
 _ACKS: Final = {"all": -1, -1: -1, 0: 0, 1: 1}
@@ -136,14 +139,7 @@ class Producer:
         Raises:
             ValueError: A setting makes no sense, or contradicts another.
         """
-        if acks not in _ACKS:
-            raise ValueError(f"acks is {acks!r}, but must be 'all', 0 or 1")
-        if idempotent is None:
-            idempotent = _ACKS[acks] == -1
-        if idempotent and _ACKS[acks] != -1:
-            raise ValueError(f"idempotent=True needs acks='all', but acks is {acks!r}")
-        if idempotent and max_in_flight > 5:
-            raise ValueError(f"idempotent=True allows max_in_flight=5, but it is {max_in_flight}")
+        idempotent = _idempotence(acks, idempotent, max_in_flight)
         for name, value, least in (
             ("linger_ms", linger_ms, 0),
             ("batch_size_bytes", batch_size_bytes, 1),
@@ -524,6 +520,23 @@ class Producer:
                     topic.learn(view)
         if self._sender is not None:
             self._sender.wake()
+
+
+def _idempotence(acks: object, wanted: bool | None, max_in_flight: int) -> bool:  # noqa: FBT001
+    """Return whether to be idempotent; by default whenever all replicas acknowledge.
+
+    Raises:
+        ValueError: The settings contradict each other.
+    """
+    if acks not in _ACKS:
+        raise ValueError(f"acks is {acks!r}, but must be 'all', 0 or 1")
+    all_acknowledge = acks in {"all", -1}
+    idempotent = all_acknowledge if wanted is None else wanted
+    if idempotent and not all_acknowledge:
+        raise ValueError(f"idempotent=True needs acks='all', but acks is {acks!r}")
+    if idempotent and max_in_flight > IN_FLIGHT_REMEMBERED:
+        raise ValueError(f"idempotent=True allows max_in_flight=5, but it is {max_in_flight}")
+    return idempotent
 
 
 def _as_bytes(name: str, value: object) -> bytes | None:
