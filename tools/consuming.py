@@ -164,6 +164,10 @@ class Reading:
         self.written += 1
         return True
 
+    def has_stop(self, partition: TopicPartition) -> bool:
+        """Whether a partition is read up to some offset only."""
+        return partition in self._stops
+
     def finish(self, partition: TopicPartition, next_offset: int) -> bool:
         """Note how far a partition was read; return whether that was all of it."""
         stop = self._stops.get(partition)
@@ -201,6 +205,7 @@ async def _drop_finished(consumer: Consumer, reading: Reading, moved: set[TopicP
         partition
         for partition in list(reading.unfinished)
         if (partition in moved or not moved)
+        and reading.has_stop(partition)
         and reading.finish(partition, await consumer.position(partition))
     ]
     if finished:
