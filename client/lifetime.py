@@ -9,6 +9,7 @@ import trio
 from quorate.client.errors import ClosedError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
     from types import TracebackType
 
@@ -26,11 +27,6 @@ class Lifetime:
         self._nursery: trio.Nursery | None = None
         self._over = False
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the block runs."""
-        return self._nursery is not None and not self._over
-
     def check_open(self) -> None:
         """Raise ClosedError outside the block."""
         if self._over:
@@ -45,6 +41,11 @@ class Lifetime:
         self._manager = trio.open_nursery()
         self._nursery = await self._manager.__aenter__()
         return self._nursery
+
+    def start_soon(self, task: Callable[[str], Awaitable[None]], argument: str) -> None:
+        """Run a task in the nursery."""
+        assert self._nursery is not None
+        self._nursery.start_soon(task, argument)
 
     async def close(self, error: BaseException | None, traceback: TracebackType | None) -> None:
         """Cancel the tasks and wait for their end."""

@@ -140,23 +140,9 @@ class Producer:
             ValueError: A setting makes no sense, or contradicts another.
         """
         idempotent = _idempotence(acks, idempotent, max_in_flight)
-        for name, value, least in (
-            ("linger_ms", linger_ms, 0),
-            ("batch_size_bytes", batch_size_bytes, 1),
-            ("buffer_memory_bytes", buffer_memory_bytes, 1),
-            ("max_in_flight", max_in_flight, 1),
-            ("max_block_ms", max_block_ms, 0),
-            ("delivery_timeout_ms", delivery_timeout_ms, 1),
-            ("retries", retries, 0),
-        ):
-            require_at_least(name, value, least)
         self._settings = client_settings(bootstrap, options)
-        self._sender_settings = SenderSettings(
-            acks=_ACKS[acks],
-            codec=codec_named(compression),
-            requests_max=max_in_flight,
-            request_timeout_ms=self._settings.request_timeout_ms,
-        )
+        timeout_ms, codec = self._settings.request_timeout_ms, codec_named(compression)
+        self._sender_settings = SenderSettings(_ACKS[acks], codec, max_in_flight, timeout_ms)
         self._max_block_ms = max_block_ms
         self._partitioner = partitioner
         self._rng = Random()  # noqa: S311 - spreads load, guards no secret
@@ -174,9 +160,9 @@ class Producer:
             ),
             self._rng,
         )
+        _check_numbers(self._accumulator.settings, max_block_ms)
         self._lifetime = Lifetime("producer")
         self._cluster: Cluster | None = None
-        self._nursery: trio.Nursery | None = None
         self._sender: Sender | None = None
         self._topics: dict[str, _Topic] = {}
         self._parked: dict[str, list[_Parked]] = {}
@@ -197,7 +183,7 @@ class Producer:
         except BaseException as error:
             await self._lifetime.close(error, error.__traceback__)
             raise
-        self._cluster, self._nursery = cluster, nursery
+        self._cluster = cluster
         self._sender = Sender(self._sender_settings, self._accumulator, cluster, nursery, self._rng)
         nursery.start_soon(self._sender.run)
         return self
@@ -472,8 +458,7 @@ class Producer:
         parked = self._parked.get(topic)
         if parked is None:
             parked = self._parked[topic] = []
-            assert self._nursery is not None
-            self._nursery.start_soon(self._admit, topic)
+            self._lifetime.start_soon(self._admit, topic)
         parked.append(_Parked(batch, partition, size_bytes))
         return batch
 
@@ -537,6 +522,20 @@ def _idempotence(acks: object, wanted: bool | None, max_in_flight: int) -> bool:
     if idempotent and max_in_flight > IN_FLIGHT_REMEMBERED:
         raise ValueError(f"idempotent=True allows max_in_flight=5, but it is {max_in_flight}")
     return idempotent
+
+
+def _check_numbers(settings: SendSettings, max_block_ms: int) -> None:
+    """Raise ValueError for a number that makes no sense."""
+    for name, value, least in (
+        ("linger_ms", settings.linger_ms, 0),
+        ("batch_size_bytes", settings.batch_size_bytes, 1),
+        ("buffer_memory_bytes", settings.buffer_memory_bytes, 1),
+        ("max_in_flight", settings.max_in_flight, 1),
+        ("max_block_ms", max_block_ms, 0),
+        ("delivery_timeout_ms", settings.delivery_timeout_ms, 1),
+        ("retries", settings.retries, 0),
+    ):
+        require_at_least(name, value, least)
 
 
 def _as_bytes(name: str, value: object) -> bytes | None:
