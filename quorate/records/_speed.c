@@ -19,6 +19,17 @@ typedef struct {
     const char *why; /* what is wrong, once something is */
 } Reader;
 
+/* What the records of a batch have in common. */
+typedef struct {
+    PyTypeObject *kind;
+    PyObject *topic_partition; /* borrowed, like kind */
+    int64_t base_offset;
+    int64_t base_timestamp_ms;
+    PyObject *stamp_ms;     /* borrowed: the timestamp of all records, or None */
+    PyObject *timestamp_ms; /* of the record before, owned: often it is the next one's too */
+    uint64_t timestamp_delta;
+} Batch;
+
 static const char CUT_OFF[] = "the last record of a batch is cut off";
 
 /* Returns the next varint as it stands, zigzag not undone; 0 and a reason if there is none. */
@@ -143,10 +154,30 @@ read_headers(Reader *reader)
     return headers;
 }
 
+/* Returns base + delta modulo 2^64, as Java reckons: strangers may make it overflow. */
+static PyObject *
+sum_of(int64_t base, uint64_t raw_delta)
+{
+    return PyLong_FromLongLong((int64_t)((uint64_t)base + (uint64_t)unzigzag(raw_delta)));
+}
+
+/* Returns a record's timestamp, which is often that of the record before. */
+static PyObject *
+timestamp_of(Batch *batch, uint64_t raw_delta)
+{
+    if (batch->stamp_ms != Py_None) {
+        return Py_NewRef(batch->stamp_ms);
+    }
+    if (batch->timestamp_ms == NULL || batch->timestamp_delta != raw_delta) {
+        Py_XSETREF(batch->timestamp_ms, sum_of(batch->base_timestamp_ms, raw_delta));
+        batch->timestamp_delta = raw_delta;
+    }
+    return Py_XNewRef(batch->timestamp_ms);
+}
+
 /* Fills a record that was allocated; 0 if that worked. What was set belongs to the record. */
 static int
-fill_record(Reader *reader, PyObject *record, PyObject *topic_partition, int64_t base_offset,
-            int64_t base_timestamp_ms)
+fill_record(Reader *reader, PyObject *record, Batch *batch)
 {
     uint64_t timestamp_delta = read_raw(reader);
     if (reader->why != NULL) {
@@ -156,16 +187,13 @@ fill_record(Reader *reader, PyObject *record, PyObject *topic_partition, int64_t
     if (reader->why != NULL) {
         return -1;
     }
-    /* Unsigned, because strangers may make the sums overflow. */
-    uint64_t offset = (uint64_t)base_offset + (uint64_t)unzigzag(offset_delta);
-    uint64_t timestamp_ms = (uint64_t)base_timestamp_ms + (uint64_t)unzigzag(timestamp_delta);
     PyObject *item;
-    PyTuple_SET_ITEM(record, 0, Py_NewRef(topic_partition));
-    if ((item = PyLong_FromLongLong((int64_t)offset)) == NULL) {
+    PyTuple_SET_ITEM(record, 0, Py_NewRef(batch->topic_partition));
+    if ((item = sum_of(batch->base_offset, offset_delta)) == NULL) {
         return -1;
     }
     PyTuple_SET_ITEM(record, 1, item);
-    if ((item = PyLong_FromLongLong((int64_t)timestamp_ms)) == NULL) {
+    if ((item = timestamp_of(batch, timestamp_delta)) == NULL) {
         return -1;
     }
     PyTuple_SET_ITEM(record, 2, item);
@@ -185,8 +213,7 @@ fill_record(Reader *reader, PyObject *record, PyObject *topic_partition, int64_t
 }
 
 static PyObject *
-read_record(Reader *reader, PyTypeObject *record_type, PyObject *topic_partition,
-            int64_t base_offset, int64_t base_timestamp_ms)
+read_record(Reader *reader, Batch *batch)
 {
     uint64_t raw = read_raw(reader);
     if (reader->why != NULL) {
@@ -203,11 +230,11 @@ read_record(Reader *reader, PyTypeObject *record_type, PyObject *topic_partition
         return NULL;
     }
     inner.at++; /* attributes of a record: none are defined */
-    PyObject *record = record_type->tp_alloc(record_type, 6);
+    PyObject *record = batch->kind->tp_alloc(batch->kind, 6);
     if (record == NULL) {
         return NULL;
     }
-    if (fill_record(&inner, record, topic_partition, base_offset, base_timestamp_ms) < 0) {
+    if (fill_record(&inner, record, batch) < 0) {
         reader->why = inner.why;
         Py_DECREF(record);
         return NULL;
@@ -217,48 +244,55 @@ read_record(Reader *reader, PyTypeObject *record_type, PyObject *topic_partition
         Py_DECREF(record);
         return NULL;
     }
+    /* Nothing in a record can lead back to it, and a third of the time went to the collector. */
+    PyObject_GC_UnTrack(record);
     reader->at = inner.end;
     return record;
 }
 
 PyDoc_STRVAR(read_records_doc,
-"read_records(data, at, end, record_count, base_offset, base_timestamp_ms, topic_partition, kind)\n"
+"read_records(data, at, end, record_count, base_offset, base_timestamp_ms, stamp_ms,\n"
+"             topic_partition, kind)\n"
 "--\n\n"
 "Return the records in data[at:end] as instances of kind, a named tuple of six fields.\n\n"
+"All have the timestamp stamp_ms, or if that is None, their own.\n"
 "Raises ValueError with the reason if the bytes are not that many records and nothing else.");
 
 static PyObject *
 read_records(PyObject *module, PyObject *args)
 {
-    PyObject *data, *topic_partition;
-    PyTypeObject *record_type;
+    PyObject *data;
     Py_ssize_t at, end, count;
     long long base_offset, base_timestamp_ms;
-    if (!PyArg_ParseTuple(args, "SnnnLLOO!", &data, &at, &end, &count, &base_offset,
-                          &base_timestamp_ms, &topic_partition, &PyType_Type, &record_type)) {
+    Batch batch = {0};
+    if (!PyArg_ParseTuple(args, "SnnnLLOOO!", &data, &at, &end, &count, &base_offset,
+                          &base_timestamp_ms, &batch.stamp_ms, &batch.topic_partition, &PyType_Type,
+                          &batch.kind)) {
         return NULL;
     }
     if (at < 0 || end < at || end > PyBytes_GET_SIZE(data) || count < 0 || count > end - at) {
         PyErr_SetString(PyExc_ValueError, "positions outside of the data");
         return NULL;
     }
-    if (!PyType_IsSubtype(record_type, &PyTuple_Type) ||
-        record_type->tp_basicsize != PyTuple_Type.tp_basicsize) {
+    if (!PyType_IsSubtype(batch.kind, &PyTuple_Type) ||
+        batch.kind->tp_basicsize != PyTuple_Type.tp_basicsize) {
         PyErr_SetString(PyExc_TypeError, "kind must be a named tuple");
         return NULL;
     }
     const unsigned char *start = (const unsigned char *)PyBytes_AS_STRING(data);
     Reader reader = {start + at, start + end, NULL};
+    batch.base_offset = base_offset;
+    batch.base_timestamp_ms = base_timestamp_ms;
     PyObject *records = PyList_New(count);
     for (Py_ssize_t i = 0; records != NULL && i < count; i++) {
-        PyObject *record = read_record(&reader, record_type, topic_partition, base_offset,
-                                       base_timestamp_ms);
+        PyObject *record = read_record(&reader, &batch);
         if (record == NULL) {
             Py_CLEAR(records);
             break;
         }
         PyList_SET_ITEM(records, i, record);
     }
+    Py_XDECREF(batch.timestamp_ms);
     if (records != NULL && reader.at != reader.end) {
         reader.why = "bytes after the last record of a batch";
         Py_CLEAR(records);

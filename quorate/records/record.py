@@ -92,6 +92,9 @@ _NO_KEY_THEN_LENGTH: Final = tuple(b"\x01" + length for length in _ZIGZAG)
 _LENGTH_MAX: Final = 1 << 13
 """Values below this many bytes are laid out by tables."""
 
+_INT64_MIN: Final = -(1 << 63)
+_INT64_MAX: Final = (1 << 63) - 1
+
 
 # NamedTuple's own constructor is a Python function; this is what it calls.
 _new_record = cast(
@@ -393,11 +396,7 @@ def read_records(
     if not 0 <= header.record_count * RECORD_BYTES_MIN <= end - position:
         raise CorruptRecordError(f"{header.record_count} records in {end - position} bytes")
     read = _read_in_python if _speed is None else _read_compiled
-    records = read(buffer, position, end, header, topic_partition)
-    if header.is_log_append_time:
-        stamp_ms = header.max_timestamp_ms
-        return [record._replace(timestamp_ms=stamp_ms) for record in records]
-    return records
+    return read(buffer, position, end, header, topic_partition)
 
 
 def _read_compiled(
@@ -411,6 +410,7 @@ def _read_compiled(
             header.record_count,
             header.base_offset,
             header.base_timestamp_ms,
+            header.max_timestamp_ms if header.is_log_append_time else None,
             topic_partition,
             Record,
         )
@@ -423,9 +423,13 @@ def _read_in_python(
     data: bytes, at: int, end: int, header: BatchHeader, topic_partition: TopicPartition
 ) -> list[Record]:
     try:
-        return _read_records(data, at, end, header, topic_partition)
+        records = _read_records(data, at, end, header, topic_partition)
     except IndexError:
         raise CorruptRecordError("the last record of a batch is cut off") from None
+    if header.is_log_append_time:
+        stamp_ms = header.max_timestamp_ms
+        return [record._replace(timestamp_ms=stamp_ms) for record in records]
+    return records
 
 
 def _read_records(  # noqa: C901, PLR0912, PLR0915 - varints in line: three times faster than calls
@@ -433,7 +437,7 @@ def _read_records(  # noqa: C901, PLR0912, PLR0915 - varints in line: three time
 ) -> list[Record]:
     """Read all records; every varint of at most two bytes (up to 8191) without a call."""
     records: list[Record] = []
-    add, new, cls = records.append, _new_record, Record
+    add, new, cls, low, high = records.append, _new_record, Record, _INT64_MIN, _INT64_MAX
     base_offset, base_timestamp_ms = header.base_offset, header.base_timestamp_ms
     for _ in range(header.record_count):
         number = data[at]
@@ -463,6 +467,8 @@ def _read_records(  # noqa: C901, PLR0912, PLR0915 - varints in line: three time
             if number > 0x3FFF:
                 number, at = _long_varint(data, at, number)
         offset = base_offset + ((number >> 1) ^ -(number & 1))
+        if not (low <= offset <= high and low <= timestamp_ms <= high):
+            offset, timestamp_ms = _wrapped(offset), _wrapped(timestamp_ms)
         if data[at] == 1:
             key = None
             at += 1
@@ -495,6 +501,11 @@ def _read_records(  # noqa: C901, PLR0912, PLR0915 - varints in line: three time
 
 def _refuse(why: str) -> NoReturn:
     raise CorruptRecordError(why)
+
+
+def _wrapped(value: int) -> int:
+    """Return a sum modulo 2**64, as Java reckons: strangers may make it overflow."""
+    return ((value - _INT64_MIN) & (1 << 64) - 1) + _INT64_MIN
 
 
 def _long_varint(data: bytes, at: int, low: int) -> tuple[int, int]:

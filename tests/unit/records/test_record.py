@@ -350,21 +350,78 @@ def test_damaged_records_are_refused_or_read_and_nothing_else_happens(data: st.D
     assert len(found) == 6
 
 
+def assert_both_twins_read_the_same(batch: bytes) -> None:
+    results: list[list[Record] | None] = []
+    for speed in (record._speed, None):  # pyright: ignore[reportPrivateUsage]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(record, "_speed", speed)
+            try:
+                results.append(read(batch))
+            except CorruptRecordError:
+                results.append(None)
+    assert results[0] == results[1]
+
+
 @given(data=st.data())
 def test_both_twins_refuse_and_read_the_same(data: st.DataObject) -> None:
     batch = bytearray(build([*plain(70, size=3), (1, b"key", None, (("name", b"value"),))]))
     for _ in range(data.draw(st.integers(0, 3))):
         at = data.draw(st.integers(HEADER_BYTES, len(batch) - 1))
         batch[at] = data.draw(st.integers(0, 255))
-    results: list[list[Record] | None] = []
-    for speed in (record._speed, None):  # pyright: ignore[reportPrivateUsage]
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(record, "_speed", speed)
-            try:
-                results.append(read(bytes(batch)))
-            except CorruptRecordError:
-                results.append(None)
-    assert results[0] == results[1]
+    assert_both_twins_read_the_same(bytes(batch))
+
+
+numbers = st.integers(-70, 9_000) | st.integers(-(2**63), 2**63 - 1)
+lengths = st.integers(-2, 20) | numbers
+
+
+@st.composite
+def almost_records(draw: st.DrawFn) -> bytes:
+    """Bytes with the outline of a record, and any number where a number stands."""
+    parts = [b"\x00", zigzag(draw(numbers)), zigzag(draw(numbers))]
+    for _ in range(2):
+        payload = draw(st.binary(max_size=20))
+        length = draw(st.just(len(payload)) | lengths)
+        parts += (zigzag(length), payload)
+    count = draw(st.integers(0, 3))
+    parts.append(zigzag(draw(st.just(count) | lengths)))
+    parts += (b"\x02" + draw(st.binary(min_size=1, max_size=1)) + b"\x01" for _ in range(count))
+    body = b"".join(parts)
+    return zigzag(draw(st.just(len(body)) | lengths)) + body
+
+
+@given(
+    records=st.lists(almost_records(), min_size=1, max_size=5),
+    base_offset=st.just(0) | st.integers(0, 2**63 - 1),
+    base_timestamp_ms=numbers,
+    attributes=st.sampled_from([0, 0, TIMESTAMP_TYPE_BIT]),
+)
+def test_both_twins_take_any_number_the_same_way(
+    records: list[bytes], base_offset: int, base_timestamp_ms: int, attributes: int
+) -> None:
+    batch = seal_batch(
+        b"".join(records),
+        attributes=attributes,
+        record_count=len(records),
+        base_timestamp_ms=base_timestamp_ms,
+        max_timestamp_ms=7,
+        producer=NO_PRODUCER,
+    )
+    assert_both_twins_read_the_same(base_offset.to_bytes(8, "big") + batch[8:])
+
+
+def test_offsets_and_times_that_overflow_begin_again_below_as_in_java() -> None:
+    body = b"\x00" + zigzag(2**62) + b"\x02\x01\x01\x00"
+    batch = seal_batch(
+        zigzag(len(body)) + body,
+        attributes=0,
+        record_count=1,
+        base_timestamp_ms=2**62 + 5,
+        max_timestamp_ms=0,
+        producer=NO_PRODUCER,
+    )
+    (found,) = read((2**63 - 1).to_bytes(8, "big") + batch[8:])
+    assert (found.offset, found.timestamp_ms) == (-(2**63), -(2**63) + 5)
 
 
 @given(records=st.lists(rows, min_size=1, max_size=80))
