@@ -133,6 +133,8 @@ def _unsnappy(data: bytes, bytes_max: int) -> bytes:
     """Decompress snappy with the Java library's framing, or without (as C clients may write)."""
     if not data.startswith(XERIAL_MAGIC):
         return _unsnappy_block(memoryview(data), bytes_max)
+    if len(data) < len(XERIAL_HEADER):
+        raise CorruptRecordError("the header of snappy records is cut off")
     view = memoryview(data)
     parts: list[bytes] = []
     position = len(XERIAL_HEADER)

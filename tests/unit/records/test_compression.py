@@ -2,7 +2,7 @@ import gzip
 
 import cramjam
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from quorate.errors import CorruptRecordError, UnsupportedCompressionTypeError
@@ -51,8 +51,16 @@ def test_junk_is_refused_with_the_one_error_or_decoded_within_the_limit(
 @given(cut=st.floats(0, 0.99))
 def test_cut_off_data_is_refused(codec: Codec, cut: float) -> None:
     packed = compress(codec, LINES)
+    left = packed[: int(len(packed) * cut)]
+    assume(left != compression.XERIAL_HEADER)  # which alone stands for nothing
     with pytest.raises(CorruptRecordError):
-        decompress(codec, packed[: int(len(packed) * cut)], bytes_max=len(LINES))
+        decompress(codec, left, bytes_max=len(LINES))
+
+
+@pytest.mark.parametrize("size_bytes", [8, 15])
+def test_a_snappy_header_that_is_cut_off_is_refused(size_bytes: int) -> None:
+    with pytest.raises(CorruptRecordError, match="cut off"):
+        decompress(Codec.SNAPPY, compression.XERIAL_HEADER[:size_bytes], bytes_max=100)
 
 
 def test_lz4_blocks_do_not_depend_on_each_other_as_java_demands() -> None:
