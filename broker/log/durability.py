@@ -117,16 +117,20 @@ class Durability:
         if part.truncations != self._truncations:
             return  # what it made durable is no longer the log
         self.flushed_offset = max(self.flushed_offset, part.target_offset)
-        self.recovery_point = max(self.recovery_point, part.recovery_point)
         for segment in part.closed_segments:
             self._unsynced.pop(segment.base_offset, None)
+        self._names_synced = max(self._names_synced, part.names_changed)
+        self._parent = None
+        self._unflushed_since_ms = None
+        if part.snapshot_error is None:
+            self._finish_snapshot(part)
+
+    def _finish_snapshot(self, part: FlushPart) -> None:
+        self.recovery_point = max(self.recovery_point, part.recovery_point)
         if part.snapshot is not None:
             self._snapshots.note(part.snapshot.end_offset)
         if self._snapshot_due is part.snapshot:
             self._snapshot_due = None
-        self._names_synced = max(self._names_synced, part.names_changed)
-        self._parent = None
-        self._unflushed_since_ms = None
 
     def cut(self, offset: int) -> None:
         """The log is about to be cut at the offset: promise nothing behind it."""

@@ -8,7 +8,7 @@ what was in the log when it was started, no more.  Several logs share one flush 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from quorate.broker.log.files import File, FileSystem, replace_file
+from quorate.broker.log.files import OUT_OF_SPACE, File, FileSystem, replace_file
 from quorate.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class FlushPart:
         "paths",
         "recovery_point",
         "snapshot",
+        "snapshot_error",
         "target_offset",
         "truncations",
     )
@@ -50,6 +51,8 @@ class FlushPart:
         self.paths: list[str] = []
         """Files to sync that are not kept open: there may be thousands of them."""
         self.snapshot: Snapshot | None = None
+        self.snapshot_error: OSError | None = None
+        """Why there was no space for the snapshot; everything else was done."""
         self.directories: list[str] = []
         self.closed_segments: list[Segment] = []
 
@@ -65,8 +68,7 @@ class Flush:
         self.error: OSError | None = None
         """Why it failed.  What it was to save may be lost, so it must not be tried again."""
         self.part_errors: dict[TopicPartition, OSError] = {}
-        """Why a log has its records on disk, and what recovery wants beside them not: its directory
-        was deleted meanwhile, or the disk is full."""
+        """Why nothing counts that was done for a log, such as that it was deleted meanwhile."""
 
     def run(self) -> None:
         """Sync everything.  Touches nothing that the loop touches, so any thread may do it."""
@@ -80,10 +82,20 @@ class Flush:
             return
         for topic_partition, part in self.parts.items():
             try:
-                # A snapshot describes the log up to some offset: the log must be there first.
-                if part.snapshot is not None:
-                    replace_file(self._fs, part.snapshot.path, part.snapshot.data)
                 for directory in part.directories:
                     self._fs.sync_directory(directory)
+                # A snapshot describes the log up to some offset: the log must be there first.
+                self._write_snapshot(part)
             except OSError as error:
                 self.part_errors[topic_partition] = error
+
+    def _write_snapshot(self, part: FlushPart) -> None:
+        if part.snapshot is None:
+            return
+        try:
+            replace_file(self._fs, part.snapshot.path, part.snapshot.data)
+        except OSError as error:
+            if error.errno not in OUT_OF_SPACE:
+                raise
+            # The records are safe, and those who wait for that need not wait for space.
+            part.snapshot_error = error

@@ -180,7 +180,7 @@ async def test_a_disk_that_fails_under_an_append_ends_the_broker(
     assert partition.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-async def test_a_disk_too_full_for_a_snapshot_delays_answers_until_there_is_space(
+async def test_a_disk_too_full_for_a_snapshot_delays_recovery_points_and_no_answers(
     clock: trio.testing.MockClock,
 ) -> None:
     node = new_node()
@@ -191,13 +191,15 @@ async def test_a_disk_too_full_for_a_snapshot_delays_answers_until_there_is_spac
         while node.leader().log.segment_count == 1:
             node.append(b"a" * 100)
         node.disk.capacity_bytes = node.disk.used_bytes()
-        waiting = node.leader().high_watermark
+        log = node.leader().log
+        before = log.recovery_point
         node.replicas.settle()
         await trio.sleep(3)
-        assert node.leader().high_watermark == waiting
+        assert node.leader().high_watermark == log.log_end_offset
+        assert log.recovery_point == before
         node.disk.capacity_bytes = None
-        await trio.sleep(3)
-        assert node.leader().high_watermark == node.leader().log.log_end_offset
+        await answered(send(node))
+        assert log.recovery_point > before
 
 
 async def test_a_topic_may_be_deleted_while_it_is_synced(
