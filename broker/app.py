@@ -124,8 +124,9 @@ async def _run(
     )
     link = ControllerLink(broker, identity, plan.call, server.end_turn)
     async with trio.open_nursery() as nursery:
-        await nursery.start(link.run)
+        # Before any log is led: what was recovered may have to be synced before it counts.
         nursery.start_soon(Housekeeping(broker, server.begin_turn, server.end_turn).run)
+        await nursery.start(link.run)
         traffic = _serve(nursery, plan.listeners, context, server)
         _calm_collector()
         task_status.started(RunningBroker(endpoints, traffic, broker))

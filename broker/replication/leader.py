@@ -106,6 +106,7 @@ class LeaderReplica:
         self._refused = False
         self.advance()
         if self.waits_for_sync and log.flushed_offset < log.log_end_offset:
+            # What a crash left behind would be seen by nobody until the next append.
             news.unsynced.add(self)
 
     @property

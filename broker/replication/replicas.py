@@ -3,8 +3,6 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 
-from quorate.broker.log.files import FatalStorageError
-from quorate.broker.log.log import Log
 from quorate.broker.log.store import LogStore
 from quorate.broker.replication.leader import LeaderReplica, News
 from quorate.errors import (
@@ -116,28 +114,9 @@ class Replicas:
             logger.warning("cannot open the log of %s: %s", topic_partition, error)
             self._unopened.add(topic_partition)
             return
-        self._sync_recovered(log)
-        replica = LeaderReplica(topic_partition, topic_id, state, log, self.news)
-        self._leaders[topic_partition] = replica
-        if replica.high_watermark < log.log_end_offset:
-            self.news.unsynced.add(replica)
-
-    def _sync_recovered(self, log: Log) -> None:
-        """Sync what a crash left behind, if only synced records count: else nobody would see it.
-
-        Raises:
-            FatalStorageError: the disk failed.
-        """
-        if log.config.flush_messages > 1 or log.flushed_offset == log.log_end_offset:
-            return
-        flush = self.store.start_flush([log])
-        flush.run()
-        try:
-            self.store.finish_flush(flush)
-        except FatalStorageError:
-            raise
-        except StorageError as error:
-            logger.warning("cannot sync the log of %s: %s", log.topic_partition, error)
+        self._leaders[topic_partition] = LeaderReplica(
+            topic_partition, topic_id, state, log, self.news
+        )
 
     def reopen(self, now_ms: int) -> None:
         """Try again to open the logs that could not be: the disk may have space now."""

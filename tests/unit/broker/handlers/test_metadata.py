@@ -91,6 +91,17 @@ def test_topics_are_found_by_id() -> None:
     assert (unknown.error_code, unknown.name) == (ErrorCode.UNKNOWN_TOPIC_ID, None)
 
 
+def test_versions_that_cannot_answer_without_a_name_answer_with_an_empty_one() -> None:
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=b"?" * 16)])
+    (unknown,) = now(metadata(new_cluster().broker, asked, over(11))).topics
+    assert (unknown.error_code, unknown.name) == (ErrorCode.UNKNOWN_TOPIC_ID, "")
+
+
+def test_a_name_that_no_topic_may_have_is_told_to_be_bad() -> None:
+    response = now(metadata(new_cluster().broker, ask_for("a b"), CALLER))
+    assert codes(response.topics) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+
+
 # --- creating
 
 

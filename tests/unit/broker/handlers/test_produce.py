@@ -16,7 +16,7 @@ from quorate.protocol.messages.data import (
 from quorate.quorum.metadata import records as r
 from quorate.records.record import ProducerStamp
 from tests.unit.broker.harness import NOW_MS, Node, codes, new_node, now, over, waits
-from tests.unit.broker.log.batches import headers_of, make_batch, read_all
+from tests.unit.broker.log.batches import headers_of, join, make_batch, read_all
 
 ALL = -1
 NAMED, IDENTIFIED = over(12), over(13)
@@ -283,3 +283,34 @@ def test_batches_larger_than_the_topic_allows_are_refused() -> None:
     assert codes(answers) == [ErrorCode.MESSAGE_TOO_LARGE]
     node.apply(r.ConfigSet("test", 0, "topic", "appLogs", "max.message.bytes", "1000"))
     assert codes(partitions_of(produce(node.broker, one(b"a" * 100), NAMED))) == [ErrorCode.NONE]
+
+
+def test_only_one_batch_in_the_one_format_is_taken_for_a_partition() -> None:
+    node = new_node()
+    node.create_topic("appLogs")
+    old = make_batch([b"a"])
+    old[16] = 1
+    for records in (join([make_batch([b"a"]), make_batch([b"b"])]), old, old[:20]):
+        answers = partitions_of(produce(node.broker, request(("appLogs", 0, records)), NAMED))
+        assert codes(answers) == [ErrorCode.INVALID_RECORD]
+    refusals = [ErrorCode.INVALID_RECORD, ErrorCode.CORRUPT_MESSAGE]
+    for size_bytes in (5, 40, 65):
+        cut = make_batch([b"a"])[:size_bytes]
+        answers = partitions_of(produce(node.broker, request(("appLogs", 0, cut)), NAMED))
+        assert codes(answers)[0] in refusals
+    assert node.leader().log.log_end_offset == 0
+
+
+def test_zstd_is_refused_from_clients_of_a_time_before_it() -> None:
+    node = new_node()
+    node.create_topic("appLogs", 2)
+
+    def send(version: int, records: memoryview | None) -> list[ErrorCode]:
+        sent = request(("appLogs", 0, records))
+        return codes(partitions_of(produce(node.broker, sent, over(version))))
+
+    zstd = make_batch([b"a"], codec=4)
+    assert send(6, zstd) == [ErrorCode.UNSUPPORTED_COMPRESSION_TYPE]
+    assert send(7, zstd) == [ErrorCode.NONE]
+    assert send(6, make_batch([b"a"], codec=1)) == [ErrorCode.NONE]
+    assert send(6, None) == [ErrorCode.INVALID_RECORD]

@@ -20,7 +20,8 @@ def test_every_api_that_is_served_is_told_with_its_versions() -> None:
     assert [api.api_key for api in response.api_keys] == sorted(HANDLERS)
     for told in response.api_keys:
         api = APIS[told.api_key]
-        assert (told.min_version, told.max_version) == (api.advertised_min_version, api.max_version)
+        versions = (api.advertised_min_version, api.advertised_max_version)
+        assert (told.min_version, told.max_version) == versions
 
 
 def test_from_version_3_on_clients_have_to_say_who_they_are() -> None:

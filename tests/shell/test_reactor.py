@@ -1,0 +1,232 @@
+"""The reactor where the system refuses: no descriptors, no room, bytes that are not in memory."""
+
+import errno
+import os
+import socket
+import struct
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from quorate.net import reactor as reactor_module
+from quorate.net.bell import Bell
+from quorate.net.connection import (
+    AnswerSlot,
+    Connection,
+    FrameRefusedError,
+    Limits,
+    Part,
+    Service,
+)
+from quorate.net.reactor import Reactor, is_cached
+from quorate.records.slices import FileSlice
+
+LIMITS = Limits(
+    request_bytes_max=4096, small_request_bytes_max=4096, in_flight_max=2, unsent_bytes_max=65536
+)
+
+
+class FullListener(socket.socket):
+    """A listener whose process is out of file descriptors for a while."""
+
+    refusals = 0
+    asked = 0
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        self.asked += 1
+        if self.refusals:
+            self.refusals -= 1
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return super().accept()
+
+
+class Server:
+    """A reactor whose requests a function answers, or a test later."""
+
+    def __init__(self, answer: Callable[[bytes], Sequence[Part] | None]) -> None:
+        self.answer = answer
+        self.open: list[AnswerSlot] = []
+        self._opened = Bell()
+        self.service = Service(
+            self.dispatch,
+            lambda: int(trio.current_time() * 1000),
+            self.end_turn,
+            limits=LIMITS,
+            connections_max=2,
+            idle_max_ms=60_000,
+        )
+        self.listener = FullListener()
+        self.listener.bind(("127.0.0.1", 0))
+        self.listener.listen()
+        self.listener.setblocking(False)
+        self.reactor = Reactor([self.listener], self.service)
+
+    def dispatch(self, connection: Connection, buffer: bytearray, start: int, end: int) -> None:
+        parts = self.answer(bytes(buffer[start:end]))
+        slot = connection.open_slot()
+        if parts is None:
+            self.open.append(slot)
+            self._opened.ring()
+        else:
+            slot.fill(parts)
+
+    def end_turn(self) -> None:
+        while self.service.answered:
+            self.service.answered.pop().flush()
+
+    async def unanswered(self, count: int) -> None:
+        """Wait until so many requests came that are not answered yet."""
+        while len(self.open) < count:
+            await self._opened.wait()
+
+    async def connect(self) -> trio.SocketStream:
+        return await trio.open_tcp_stream(*self.listener.getsockname())
+
+
+@asynccontextmanager
+async def serving(
+    answer: Callable[[bytes], Sequence[Part] | None],
+) -> AsyncGenerator[Server, None]:
+    server = Server(answer)
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.reactor.run)
+            yield server
+            nursery.cancel_scope.cancel()
+
+
+def frame(body: bytes) -> bytes:
+    return struct.pack(">ih", len(body) + 8, 3) + bytes(6) + body
+
+
+def echo(request: bytes) -> list[Part]:
+    return [request[8:]]
+
+
+def never_cached(_fd: int, _position: int) -> bool:
+    return False
+
+
+async def read(stream: trio.SocketStream, size_bytes: int) -> bytes:
+    data = b""
+    while len(data) < size_bytes:
+        chunk = await stream.receive_some(size_bytes - len(data))
+        assert chunk
+        data += chunk
+    return data
+
+
+async def test_out_of_descriptors_new_connections_wait_and_the_processor_idles(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving(echo) as server:
+        server.listener.refusals = 3
+        async with await server.connect() as stream:
+            await stream.send_all(frame(b"hello"))
+            assert await read(stream, 5) == b"hello"
+        assert server.listener.asked <= 6
+        assert caplog.text.count("cannot accept a connection") == 3
+
+
+async def test_connections_beyond_the_limit_are_turned_away() -> None:
+    async with serving(echo) as server:
+        async with await server.connect() as first, await server.connect() as second:
+            for stream in (first, second):
+                await stream.send_all(frame(b"hello"))
+                await read(stream, 5)
+            async with await server.connect() as third:
+                assert await third.receive_some() == b""
+        assert (server.reactor.traffic.accepted, server.reactor.traffic.refused) == (2, 1)
+
+
+async def test_a_request_that_is_refused_once_it_is_taken_up_closes_the_connection() -> None:
+    def refuse(request: bytes) -> Sequence[Part] | None:
+        if request[8:] == b"bad":
+            raise FrameRefusedError("no")
+        return None
+
+    async with serving(refuse) as server, await server.connect() as stream:
+        await stream.send_all(frame(b"a") + frame(b"b") + frame(b"bad"))
+        await server.unanswered(2)
+        for slot in server.open:
+            slot.fill([b"ok"])
+        server.end_turn()
+        assert await read(stream, 4) == b"okok"
+        assert await stream.receive_some() == b""
+
+
+async def test_who_hangs_up_is_owed_nothing_and_whoever_works_for_him_is_told() -> None:
+    async with serving(lambda _: None) as server:
+        gone = trio.Event()
+        async with await server.connect() as stream:
+            await stream.send_all(frame(b"a"))
+            await server.unanswered(1)
+            server.open[0].on_abandoned = gone.set
+        await gone.wait()
+        assert server.service.connection_count == 0
+        server.open[0].fill([b"too late"])
+        server.end_turn()
+
+
+async def test_bytes_that_are_not_in_memory_are_loaded_off_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = os.urandom(3 << 20)
+    path = tmp_path / "segment"
+    path.write_bytes(content)
+    monkeypatch.setattr(reactor_module, "is_cached", never_cached)
+
+    with path.open("rb") as file:
+        slice_ = FileSlice(file.fileno(), 0, len(content), file)
+        async with serving(lambda _: [b"head", slice_]) as server:
+            async with await server.connect() as stream:
+                await stream.send_all(frame(b"a"))
+                assert await read(stream, 4 + len(content)) == b"head" + content
+            assert server.reactor.traffic.sendfile_bytes == len(content)
+
+
+async def test_a_file_that_cannot_be_read_closes_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(b"short")
+
+    def broken(*_: object) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with path.open("rb") as file:
+        too_long = FileSlice(file.fileno(), 0, 100, file)
+        async with serving(lambda _: [too_long]) as server:
+            async with await server.connect() as stream:
+                await stream.send_all(frame(b"a"))
+                assert (await stream.receive_some()).ljust(5) == b"short"
+                assert await stream.receive_some() == b""
+            monkeypatch.setattr(reactor_module, "is_cached", never_cached)
+            monkeypatch.setattr(os, "pread", broken)
+            async with await server.connect() as stream:
+                await stream.send_all(frame(b"a"))
+                assert await stream.receive_some() == b""
+
+
+def test_a_file_system_that_cannot_tell_is_read_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(b"x")
+
+    def answering(error: OSError) -> Callable[..., int]:
+        def preadv(*_: object) -> int:
+            raise error
+
+        return preadv
+
+    with path.open("rb") as file:
+        assert is_cached(file.fileno(), 0)
+        monkeypatch.setattr(os, "preadv", answering(OSError(errno.EOPNOTSUPP, "cannot tell")))
+        assert is_cached(file.fileno(), 0)
+        monkeypatch.setattr(os, "preadv", answering(BlockingIOError()))
+        assert not is_cached(file.fileno(), 0)
