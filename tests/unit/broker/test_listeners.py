@@ -58,9 +58,7 @@ def test_the_system_chooses_port_zero_and_clients_are_told_which() -> None:
 def test_a_taken_port_is_an_error_and_leaves_nothing_bound() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        config = node_config(
-            {"listeners": f"PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:{port}"}
-        )
+        config = node_config({"listeners": f"PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:{port}"})
         with pytest.raises(ListenError, match=f"127.0.0.1:{port}"):
             bind_listeners(config)
 
@@ -94,9 +92,11 @@ def test_an_advertised_listener_must_listen() -> None:
 
 def test_listening_everywhere_needs_an_advertised_address() -> None:
     config = node_config({})
-    with socket.create_server(("0.0.0.0", 0)) as sock:
-        with pytest.raises(InvalidConfigError, match="advertised"):
-            advertised_endpoints(config, [Listener("PLAINTEXT", sock)])
+    with (
+        socket.create_server(("0.0.0.0", 0)) as sock,
+        pytest.raises(InvalidConfigError, match="advertised"),
+    ):
+        advertised_endpoints(config, [Listener("PLAINTEXT", sock)])
 
 
 def test_tls_needs_a_key_and_says_what_is_wrong_with_it(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A connection cuts frames however they arrive, answers in order, and never takes more than its limits."""
+"""A connection cuts frames however they arrive, answers in order, and keeps to its limits."""
 
 import struct
 
@@ -83,7 +83,10 @@ def test_frames_are_the_same_however_the_stream_is_cut(sizes: list[int], cuts: l
     assert recorder.frames == [f[4:] for f in sent]
 
 
-@pytest.mark.parametrize("size_bytes", [-1, -(2**31), 0, 7, LIMITS.request_bytes_max + 1, 2**31 - 1])
+IMPOSSIBLE_SIZES = (-1, -(2**31), 0, 7, LIMITS.request_bytes_max + 1, 2**31 - 1)
+
+
+@pytest.mark.parametrize("size_bytes", IMPOSSIBLE_SIZES)
 def test_a_frame_of_an_impossible_size_is_refused(size_bytes: int) -> None:
     with pytest.raises(FrameRefusedError):
         Recorder().feed(struct.pack(">ih", size_bytes, PRODUCE))
