@@ -19,8 +19,7 @@ from tests.compat.matrix import Outcome, Result, render
 from tests.compat.peers import cache, java
 
 KINDS: dict[str, Callable[[], Client]] = {
-    kind.name: kind
-    for kind in (Librdkafka, KafkaPython, Aiokafka, Kcat, Java, FranzGo, Ours)
+    kind.name: kind for kind in (Librdkafka, KafkaPython, Aiokafka, Kcat, Java, FranzGo, Ours)
 }
 NOT_OFFERED = "not offered: "
 PROPERTIES = {
@@ -169,16 +168,18 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     feature = item.get_closest_marker("feature")
-    if feature is not None and (report.when == "call" or not report.passed):
-        if report.when != "teardown":
-            item.config.stash[RESULTS].append(_result(item, feature.args[0], report))
+    decided = report.when == "call" or (report.when == "setup" and not report.passed)
+    if feature is not None and decided:
+        item.config.stash[RESULTS].append(_result(item, feature.args[0], report))
     return report
 
 
 def _result(item: pytest.Item, feature: str, report: pytest.TestReport) -> Result:
     parameters: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
     marker = item.get_closest_marker("client")
-    column = parameters.get("client") or parameters.get("target") or (marker.args[0] if marker else "")
+    column = (
+        parameters.get("client") or parameters.get("target") or (marker.args[0] if marker else "")
+    )
     assert isinstance(item, pytest.Function)
     section = (item.module.__doc__ or "").partition("\n")[0].rstrip(".")
     return Result(section, feature.format(**parameters), column, _outcome(report))
@@ -195,6 +196,8 @@ def _outcome(report: pytest.TestReport) -> Outcome:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     path = session.config.getoption("compat_report", None)
-    if path:
-        page = render(session.config.stash[RESULTS], session.config.stash[VERSIONS])
+    if path and not session.config.option.keyword:  # a part of the tests makes no page
+        results = session.config.stash[RESULTS]
+        versions = session.config.stash[VERSIONS]
+        page = render(results, versions)
         Path(path).write_text(page, encoding="utf-8")

@@ -10,7 +10,7 @@ INTRODUCTION = """\
 Unmodified clients of other people against one Quorate node.  Every mark is the outcome of a test in
 `tests/compat`; `make compat` runs them and writes this page.
 
-✓ works · ✗ does not · – the client does not offer it · ? was not tested, for the client was missing
+✓ works · ✗ does not · n/a: not offered by the client · ?: not tested, the client was missing
 """
 
 
@@ -25,7 +25,7 @@ class Outcome(IntEnum):
 
 MARKS = {
     Outcome.UNAVAILABLE: "?",
-    Outcome.NOT_OFFERED: "–",
+    Outcome.NOT_OFFERED: "n/a",
     Outcome.PASSED: "✓",
     Outcome.FAILED: "✗",
 }
@@ -48,8 +48,12 @@ def render(results: Iterable[Result], versions: Mapping[str, str]) -> str:
         row = sections.setdefault(result.section, {}).setdefault(result.feature, {})
         row[result.client] = max(result.outcome, row.get(result.client, Outcome.UNAVAILABLE))
     parts = [INTRODUCTION, _table(["Client", "Version"], sorted(map(list, versions.items())))]
-    for section, rows in sections.items():
-        clients = list(dict.fromkeys(client for row in rows.values() for client in row))
+    columns = {
+        section: list(dict.fromkeys(client for row in rows.values() for client in row))
+        for section, rows in sections.items()
+    }
+    for section in sorted(sections, key=lambda section: -len(columns[section])):
+        rows, clients = sections[section], columns[section]
         lines = [
             [feature, *(MARKS[row[c]] if c in row else " " for c in clients)]
             for feature, row in rows.items()

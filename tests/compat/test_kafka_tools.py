@@ -11,6 +11,7 @@ from tests.compat.clients.agent import Java, ToolResult
 from tests.compat.clients.model import Message, Sending, Server, Task
 from tests.compat.clients.ours import Ours
 from tests.compat.conftest import NewTopic
+from tests.compat.peers import java
 from tests.compat.serving import Broker
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.client("Kafka's tools")]
@@ -48,6 +49,15 @@ def test_kafka_topics(tool: ConsoleTool, topic: str) -> None:
     assert "PartitionCount: 4" in tool(main, "--describe", "--topic", topic).stdout
     tool(main, "--delete", "--topic", topic)
     assert topic not in tool(main, "--list").stdout.split()
+
+
+@pytest.mark.feature("kafka-topics as a process of its own")
+def test_kafka_topics_as_a_user_starts_it(jvm: Java, new_topic: NewTopic, server: Server) -> None:
+    topic = new_topic()
+    arguments = ["--bootstrap-server", server.bootstrap, "--list"]
+    done = java.java_tool(f"{TOOLS}.TopicCommand", arguments)
+    assert done.returncode == 0, done.stderr
+    assert topic in done.stdout.split()
 
 
 @pytest.mark.feature("kafka-topics: errors in words")
@@ -98,9 +108,7 @@ def test_the_console_producer_compresses(
 
 
 @pytest.mark.feature("kafka-get-offsets")
-def test_get_offsets(
-    tool: ConsoleTool, new_topic: NewTopic, server: Server, ours: Ours
-) -> None:
+def test_get_offsets(tool: ConsoleTool, new_topic: NewTopic, server: Server, ours: Ours) -> None:
     topic = new_topic(2, retention_ms="-1")
     sent = [Message(b"x", timestamp_ms=1_000_000 + i, partition=1) for i in range(5)]
     ours.produce(server, topic, sent, PLAIN)
@@ -125,7 +133,9 @@ def test_configs(tool: ConsoleTool, new_topic: NewTopic) -> None:
     assert "retention.ms=777" not in tool(main, "--describe", *entity).stdout
     assert "cleanup.policy=delete" in tool(main, "--describe", *entity, "--all").stdout
     broker = ["--entity-type", "brokers", "--entity-name", "1"]
-    assert "log.retention.check.interval.ms=100" in tool(main, "--describe", *broker, "--all").stdout
+    assert (
+        "log.retention.check.interval.ms=100" in tool(main, "--describe", *broker, "--all").stdout
+    )
     tool(main, "--alter", *broker, "--add-config", "log.segment.bytes=2097152")
     assert "log.segment.bytes=2097152" in tool(main, "--describe", *broker).stdout
     tool(main, "--alter", *broker, "--delete-config", "log.segment.bytes")
@@ -153,9 +163,7 @@ def test_broker_api_versions(tool: ConsoleTool, server: Server) -> None:
 
 
 @pytest.mark.feature("kafka-log-dirs")
-def test_log_dirs(
-    tool: ConsoleTool, new_topic: NewTopic, broker: Broker, ours: Ours
-) -> None:
+def test_log_dirs(tool: ConsoleTool, new_topic: NewTopic, broker: Broker, ours: Ours) -> None:
     topic = new_topic()
     ours.produce(broker.server, topic, [Message(b"x" * 1000)], PLAIN)
     told = tool(f"{TOOLS}.LogDirsCommand", "--describe", "--topic-list", topic).stdout
@@ -181,7 +189,9 @@ def test_cluster(jvm: Java, server: Server) -> None:
 
 
 @pytest.mark.feature("kafka-producer-perf-test")
-def test_the_producer_for_measurements(jvm: Java, new_topic: NewTopic, server: Server, ours: Ours) -> None:
+def test_the_producer_for_measurements(
+    jvm: Java, new_topic: NewTopic, server: Server, ours: Ours
+) -> None:
     topic = new_topic()
     load = ["--num-records", "5000", "--record-size", "100", "--throughput", "-1"]
     where = ["--topic", topic, "--bootstrap-server", server.bootstrap]
@@ -198,7 +208,7 @@ def test_dump_log_finds_nothing_wrong(
     codecs = ["none", "gzip", "snappy", "lz4", "zstd"]
     random = Random(5)
     for index in range(60):
-        sent = [Message(random.randbytes(2500) + bytes(500), b"key") for i in range(20)]
+        sent = [Message(random.randbytes(2500) + bytes(500), b"key") for _ in range(20)]
         how = Sending(codec=codecs[index % 5], idempotent=index % 2 == 0)
         ours.produce(broker.server, topic, sent, how)
     folder = broker.partition_folder(topic)

@@ -1,5 +1,7 @@
 """Quorate's client against Apache Kafka: it speaks Kafka's protocol, not ours alone."""
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from quorate.client.sending.partitioner import partition_for_key
@@ -17,6 +19,9 @@ from tests.compat.clients.model import (
 )
 from tests.compat.clients.ours import Ours
 from tests.compat.serving import Broker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = [
     pytest.mark.compat,
@@ -116,7 +121,7 @@ def test_administration(kafka: Server, topic: str, ours: Ours) -> None:
 @pytest.mark.feature("refusals by the protocol's names")
 def test_refusals(kafka: Server, topic: str, ours: Ours) -> None:
     ours.create(kafka, TopicSpec(topic))
-    refused = [
+    refused: list[tuple[str, Callable[[], object]]] = [
         ("TOPIC_ALREADY_EXISTS", lambda: ours.create(kafka, TopicSpec(topic))),
         ("INVALID_TOPIC_EXCEPTION", lambda: ours.create(kafka, TopicSpec("a b"))),
         ("INVALID_CONFIG", lambda: ours.configure(kafka, topic, "retention.ms", "soon")),

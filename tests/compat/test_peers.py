@@ -1,11 +1,11 @@
 """The peers themselves: each can be had, and they agree with each other."""
 
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from tests.compat.peers import cache, java, native, nodes
+from tests.compat.serving import Broker
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow]
 
@@ -18,13 +18,8 @@ public class Version {
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Generator[nodes.Node]:
-    try:
-        java.kafka_folder()
-    except cache.PeerUnavailableError as error:
-        pytest.skip(error.reason)
-    with nodes.kafka() as node:
-        yield node
+def kafka(apache_kafka: Broker) -> nodes.Node:
+    return apache_kafka.node
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Positions: where a consumer may begin, and what it finds there."""
 
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -185,9 +184,7 @@ class written_meanwhile:  # noqa: N801 - reads as what it does
     """Writes b"later" again and again until the block ends, for one cannot see a consumer wait."""
 
     def __init__(self, ours: Ours, server: Server, topic: str) -> None:
-        self._write: Callable[[], object] = lambda: ours.produce(
-            server, topic, [Message(b"later")], PLAIN
-        )
+        self._ours, self._server, self._topic = ours, server, topic
         self._done = False
         self._threads = ThreadPoolExecutor(1)
 
@@ -201,5 +198,5 @@ class written_meanwhile:  # noqa: N801 - reads as what it does
 
     def _run(self) -> None:
         while not self._done:
-            self._write()
+            self._ours.produce(self._server, self._topic, [Message(b"later")], PLAIN)
             time.sleep(WRITE_INTERVAL_S)

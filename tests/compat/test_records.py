@@ -251,8 +251,6 @@ def test_a_record_larger_than_the_topic_allows_is_refused(
 
 
 @pytest.mark.feature("topics are created by their first use")
-def test_a_topic_is_created_by_its_first_record(
-    client: Client, server: Server, topic: str
-) -> None:
+def test_a_topic_is_created_by_its_first_record(client: Client, server: Server, topic: str) -> None:
     client.produce(server, topic, [Message(b"first")], PLAIN)
     assert [one.value for one in read_all(client, server, topic, 1)] == [b"first"]

@@ -6,7 +6,7 @@ Every test runs against Apache Kafka too, so that what it asks for is what Kafka
 import struct
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -25,12 +25,13 @@ from quorate.protocol.messages.data import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from quorate.protocol.messages.groups import FindCoordinatorRequest
 from quorate.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from quorate.protocol.messages.session import ApiVersionsRequest, ApiVersionsResponse
 from quorate.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from quorate.records.batch import CONTROL_BIT, CRC_COVERS_FROM
 from quorate.records.checksum import crc32c
-from quorate.records.record import ProducerStamp
+from quorate.records.record import NO_PRODUCER, ProducerStamp
 from tests.compat.clients.model import DEADLINE_S, Server, TopicSpec
 from tests.compat.clients.ours import Ours
 from tests.compat.serving import Broker
@@ -53,7 +54,7 @@ def target(request: pytest.FixtureRequest) -> Server:
 
 
 @pytest.fixture
-def wire(target: Server) -> Iterator[Wire]:
+def wire(target: Server) -> Generator[Wire]:
     with connected(target) as connection:
         yield connection
 
@@ -74,10 +75,9 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def good(*values: bytes, producer: ProducerStamp | None = None, codec: int = 0) -> bytearray:
-    options = {} if producer is None else {"producer": producer}
+def good(*values: bytes, producer: ProducerStamp = NO_PRODUCER, codec: int = 0) -> bytearray:
     times = [now_ms()] * len(values)
-    return bytearray(make_batch(values, timestamps_ms=times, codec=codec, **options))
+    return bytearray(make_batch(values, timestamps_ms=times, codec=codec, producer=producer))
 
 
 def with_right_crc(batch: bytearray) -> bytearray:
@@ -359,18 +359,35 @@ def test_only_lists_are_appended_to(wire: Wire, stored: str) -> None:
     assert error_of(told) == "INVALID_CONFIG"
 
 
+@pytest.mark.feature("no coordinators yet: COORDINATOR_NOT_AVAILABLE")
+@pytest.mark.client("Quorate")
+@pytest.mark.parametrize("version", [0, 3, 4, 6])
+def test_coordinators_are_not_available(broker: Broker, version: int) -> None:
+    with connected(broker.server) as wire:
+        body = FindCoordinatorRequest(key="readers", coordinator_keys=["readers"])
+        if version < 4:
+            body.coordinator_keys = []
+        else:
+            body.key = ""
+        told = wire.ask(ApiKey.FIND_COORDINATOR, version, body)
+    assert error_of(told if version < 4 else told.coordinators[0]) == "COORDINATOR_NOT_AVAILABLE"
+
+
 @pytest.mark.feature("every version of Produce and Fetch")
 def test_every_version_of_produce_and_fetch_works(wire: Wire, stored: str) -> None:
     produce, fetch = APIS[ApiKey.PRODUCE], APIS[ApiKey.FETCH]
+    produced_bytes = 0
     for offset, version in enumerate(range(3, produce.max_version + 1)):
-        answer = wire.produce(stored, good(b"v%d" % version), version=version)
+        batch = good(b"v%d" % version)
+        produced_bytes += len(batch)
+        answer = wire.produce(stored, batch, version=version)
         assert (error_of(answer), answer.base_offset) == ("NONE", offset)
     for version in range(fetch.min_version, fetch.max_version + 1):
-        answer = wire.fetch(stored, 0, version=version)
-        assert error_of(answer) == "NONE"
-        assert answer.high_watermark == produce.max_version - 2
-        assert isinstance(answer.records, memoryview)
-        assert b"v3" in bytes(answer.records)
+        fetched = wire.fetch(stored, 0, version=version)
+        assert error_of(fetched) == "NONE"
+        assert fetched.high_watermark == produce.max_version - 2
+        assert fetched.records is not None
+        assert len(fetched.records) == produced_bytes
 
 
 @pytest.mark.feature("advertised versions are among Kafka's")
@@ -381,9 +398,7 @@ def test_no_version_is_advertised_that_kafka_does_not_have(
     tables: list[dict[int, tuple[int, int]]] = []
     for server in (broker.server, apache_kafka.server):
         with connected(server) as wire:
-            body = ApiVersionsRequest(
-                client_software_name="wire", client_software_version="1"
-            )
+            body = ApiVersionsRequest(client_software_name="wire", client_software_version="1")
             told = wire.ask(ApiKey.API_VERSIONS, 3, body)
             tables.append({a.api_key: (a.min_version, a.max_version) for a in told.api_keys})
     ours, kafkas = tables

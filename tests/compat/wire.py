@@ -2,7 +2,7 @@
 
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,6 +26,8 @@ from quorate.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from tests.compat.clients.model import DEADLINE_S, Server
+
+Records = bytes | bytearray | memoryview | None
 
 CORRELATION_ID = 77
 CLIENT_ID = "wire"
@@ -73,7 +75,7 @@ class Wire:
     def produce(
         self,
         topic: str,
-        records: bytes | None,
+        records: Records,
         *,
         partition: int = 0,
         acks: int = -1,
@@ -85,7 +87,7 @@ class Wire:
         return response.responses[0].partition_responses[0]
 
     def produce_request(
-        self, topic: str, records: bytes | None, *, partition: int, acks: int, version: int
+        self, topic: str, records: Records, *, partition: int, acks: int, version: int
     ) -> ProduceRequest:
         """Return the body of a request to one partition."""
         data = PartitionProduceData(
@@ -151,7 +153,7 @@ class Wire:
 
 
 @contextmanager
-def connected(server: Server) -> Iterator[Wire]:
+def connected(server: Server) -> Generator[Wire]:
     """Connect to a broker."""
     host, _, port = server.bootstrap.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=DEADLINE_S) as sock:

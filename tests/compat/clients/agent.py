@@ -50,7 +50,7 @@ class Agent(Client):
 
     def __init__(self, command: Sequence[str]) -> None:
         self._lock = threading.Lock()
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._popen = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
         )
@@ -109,9 +109,7 @@ class Agent(Client):
             "consume",
             **_where(server),
             topic=task.topic,
-            starts=[
-                {"partition": p, "offset": _start(start)} for p, start in task.starts.items()
-            ],
+            starts=[{"partition": p, "offset": _start(start)} for p, start in task.starts.items()],
             count=task.count,
             reset=task.reset,
             fetch_bytes_max=task.fetch_bytes_max,
@@ -204,7 +202,7 @@ def _build_go(sources: Path) -> Path:
         source.mkdir()
         for file in files:
             shutil.copy(file, source)
-        command = [go, "build", "-C", source, "-o", folder / "agent", "."]
+        command = [go, "build", "-C", str(source), "-o", str(folder / "agent"), "."]
         cache.run(command, timeout_s=BUILD_TIMEOUT_S, env=_go_environment())
         shutil.rmtree(source)
 

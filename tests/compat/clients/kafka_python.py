@@ -1,5 +1,9 @@
 """kafka-python: pure Python, blocking."""
 
+# Its types say less than it does.
+# pyright: basic, reportPrivateImportUsage=false, reportAttributeAccessIssue=false
+# pyright: reportArgumentType=false
+
 import re
 import time
 import warnings

@@ -114,7 +114,9 @@ class Kcat(Client):
             raise _error(told["error"])
         return {
             p["partition"]: PartitionInfo(
-                p["leader"], tuple(r["id"] for r in p["replicas"]), tuple(r["id"] for r in p["isrs"])
+                p["leader"],
+                tuple(r["id"] for r in p["replicas"]),
+                tuple(r["id"] for r in p["isrs"]),
             )
             for p in told["partitions"]
         }

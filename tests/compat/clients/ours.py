@@ -1,5 +1,7 @@
 """Quorate's own client, on Trio; each operation runs in a loop of its own."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -124,9 +126,7 @@ class Ours(Client):
 
     def describe(self, server: Server, topic: str) -> dict[int, PartitionInfo]:
         told = _result(_administer(server, lambda admin: admin.describe_topics([topic])), topic)
-        return {
-            p.partition: PartitionInfo(p.leader_id, p.replicas, p.isr) for p in told.partitions
-        }
+        return {p.partition: PartitionInfo(p.leader_id, p.replicas, p.isr) for p in told.partitions}
 
     def create(self, server: Server, topic: TopicSpec) -> None:
         new = NewTopic(topic.name, topic.partitions, configs=topic.configs)

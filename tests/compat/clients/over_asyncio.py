@@ -1,5 +1,9 @@
 """aiokafka: asyncio; each operation runs in a loop of its own."""
 
+# Its types say less than it does.
+# pyright: basic, reportPrivateImportUsage=false, reportAttributeAccessIssue=false
+# pyright: reportArgumentType=false
+
 import asyncio  # noqa: TID251 - the client's, not ours
 import ssl
 import time
@@ -143,7 +147,9 @@ async def _produce(
         await producer.flush()
         # With acks=0 it has nothing to tell.
         stored: list[Any] = [await future for future in futures]
-        return [Place(-1, -1) if one is None else Place(one.partition, one.offset) for one in stored]
+        return [
+            Place(-1, -1) if one is None else Place(one.partition, one.offset) for one in stored
+        ]
 
 
 async def _consume(server: Server, task: Task) -> list[Received]:
@@ -225,5 +231,3 @@ def _error(error: Any) -> PeerError:
     code = getattr(error, "errno", -1)
     known = isinstance(code, int) and code in set(ErrorCode) and code > 0
     return PeerError(ErrorCode(code).name if known else type(error).__name__, str(error))
-
-
