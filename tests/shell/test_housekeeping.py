@@ -180,26 +180,25 @@ async def test_a_disk_that_fails_under_an_append_ends_the_broker(
     assert partition.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-async def test_a_disk_too_full_for_a_snapshot_delays_recovery_points_and_no_answers(
-    clock: trio.testing.MockClock,
+async def test_a_disk_too_full_to_finish_a_sync_delays_answers_until_there_is_space(
+    clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     node = new_node()
-    node.create_topic("appLogs", flush_messages="1", segment_bytes="1024")
+    node.create_topic("appLogs", flush_messages="1")
+
+    def full(_path: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
     async with keeping(node):
-        for _ in range(12):
-            await answered(send(node))
-        while node.leader().log.segment_count == 1:
-            node.append(b"a" * 100)
-        node.disk.capacity_bytes = node.disk.used_bytes()
-        log = node.leader().log
-        before = log.recovery_point
-        node.replicas.settle()
-        await trio.sleep(3)
-        assert node.leader().high_watermark == log.log_end_offset
-        assert log.recovery_point == before
-        node.disk.capacity_bytes = None
-        await answered(send(node))
-        assert log.recovery_point > before
+        with monkeypatch.context() as patch:
+            node.append(b"a")  # its leader epoch is written while there is space
+            patch.setattr(node.disk, "sync_directory", full)
+            answer = send(node)
+            await trio.sleep(5)
+            assert waits(answer)
+        await answered(answer)
+        assert node.leader().high_watermark == 2
+    assert 1 < caplog.text.count("trying again") < 10
 
 
 async def test_a_topic_may_be_deleted_while_it_is_synced(
