@@ -35,6 +35,7 @@ KILLED_EARLY: Final = 0.1
 STOPPED: Final = 0.05
 """How often it is stopped properly before the power goes."""
 CHANGES_MAX: Final = 3000
+SLOW_START_S: Final = 3.0
 AT_THE_END: Final = frozenset({"NOT_LEADER_OR_FOLLOWER"})
 """What a broker that is told to stop may answer."""
 
@@ -68,7 +69,8 @@ class Tally:
     checked: int = 0
     topics: int = 0
     cuts_that_lost: int = 0
-    recovery_s_max: float = 0.0
+    start_s_max: float = 0.0
+    slow_starts: list[str] = field(default_factory=list[str])
     failures: list[str] = field(default_factory=list[str])
 
     def line(self) -> str:
@@ -77,7 +79,7 @@ class Tally:
             f"{self.rounds} kills ({self.early} during start, {self.mid_change} inside a change of"
             f" the disk); {self.acked} records acknowledged, {self.checked} read again;"
             f" {self.topics} topics; {self.cuts_that_lost} power cuts lost unsynced bytes;"
-            f" slowest start {self.recovery_s_max:.2f} s; {len(self.failures)} failures"
+            f" slowest start {self.start_s_max:.2f} s; {len(self.failures)} failures"
         )
 
 
@@ -177,7 +179,10 @@ class Life:
         started_s = time.monotonic()
         variables = self._shim.environment() if self._shim is not None else {}
         node = start_node(self._data, self._log, properties=PROPERTIES, variables=variables)
-        self._tally.recovery_s_max = max(self._tally.recovery_s_max, time.monotonic() - started_s)
+        took_s = time.monotonic() - started_s
+        self._tally.start_s_max = max(self._tally.start_s_max, took_s)
+        if took_s > SLOW_START_S:
+            self._tally.slow_starts.append(f"{took_s:.1f} s, {node.ready['seconds']} s by itself")
         return node
 
     def _start_and_kill(self) -> None:
@@ -281,6 +286,8 @@ def main() -> int:
     power = arguments.mode == "power"
     synced = power if arguments.flush is None else arguments.flush == "each"
     tally = run(Plan(arguments.rounds, power, synced, arguments.seed), progress=True)
+    for slow in tally.slow_starts:
+        print("slow start:", slow)  # noqa: T201
     for failure in tally.failures:
         print(failure)  # noqa: T201
     print(tally.line())  # noqa: T201

@@ -1,15 +1,20 @@
 """What producers sent and were told, and whether a broker's logs agree with it."""
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Final
 
 from quorate.model import TopicPartition
 from tests.robustness.wire import Client, Content, WrongLogError, read_partition
 
 Digest = bytes
+
+SHOWN_AFTER_S_MAX: Final = 5.0
+"""How long acknowledged records may take to be seen after a start."""
 
 
 def digest(value: bytes) -> Digest:
@@ -23,6 +28,11 @@ class Acked:
 
     base_offset: int
     digests: tuple[Digest, ...]
+
+    @property
+    def end_offset(self) -> int:
+        """The offset behind them."""
+        return self.base_offset + len(self.digests)
 
 
 class Ledger:
@@ -66,15 +76,22 @@ class Ledger:
             WrongLogError: acknowledged records are missing or changed, others are there twice or
                 were never sent, or an answer was wrong.
         """
-        records = 0
         with Client(port) as client:
-            for where in self.partitions:
-                content = read_partition(client, where)
-                self.problems += disagreements(where, content, self.sent[where], self.acked[where])
-                records += content.high_watermark
+            records = sum(self._check_one(client, where) for where in self.partitions)
         if self.problems:
             raise WrongLogError("; ".join(self.problems[:10]))
         return records
+
+    def _check_one(self, client: Client, where: TopicPartition) -> int:
+        # With flush.messages=1, what a crash left is synced again before it is shown.
+        acked_end = max((each.end_offset for each in self.acked[where]), default=0)
+        deadline_s = time.monotonic() + SHOWN_AFTER_S_MAX
+        content = read_partition(client, where)
+        while content.high_watermark < acked_end and time.monotonic() < deadline_s:
+            time.sleep(0.02)
+            content = read_partition(client, where)
+        self.problems += disagreements(where, content, self.sent[where], self.acked[where])
+        return content.high_watermark
 
 
 def disagreements(
@@ -91,7 +108,7 @@ def disagreements(
         for number, value in enumerate(each.digests)
     )
     if lost:
-        end = max(each.base_offset + len(each.digests) for each in acked)
+        end = max(each.end_offset for each in acked)
         problems.append(
             f"{where}: {lost} acknowledged records are lost or changed"
             f" (acknowledged up to {end}, the log ends at {content.high_watermark})"

@@ -18,6 +18,8 @@ START_S_MAX: Final = 30.0
 STOP_S_MAX: Final = 30.0
 ROOT: Final = Path(quorate.__file__).resolve().parents[1]
 
+Done = subprocess.CompletedProcess[str]
+
 
 class StartError(Exception):
     """A node ended, or was silent, instead of getting ready."""
@@ -172,9 +174,7 @@ def start_node(
     return node
 
 
-def run_command(
-    words: Sequence[str], *, variables: Mapping[str, str], seconds_max: float
-) -> subprocess.CompletedProcess[str]:
+def run_command(words: Sequence[str], *, variables: Mapping[str, str], seconds_max: float) -> Done:
     """Run a ``quorate`` command to its end."""
     return subprocess.run(
         command(*words),
