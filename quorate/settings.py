@@ -238,9 +238,6 @@ class NodeConfig:
         "log.flush.offset.checkpoint.interval.ms", 60_000, "How often logs are synced and the recovery point is noted.",
         low=1,
     )  # fmt: skip
-    high_watermark_checkpoint_interval_ms: int = _ms(
-        "replica.high.watermark.checkpoint.interval.ms", 5_000, "How often high watermarks are saved.", low=1,
-    )  # fmt: skip
     producer_id_expiration_ms: int = _ms(
         "producer.id.expiration.ms", 86_400_000, "Forget an idle producer's sequences after so long.", low=1,
     )  # fmt: skip

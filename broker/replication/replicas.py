@@ -12,7 +12,7 @@ from quorate.errors import (
 )
 from quorate.model import TopicPartition
 from quorate.quorum.metadata.image import ConfigResource, MetadataImage, PartitionState
-from quorate.settings import TopicConfig, topic_config
+from quorate.settings import TOPIC_SETTINGS, TopicConfig, topic_config
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,9 @@ class Replicas:
             **configs.get(ConfigResource("broker", ""), {}),
             **configs.get(ConfigResource("broker", str(self.node_id)), {}),
         }
-        return topic_config(node, configs.get(ConfigResource("topic", topic), {}))
+        own = configs.get(ConfigResource("topic", topic), {})
+        # A newer controller may know settings that this broker does not: they have no effect here.
+        return topic_config(node, {n: v for n, v in own.items() if n in TOPIC_SETTINGS})
 
     def apply(self, image: MetadataImage, now_ms: int) -> None:
         """Follow the image: stop what is not ours any more, then lead what is.

@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quorate.net.connection import (
@@ -64,6 +64,7 @@ def frame(size_bytes: int, api_key: int = PRODUCE, fill: int = 7) -> bytes:
     return struct.pack(">i", size_bytes) + body
 
 
+@settings(deadline=None)  # copying buffers takes what it takes
 @given(
     sizes=st.lists(st.integers(8, 9000), max_size=8),
     cuts=st.lists(st.integers(1, 9000), min_size=1, max_size=40),

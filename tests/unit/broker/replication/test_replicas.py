@@ -181,3 +181,9 @@ def test_what_a_killed_process_left_counts_once_it_is_synced_if_only_synced_reco
         assert node.leader().high_watermark == node.leader().log.flushed_offset
         node.sync()
         assert node.leader().high_watermark == 1
+
+
+def test_a_setting_that_only_a_newer_controller_knows_has_no_effect_here() -> None:
+    node = new_node()
+    node.create_topic("t", configs={"not.yet.known": "7", "retention.ms": "5000"})
+    assert node.broker.replicas.leader("t", 0).log.config.retention_ms == 5000
