@@ -13,7 +13,6 @@ slices, and the reader inlines its varints.
 
 from collections.abc import Callable, Iterable
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
 
 from quorate.errors import CorruptRecordError
@@ -30,12 +29,10 @@ from quorate.records.batch import (
     BatchHeader,
 )
 from quorate.records.checksum import crc32c
+from quorate.records.compiled import load_compiled
 from quorate.records.compression import Codec, compress, decompress
 
-try:
-    _speed: Any = import_module("quorate.records._speed")
-except ImportError:
-    _speed = None
+_speed: Any = load_compiled()
 
 T = TypeVar("T")
 

@@ -19,6 +19,7 @@ from quorate.records.batch import (
     crc_matches,
     parse_header,
 )
+from quorate.records.compiled import load_compiled
 from quorate.records.compression import Codec, compress
 from quorate.records.record import (
     NO_PRODUCER,
@@ -236,6 +237,15 @@ def test_where_nothing_was_compiled_the_twins_do_the_work() -> None:
         fresh: Any = module_from_spec(spec)
         spec.loader.exec_module(fresh)
     assert fresh.Columns is fresh.ColumnsInPython
+
+
+@pytest.mark.parametrize(("setting", "is_compiled"), [("1", False), ("0", True), ("", True)])
+def test_the_environment_can_turn_compiled_code_off(
+    setting: str, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUORATE_PURE_PYTHON", setting)
+    available = find_spec("quorate.records._speed") is not None
+    assert (load_compiled() is not None) == (is_compiled and available)
 
 
 @pytest.mark.skipif(len(KINDS) == 1, reason="not compiled here")
