@@ -19,11 +19,20 @@ from typing import Final
 from quorate.model import TopicPartition
 from quorate.protocol.apis import ApiKey
 from quorate.protocol.messages.metadata import MetadataRequest
+from quorate.protocol.messages.topics import DeleteTopicsRequest
 from tests.robustness.ledger import Ledger
 from tests.robustness.node import Node, start_node
 from tests.robustness.power import copy_tree, cut_power
 from tests.robustness.shim import Shim
-from tests.robustness.wire import Client, ClosedError, WrongLogError, create_topic
+from tests.robustness.wire import (
+    PRODUCE_VERSION,
+    Client,
+    ClosedError,
+    WrongLogError,
+    create_topic,
+    plain_batch,
+    produce_request,
+)
 from tests.robustness.writing import Load, make_load
 
 TOPIC: Final = "kill"
@@ -84,36 +93,60 @@ class Tally:
 
 
 class TopicMaker:
-    """Creates topics until the broker goes away, and remembers which are promised."""
+    """Creates topics, writes to them and deletes some, until the broker goes away.
 
-    def __init__(self, prefix: str) -> None:
+    State: topics that must be there, and topics that must not be there any more.
+    """
+
+    def __init__(self, prefix: str, rng: Random) -> None:
         self._prefix = prefix
+        self._rng = rng
         self._number = 0
         self.promised: set[str] = set()
+        self.deleted: set[str] = set()
 
     def run(self, port: int, count_max: int) -> None:
         """Create up to so many topics."""
         try:
             with Client(port) as client:
                 for _ in range(count_max):
-                    name = f"{self._prefix}-{self._number}"
-                    self._number += 1
-                    if create_topic(client, name, 1, {}) == 0:
-                        self.promised.add(name)
+                    self._create(client)
+                    if len(self.promised) > 1 and self._rng.random() < 0.5:
+                        self._delete(client)
         except ClosedError:
             return
 
+    def _create(self, client: Client) -> None:
+        name = f"{self._prefix}-{self._number}"
+        self._number += 1
+        if create_topic(client, name, 1, {"flush.messages": "1"}) == 0:
+            self.promised.add(name)
+
+    def _delete(self, client: Client) -> None:
+        """Delete a topic while a record of it is synced."""
+        name = self._rng.choice(sorted(self.promised))
+        self.promised.remove(name)
+        record = produce_request(TopicPartition(name, 0), plain_batch(b"last"), acks=-1)
+        client.send(ApiKey.PRODUCE, PRODUCE_VERSION, record)
+        request = DeleteTopicsRequest(topic_names=[name], timeout_ms=10_000)
+        client.send(ApiKey.DELETE_TOPICS, 5, request)
+        client.receive()
+        if client.receive().responses[0].error_code == 0:
+            self.deleted.add(name)
+
     def check(self, port: int) -> None:
-        """See whether all are there.
+        """See whether all are there that must be, and none of the others.
 
         Raises:
-            WrongLogError: one is missing.
+            WrongLogError: a topic is missing, or came back.
         """
         with Client(port) as client:
             answer = client.ask(ApiKey.METADATA, 9, MetadataRequest(topics=None))
-        missing = self.promised - {topic.name for topic in answer.topics if not topic.error_code}
-        if missing:
-            raise WrongLogError(f"topics are missing: {sorted(missing)}")
+        found = {topic.name for topic in answer.topics if not topic.error_code}
+        if self.promised - found:
+            raise WrongLogError(f"topics are missing: {sorted(self.promised - found)}")
+        if self.deleted & found:
+            raise WrongLogError(f"deleted topics are back: {sorted(self.deleted & found)}")
 
 
 class Life:
@@ -137,7 +170,7 @@ class Life:
         partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
         self._ledger = Ledger(partitions)
         self._load: Load = make_load(self._ledger, rng, expected=AT_THE_END)
-        self._topics = TopicMaker("extra")
+        self._topics = TopicMaker("extra", Random(rng.getrandbits(64)))
 
     def begin(self) -> None:
         """Create the topic, and stop properly."""
@@ -166,7 +199,7 @@ class Life:
             self._check(node)
             assert node.stop() == 0, node.log_tail()
         self._tally.acked += self._ledger.acked_records
-        self._tally.topics += len(self._topics.promised)
+        self._tally.topics += len(self._topics.promised) + len(self._topics.deleted)
 
     def close(self) -> None:
         """Let go of the disk."""
@@ -208,7 +241,7 @@ class Life:
                 changes = shim.get("changes") + rng.randint(1, CHANGES_MAX)
                 shim.set("kill_at_change", changes)
         self._load.start(node.port)
-        maker = threading.Thread(target=self._topics.run, args=(node.port, rng.randint(0, 2)))
+        maker = threading.Thread(target=self._topics.run, args=(node.port, rng.randint(0, 4)))
         maker.start()
         exit_code = node.wait(write_s)
         if exit_code is not None:

@@ -1,15 +1,11 @@
 """Builds shim.c and speaks to it: the faults of a process's disk, the journal of its changes."""
 
 import mmap
-import os
 import shutil
 import struct
 import subprocess
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Final
-
-from quorate.records.checksum import crc32c
 
 SOURCE: Final = Path(__file__).with_name("shim.c")
 
@@ -34,26 +30,22 @@ def compiler() -> str | None:
     return shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
 
-def build_shim() -> Path:
-    """Return the shared object, compiled if this source never was."""
+def build_shim(folder: Path) -> Path:
+    """Compile the shared object into a folder; it takes a moment."""
     command = compiler()
     assert command is not None, "asked for before"
-    source = SOURCE.read_bytes()
-    target = Path(gettempdir()) / f"quorate-shim-{os.getuid()}-{crc32c(source):08x}.so"
-    if not target.exists():
-        made = target.with_suffix(f".{os.getpid()}")
-        flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-        subprocess.run(
-            [command, *flags, "-o", str(made), str(SOURCE), "-ldl", "-lpthread"], check=True
-        )
-        made.rename(target)
+    target = folder / "shim.so"
+    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    subprocess.run(
+        [command, *flags, "-o", str(target), str(SOURCE), "-ldl", "-lpthread"], check=True
+    )
     return target
 
 
 class Shim:
     """The disk below one directory, as one process after the other sees it.
 
-    Owns the control page and the journal, two files in ``work``.
+    Owns the control page, the journal and the library: files in ``work``.
     """
 
     def __init__(self, root: Path, work: Path, *, journal: bool) -> None:
@@ -65,7 +57,7 @@ class Shim:
         with self._control_path.open("r+b") as file:
             self._page = mmap.mmap(file.fileno(), mmap.PAGESIZE)
         self._journal = journal
-        self._library = build_shim()
+        self._library = build_shim(work)
         self.set("space_bytes", UNLIMITED)
         self.set("sync_for_real", 1)
 
