@@ -100,7 +100,10 @@ class Fetcher:
             # The next ones come first next time.
             self._streams = self._streams[turn + 1 :] + self._streams[: turn + 1]
             taken = stream.take(records_max - len(records))
-            records = records + taken if records else taken
+            if records:
+                records += taken
+            else:
+                records = taken
             if len(records) >= records_max:
                 break
         if records:

@@ -151,9 +151,13 @@ class PartitionStream:
                 self._decoded = []
                 self.position.advance(self._decoded_end)
             else:
-                decoded, self._decoded = decoded[:room], decoded[room:]
+                decoded = decoded[:room]
+                del self._decoded[:room]
                 self.position.advance(decoded[-1].offset + 1)
-            taken = taken + decoded if taken else decoded
+            if taken:
+                taken += decoded
+            else:
+                taken = decoded  # usually all there is: no copy
         if not taken and self.error is not None:
             raise copy(self.error)
         return taken
