@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
+from quorate.errors import ErrorCode
 from quorate.model import TopicPartition
 from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.frames import encode_request, read_response_header
@@ -164,9 +165,15 @@ def create_topic(client: Client, name: str, partitions: int, configs: dict[str, 
 
 
 def new_producer(client: Client) -> tuple[int, int]:
-    """Return a new producer's id and epoch."""
+    """Return a new producer's id and epoch.
+
+    Raises:
+        ClosedError: the broker has none now, and is going to say no more than that.
+    """
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
     answer = client.ask(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, request)
+    if answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        raise ClosedError("no producer id")
     assert answer.error_code == 0, answer
     return answer.producer_id, answer.producer_epoch
 
