@@ -46,6 +46,7 @@ ANSWER_S_MAX: Final = 10.0
 HEALTHY_S_MAX: Final = 5.0
 IDLE_CONNECTIONS: Final = 300
 DRIPPING: Final = 8
+UNREAD_ANSWERS: Final = 20
 RSS_BYTES_MAX: Final = 300 << 20
 STRAYS_KEPT: Final = 50
 TARGET_CONFIGS: Final = {"retention.ms": "-1", "retention.bytes": "8388608"}
@@ -183,7 +184,7 @@ class Burst:
 
 
 class Loiterers:
-    """Connections that stay: silent ones, ones with half a frame, ones that drip."""
+    """Connections that stay: silent, with half a frame, dripping, or deaf to their answers."""
 
     def __init__(self, port: int, seeds: Seeds, rng: Random) -> None:
         self._port = port
@@ -228,7 +229,8 @@ class Loiterers:
     def _beginning(self) -> bytes:
         _, frame = self._seeds.request()
         huge = (99 << 20).to_bytes(4, "big") + b"\0\0" + self._rng.randbytes(5000)
-        return self._rng.choice((b"", frame[:3], frame[: len(frame) // 2], huge))
+        unread = b"".join(self._seeds.request()[1] for _ in range(UNREAD_ANSWERS))
+        return self._rng.choice((b"", frame[:3], frame[: len(frame) // 2], huge, unread))
 
 
 class Fuzzer:
