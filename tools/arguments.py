@@ -1,6 +1,6 @@
 """What every command understands: options that may stand anywhere, and other names of commands.
 
-Nothing here reads the command line itself; :mod:`quorate.tools.cli` does.
+Nothing here reads the command line itself; :mod:`quorate.tools.command_line` does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,6 @@ from quorate.tools.problems import UsageError
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_S: Final = 10.0
-FORMATS: Final = ("table", "wide", "json", "jsonl", "yaml", "name", "kafka")
 
 NOUNS: Final = {
     "topic": "topics",

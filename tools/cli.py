@@ -1,34 +1,19 @@
 """The ``quorate`` command: finds the subcommand, imports only that, explains what goes wrong."""
 
-import difflib
 import importlib
-import logging
 import os
 import sys
 import traceback
-from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
-from quorate.tools.arguments import (
-    DEFAULT_TIMEOUT_S,
-    FORMATS,
-    NOUNS,
-    VERBS,
-    GlobalOptions,
-    refuse_zookeeper,
-)
-from quorate.tools.command_line import (
-    PROGRAM,
-    Noun,
-    Parameter,
-    option,
-    parameters_of,
-    parse,
-    split_first,
-)
-from quorate.tools.problems import EXIT_OK, EXIT_USAGE, UsageError, explain, leaf_errors
+import typer
+
+from quorate.tools.arguments import refuse_zookeeper
+from quorate.tools.command_line import PROGRAM, Group
+from quorate.tools.problems import EXIT_OK, UsageError, explain, leaf_errors
 
 EXIT_INTERRUPTED: Final = 130
+COMPLETION_VARIABLE: Final = f"_{PROGRAM.upper()}_COMPLETE"
 
 COMMANDS: Final = {
     "up": "Start a node on this machine: controller and broker in one process.",
@@ -44,62 +29,57 @@ COMMANDS: Final = {
     "controller": "Start a controller.",
     "version": "Print the version.",
 }
-"""Each is a module of ``quorate.tools.commands`` with a ``NOUN``, imported when it is needed."""
+"""Each is a module of ``quorate.tools.commands`` with an ``app``, imported when it is needed."""
 
 
-def read_globals(  # noqa: PLR0913 - a parameter per option
+class LazyGroup(Group):
+    """All commands; a command's module is imported when the command is used."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command; None if there is none of this name."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module: Any = importlib.import_module(f"quorate.tools.commands.{cmd_name}")
+        return typer.main.get_command(module.app)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write what the commands do, without importing them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="A log broker that speaks Kafka's protocol.",
+    epilog="quorate COMMAND --help says more; quorate up starts a node.",
+)
+
+
+def _show_version(wanted: bool) -> None:  # noqa: FBT001 - as Typer calls it
+    if wanted:
+        from quorate import __version__
+
+        sys.stdout.write(f"{PROGRAM} {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _everything(
     *,
-    bootstrap_server: Annotated[
-        str, option("-b", "--bootstrap-server", "--broker-list", help="Brokers: host:port[,...].")
-    ] = "",
-    bootstrap_controller: Annotated[
-        str, option("-C", "--bootstrap-controller", help="Controllers: host:port[,...].")
-    ] = "",
-    command_config: Annotated[
-        str, option("-F", "--command-config", help="File with client properties.")
-    ] = "",
-    command_property: Annotated[
-        list[str] | None,
-        option(
-            *("-X", "--command-property", "--producer-property", "--consumer-property"),
-            help="A property, key=value: of a client, or of the node to start.",
-        ),
-    ] = None,
-    output_format: Annotated[
-        str, option("--format", help=f"One of {', '.join(FORMATS)}.")
-    ] = "table",
-    json: Annotated[bool, option("--json", help="--format json.")] = False,
-    timeout: Annotated[
-        float, option("--timeout", help="Seconds to look for a broker.", low=0.001)
-    ] = DEFAULT_TIMEOUT_S,
-    quiet: Annotated[bool, option("-q", "--quiet", help="Print data only.")] = False,
-    verbose: Annotated[bool, option("-v", "--verbose", help="Print more.")] = False,
-    debug: Annotated[bool, option("--debug", help="Show tracebacks.")] = False,
-    no_color: Annotated[bool, option("--no-color", help="No colors.")] = False,
-) -> GlobalOptions:
-    """Return the options that stand before or after any command.
-
-    Raises:
-        UsageError: there is no such format.
-    """
-    if output_format not in FORMATS:
-        raise UsageError(
-            f"there is no format {output_format!r}",
-            why=f"there are {', '.join(FORMATS)}",
-            hint="--format json",
-        )
-    return GlobalOptions(
-        bootstrap=bootstrap_server,
-        controllers=bootstrap_controller or os.environ.get("QUORATE_CONTROLLERS", ""),
-        command_config=command_config,
-        properties=tuple(command_property or ()),
-        format="json" if json else output_format,
-        timeout_s=timeout,
-        quiet=quiet,
-        verbose=verbose,
-        debug=debug,
-        color=not no_color and "NO_COLOR" not in os.environ,
-    )
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", is_eager=True, callback=_show_version),
+    ] = False,
+) -> None: ...
 
 
 def main() -> None:
@@ -111,91 +91,40 @@ def run_command(words: list[str]) -> int:
     """Run a command line and return the exit code; what goes wrong is told on standard error."""
     try:
         refuse_zookeeper(words)
-        return _dispatch(words)
+        _run(words)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         _forget_output()
-        return EXIT_OK
+    except typer.Exit as ending:
+        return ending.exit_code
     except SystemExit as ending:
         return ending.code if isinstance(ending.code, int) else EXIT_OK
+    except typer.TyperException as error:
+        return _report(_usage_error(error), debug="--debug" in words)
     except BaseException as error:  # noqa: BLE001 - the one place where errors become text
         return _report(error, debug="--debug" in words)
-
-
-def _dispatch(words: list[str]) -> int:
-    """Find the command that the words name, and run it."""
-    globals_ = list(parameters_of(read_globals))
-    before, name, rest = split_first(words, globals_)
-    if name is None:
-        return _overview(before)
-    noun = _load(name)
-    name = NOUNS.get(name, name)
-    function = noun.alone
-    if function is None:
-        between, verb, rest = split_first(rest, globals_)
-        before += between
-        if verb is None:
-            return _verbs(name, noun, wanted="--help" in before or "-h" in before)
-        verb = VERBS.get(verb, verb)
-        if verb not in noun.verbs:
-            raise _unknown(verb, noun.verbs, f"{PROGRAM} {name} --help")
-        function = noun.verbs[verb]
-        name = f"{name} {verb}"
-    own, common = parse(name, function, [*before, *rest], globals_)
-    options = read_globals(**common)
-    _set_up_logging(options)
-    function(options, **own)
-    sys.stdout.flush()
     return EXIT_OK
 
 
-def _load(name: str) -> Noun:
-    known = NOUNS.get(name, name)
-    if known not in COMMANDS:
-        raise _unknown(name, COMMANDS, f"{PROGRAM} --help")
-    module: Any = importlib.import_module(f"quorate.tools.commands.{known}")
-    noun: Noun = module.NOUN
-    return noun
+def _run(words: list[str]) -> None:
+    command = typer.main.get_command(app)
+    if COMPLETION_VARIABLE in os.environ:
+        command.main(words, prog_name=PROGRAM)
+    # Not through main(), which takes any broken connection for a reader that has gone.
+    with command.make_context(PROGRAM, words) as context:
+        command.invoke(context)
+    sys.stdout.flush()
 
 
-def _unknown(word: str, known: Iterable[str], hint: str) -> UsageError:
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    why = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-    return UsageError(f"there is no command {word!r}", why=why, hint=hint)
-
-
-def _overview(before: list[str]) -> int:
-    if "--version" in before:
-        from quorate import __version__
-
-        sys.stdout.write(f"quorate {__version__}\n")
-        return EXIT_OK
-    lines = ["usage: quorate COMMAND ...", "", "A log broker that speaks Kafka's protocol.", ""]
-    lines += [f"  {name:<11} {meaning}" for name, meaning in COMMANDS.items()]
-    lines += ["", "quorate COMMAND --help says more; quorate up starts a node."]
-    sys.stdout.write("\n".join(lines) + "\n")
-    asked = {"-h", "--help"} & set(before)
-    return EXIT_OK if asked or not before else EXIT_USAGE
-
-
-def _verbs(name: str, noun: Noun, *, wanted: bool) -> int:
-    lines = [f"usage: {PROGRAM} {name} VERB ...", "", noun.meaning, ""]
-    for verb, function in noun.verbs.items():
-        meaning = (function.__doc__ or "").splitlines()[0]
-        lines.append(f"  {verb:<10} {meaning}")
-    lines += ["", f"{PROGRAM} {name} VERB --help says more."]
-    sys.stdout.write("\n".join(lines) + "\n")
-    return EXIT_OK if wanted else EXIT_USAGE
-
-
-def _set_up_logging(options: GlobalOptions) -> None:
-    level = logging.DEBUG if options.debug else logging.INFO if options.verbose else logging.WARNING
-    logging.basicConfig(
-        level=level,
-        stream=sys.stderr,
-        format="%(asctime)s.%(msecs)03d %(levelname)-7s %(name)s: %(message)s",
-        datefmt="%Y-%m-%dT%H:%M:%S",
+def _usage_error(error: typer.TyperException) -> UsageError:
+    """Say what Typer did not understand, as we say everything."""
+    context: typer.Context | None = getattr(error, "ctx", None)
+    path = PROGRAM if context is None else context.command_path
+    return UsageError(
+        error.format_message().rstrip("."),
+        why=f"{path} does not understand it",
+        hint=f"{path} --help",
     )
 
 
@@ -215,8 +144,6 @@ def _forget_output() -> None:
     """Whoever read our output has gone: nothing may be written at the interpreter's end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
-
-__all__ = ["Parameter", "main", "run_command"]
 
 if __name__ == "__main__":
     main()

@@ -1,233 +1,204 @@
-"""Commands as functions: their parameters say what may stand on the command line.
+"""What our command line adds to Typer: options of all commands, other names, groups that say more.
 
-A parameter's type says what a word becomes; its :class:`Option` or :class:`Argument` says how it is
-written. Built on argparse, which costs a millisecond to import: commands must start fast.
+Options of all commands may stand before the noun, between, or behind the verb. So every group and
+command takes them, and what the innermost says holds.
 """
 
-import argparse
-import inspect
-import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn, Union, get_args, get_origin
+import difflib
+import logging
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Annotated, Any, Final, Literal
 
-from quorate.tools.problems import UsageError
+import typer
+import typer.core
+
+from quorate.tools.arguments import DEFAULT_TIMEOUT_S, NOUNS, VERBS, GlobalOptions
+from quorate.tools.problems import EXIT_OK, EXIT_USAGE, UsageError
 
 PROGRAM: Final = "quorate"
 
+Format = Literal["table", "wide", "json", "jsonl", "yaml", "name", "kafka"]
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """How an option is written: its names, the first of them the parameter's in messages.
 
-    ``low`` and ``high`` bound numbers.
+def read_globals(  # noqa: PLR0913 - a parameter per option
+    *,
+    bootstrap_server: Annotated[
+        str,
+        typer.Option("-b", "--bootstrap-server", "--broker-list", help="Brokers: host:port[,...]."),
+    ] = "",
+    bootstrap_controller: Annotated[
+        str, typer.Option("-C", "--bootstrap-controller", help="Controllers: host:port[,...].")
+    ] = "",
+    command_config: Annotated[
+        str, typer.Option("-F", "--command-config", help="File with client properties.")
+    ] = "",
+    command_property: Annotated[
+        list[str] | None,
+        typer.Option(
+            *("-X", "--command-property", "--producer-property", "--consumer-property"),
+            help="A property, key=value: of a client, or of the node to start.",
+        ),
+    ] = None,
+    output_format: Annotated[
+        Format | None, typer.Option("--format", help="How to print; a table if nothing is said.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="--format json.")] = False,
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", help="Seconds to look for a broker; 10.", min=0.001),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print data only.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Print more.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="No colors.")] = False,
+) -> GlobalOptions:
+    """Return the options of all commands."""
+    return GlobalOptions(
+        bootstrap=bootstrap_server,
+        controllers=bootstrap_controller or os.environ.get("QUORATE_CONTROLLERS", ""),
+        command_config=command_config,
+        properties=tuple(command_property or ()),
+        format="json" if json else output_format or "table",
+        timeout_s=DEFAULT_TIMEOUT_S if timeout is None else timeout,
+        quiet=quiet,
+        verbose=verbose,
+        debug=debug,
+        color=not no_color and "NO_COLOR" not in os.environ,
+    )
+
+
+@cache
+def _common() -> Mapping[str, Any]:
+    """Return the options of all commands by name, as Typer makes them."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command()(read_globals)
+    return {str(parameter.name): parameter for parameter in typer.main.get_command(app).params}
+
+
+def options_of(context: typer.Context) -> GlobalOptions:
+    """Return what was said by the options of all commands, wherever they stood.
+
+    Lists are joined. Of other values the innermost holds; what was not said is empty.
     """
-
-    names: tuple[str, ...]
-    help: str
-    low: float | None = None
-    high: float | None = None
-    hidden: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """What stands behind the verb without a name."""
-
-    metavar: str
-    help: str = ""
-
-
-def option(*names: str, help: str, low: float | None = None, high: float | None = None) -> Option:  # noqa: A002 - as everywhere
-    """Return how an option is written."""
-    return Option(names, help, low, high)
-
-
-def hidden(*names: str) -> Option:
-    """Return an option that is understood and not shown."""
-    return Option(names, argparse.SUPPRESS, hidden=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter of a command, taken apart."""
-
-    name: str
-    type: type
-    repeated: bool
-    default: Any
-    how: Option | Argument
-
-
-@dataclass(slots=True)
-class Noun:
-    """The verbs of a noun; ``alone`` is the command of a noun that has none."""
-
-    meaning: str
-    verbs: dict[str, Callable[..., object]] = field(
-        default_factory=dict[str, Callable[..., object]]
-    )
-    alone: Callable[..., object] | None = None
-
-    def verb(self, name: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
-        """Register a function as a verb."""
-
-        def register(function: Callable[..., object]) -> Callable[..., object]:
-            self.verbs[name] = function
-            return function
-
-        return register
-
-    def command(self, function: Callable[..., object]) -> Callable[..., object]:
-        """Register a function as what the noun does."""
-        self.alone = function
-        return function
-
-
-def parameters_of(function: Callable[..., object]) -> Iterator[Parameter]:
-    """Yield the parameters that stand on the command line."""
-    for name, parameter in inspect.signature(function).parameters.items():
-        if get_origin(parameter.annotation) is not Annotated:
-            continue
-        wanted, how, *_ = get_args(parameter.annotation)
-        inner = _without_none(wanted)
-        repeated = get_origin(inner) is list
-        kind: type = get_args(inner)[0] if repeated else inner
-        yield Parameter(name, kind, repeated, parameter.default, how)
-
-
-def _without_none(wanted: Any) -> Any:
-    if get_origin(wanted) in {Union, types.UnionType}:
-        return next(part for part in get_args(wanted) if part is not types.NoneType)
-    return wanted
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are ours."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise what argparse would print."""
-        raise UsageError(
-            message, why=f"{self.prog} does not understand it", hint=f"{self.prog} --help"
-        )
-
-
-def parser_of(
-    name: str, function: Callable[..., object], globals_: Sequence[Parameter]
-) -> tuple[Parser, list[Parameter]]:
-    """Return the parser of a command, and its own parameters."""
-    parser = Parser(
-        prog=f"{PROGRAM} {name}",
-        description=inspect.getdoc(function),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    own = list(parameters_of(function))
-    taken: set[str] = set()
-    for parameter in own:
-        _add(parser, parameter, taken)
-        if isinstance(parameter.how, Option):
-            taken.update(parameter.how.names)
-    group = parser.add_argument_group("options of all commands")
-    for parameter in globals_:
-        _add(group, parameter, taken)
-    return parser, own
-
-
-def _add(target: Any, parameter: Parameter, taken: set[str]) -> None:
-    """Add a parameter to a parser; names that the command itself uses are left to it."""
-    how = parameter.how
-    if isinstance(how, Argument):
-        needed = parameter.default is inspect.Parameter.empty
-        count = ("+" if needed else "*") if parameter.repeated else (None if needed else "?")
-        target.add_argument(
-            parameter.name,
-            metavar=how.metavar,
-            help=how.help.replace("%", "%%"),
-            type=_converter(parameter),
-            nargs=count,
-            default=None if needed else parameter.default,
-        )
-        return
-    names = [name for name in how.names if name not in taken]
-    common: dict[str, Any] = {"dest": parameter.name, "help": how.help.replace("%", "%%")}
-    if parameter.type is bool:
-        target.add_argument(*names, **common, action="store_true")
-        return
-    needed = parameter.default is inspect.Parameter.empty
-    target.add_argument(
-        *names,
-        **common,
-        type=_converter(parameter),
-        action="append" if parameter.repeated else "store",
-        default=None if needed else parameter.default,
-        required=needed,
-        metavar=_METAVARS.get(parameter.type, "TEXT"),
-    )
-
-
-_METAVARS: Final[Mapping[type, str]] = {int: "N", float: "N", Path: "PATH"}
-
-
-def _converter(parameter: Parameter) -> Callable[[str], Any]:
-    kind, how = parameter.type, parameter.how
-    if kind not in {int, float} or isinstance(how, Argument):
-        return kind
-
-    def convert(text: str) -> Any:
-        try:
-            value = kind(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
-        if (how.low is not None and value < how.low) or (how.high is not None and value > how.high):
-            raise argparse.ArgumentTypeError(f"{text} is not between {how.low} and {how.high}")
-        return value
-
-    return convert
-
-
-def join_values(words: Sequence[str], parameters: Sequence[Parameter]) -> list[str]:
-    """Return the words with options joined to their values, which may then begin with ``-``."""
-    with_value = {
-        name
-        for parameter in parameters
-        if isinstance(parameter.how, Option) and parameter.type is not bool
-        for name in parameter.how.names
-    }
-    joined: list[str] = []
-    rest = iter(words)
-    for word in rest:
-        if word == "--":
-            return [*joined, word, *rest]
-        value = next(rest, None) if word in with_value else None
-        if value is None:
-            joined.append(word)
+    values: dict[str, Any] = {}
+    for name, parameter in _common().items():
+        given = [said[name] for said in context.obj if said[name]]
+        if parameter.multiple:
+            values[name] = [text for texts in given for text in texts]
         else:
-            joined.append(f"{word}={value}" if word.startswith("--") else word + value)
-    return joined
+            values[name] = given[-1] if given else parameter.default
+    return read_globals(**values)
 
 
-def split_first(
-    words: Sequence[str], globals_: Sequence[Parameter]
-) -> tuple[list[str], str | None, list[str]]:
-    """Return the global options in front of the first other word, that word, and the rest."""
-    joined = join_values(words, globals_)
-    for at, word in enumerate(joined):
-        if not word.startswith("-"):
-            return joined[:at], word, joined[at + 1 :]
-    return joined, None, []
+def _move_common(ctx: Any) -> None:
+    """Move what the options of all commands say to ``ctx.obj``: no function takes it by name."""
+    said = {name: ctx.params.pop(name) for name in _common()}
+    ctx.obj = [*(ctx.obj or ()), said]
 
 
-def parse(
-    name: str, function: Callable[..., object], words: Sequence[str], globals_: Sequence[Parameter]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the values of a command's own parameters, and of the global ones.
+class Command(typer.core.TyperCommand):
+    """A command that also takes the options of all commands."""
 
-    Raises:
-        UsageError: the words do not fit.
-        SystemExit: help was asked for and printed.
-    """
-    parser, own = parser_of(name, function, globals_)
-    found = vars(parser.parse_intermixed_args(join_values(words, [*own, *globals_])))
-    return {p.name: found[p.name] for p in own}, {p.name: found[p.name] for p in globals_}
+    # Typer's own copies of click's classes have no public names: hence Any.
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the command's own parameters, then those of all commands."""
+        return [*super().get_params(ctx), *_common().values()]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words."""
+        rest = super().parse_args(ctx, args)
+        _move_common(ctx)
+        return rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the function."""
+        _set_up_logging(options_of(ctx))
+        return super().invoke(ctx)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options of all commands apart from the command's own."""
+        _format_options(self, ctx, formatter)
+
+
+class Group(typer.core.TyperGroup):
+    """The verbs of a noun, or all commands: understands other names, and tells the nearest."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the group's own parameters, then those of all commands."""
+        return [*super().get_params(ctx), *_common().values()]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options, then the commands."""
+        self.format_commands(ctx, formatter)
+        _format_options(self, ctx, formatter)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Show the help if nothing was said; a noun alone is no command, though."""
+        if not args and not ctx.resilient_parsing:
+            sys.stdout.write(ctx.get_help() + "\n")
+            raise typer.Exit(EXIT_OK if ctx.parent is None else EXIT_USAGE)
+        rest = super().parse_args(ctx, args)
+        _move_common(ctx)
+        return rest
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that the first word names.
+
+        Raises:
+            UsageError: there is none.
+        """
+        aliases = NOUNS if ctx.parent is None else VERBS
+        name = aliases.get(args[0], args[0])
+        if not ctx.resilient_parsing and name not in self.list_commands(ctx):
+            raise _unknown(name, self.list_commands(ctx), f"{ctx.command_path} --help")
+        return super().resolve_command(ctx, [name, *args[1:]])
+
+
+def _format_options(command: Any, ctx: Any, formatter: Any) -> None:
+    sections: dict[str, list[Any]] = {}
+    for parameter in command.get_params(ctx):
+        title = "Options of all commands" if parameter.name in _common() else "Options"
+        if parameter.param_type_name == "argument":
+            title = "Arguments"
+        record = parameter.get_help_record(ctx)
+        if record is not None:
+            sections.setdefault(title, []).append(record)
+    for title, records in sections.items():
+        with formatter.section(title):
+            formatter.write_dl(records)
+
+
+def _unknown(word: str, known: Iterable[str], hint: str) -> UsageError:
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    why = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    return UsageError(f"there is no command {word!r}", why=why, hint=hint)
+
+
+def _set_up_logging(options: GlobalOptions) -> None:
+    level = logging.DEBUG if options.debug else logging.INFO if options.verbose else logging.WARNING
+    logging.basicConfig(
+        level=level,
+        stream=sys.stderr,
+        format="%(asctime)s.%(msecs)03d %(levelname)-7s %(name)s: %(message)s",
+        datefmt="%Y-%m-%dT%H:%M:%S",
+    )
+
+
+def noun_app(meaning: str) -> typer.Typer:
+    """Return the application of a noun, to which its verbs are added."""
+    # With a callback, a noun of one verb is a group, too.
+    return typer.Typer(
+        cls=Group,
+        help=meaning,
+        callback=lambda: None,
+        add_completion=False,
+        rich_markup_mode=None,
+    )
+
+
+def command_app() -> typer.Typer:
+    """Return the application of a command without verbs."""
+    return typer.Typer(add_completion=False, rich_markup_mode=None)

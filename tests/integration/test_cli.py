@@ -236,7 +236,7 @@ def test_a_list_of_topics_starts_quickly_because_it_imports_little(run: Run) -> 
         env=environment("127.0.0.1:1"), timeout=TIMEOUT_S,
     ).stderr.split()  # fmt: skip
     heavy = {
-        "rich", "textual", "pyspark", "pydantic", "typer", "quorate.client.producer",
+        "rich", "textual", "pyspark", "pydantic", "quorate.client.producer",
         "quorate.client.consumer", "quorate.broker.app", "quorate.quorum.controller",
     }  # fmt: skip
     assert not heavy & set(loaded)

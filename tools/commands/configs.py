@@ -2,26 +2,31 @@
 
 from typing import Annotated
 
+import typer
+
 from quorate.tools import configs as work
-from quorate.tools.arguments import GlobalOptions, parse_properties
-from quorate.tools.command_line import Argument, Noun, option
+from quorate.tools.arguments import parse_properties
+from quorate.tools.command_line import Command, noun_app, options_of
 from quorate.tools.session import print_table, run
 from quorate.tools.topic_options import client_of
 
-NOUN = Noun("Show and change configurations of topics and brokers.")
+app = noun_app("Show and change configurations of topics and brokers.")
 
-Resource = Annotated[str, Argument("TYPE/NAME", help="topic/appLogs, broker/1, broker/default")]
-DryRun = Annotated[bool, option("--dry-run", help="Only check.")]
+Resource = Annotated[
+    str, typer.Argument(metavar="TYPE/NAME", help="topic/appLogs, broker/1, broker/default")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only check.")]
 
 
-@NOUN.verb("describe")
+@app.command("describe", cls=Command)
 def describe(
-    options: GlobalOptions,
+    context: typer.Context,
     resource: Resource,
     *,
-    everything: Annotated[bool, option("--all", "-a", help="Defaults too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Defaults too.")] = False,
 ) -> None:
     """Show what was set; --format wide says what it means."""
+    options = options_of(context)
     run(
         work.describe,
         options,
@@ -31,21 +36,25 @@ def describe(
     )
 
 
-@NOUN.verb("get")
-def get(options: GlobalOptions, resource: Resource, name: Annotated[str, Argument("KEY")]) -> None:
+@app.command("get", cls=Command)
+def get(
+    context: typer.Context, resource: Resource, name: Annotated[str, typer.Argument(metavar="KEY")]
+) -> None:
     """Print one value."""
+    options = options_of(context)
     print(run(work.get, client_of(options), work.parse_resource(resource), name))
 
 
-@NOUN.verb("set")
+@app.command("set", cls=Command)
 def set_values(
-    options: GlobalOptions,
+    context: typer.Context,
     resource: Resource,
-    values: Annotated[list[str], Argument("KEY=VALUE...")],
+    values: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...")],
     *,
     dry_run: DryRun = False,
 ) -> None:
     """Set values."""
+    options = options_of(context)
     changes: dict[str, str | None] = {**parse_properties(values)}
     run(
         work.change,
@@ -57,15 +66,16 @@ def set_values(
     )
 
 
-@NOUN.verb("unset")
+@app.command("unset", cls=Command)
 def unset(
-    options: GlobalOptions,
+    context: typer.Context,
     resource: Resource,
-    names: Annotated[list[str], Argument("KEY...")],
+    names: Annotated[list[str], typer.Argument(metavar="KEY...")],
     *,
     dry_run: DryRun = False,
 ) -> None:
     """Go back to the defaults."""
+    options = options_of(context)
     changes: dict[str, str | None] = dict.fromkeys(names)
     run(
         work.change,
@@ -77,11 +87,12 @@ def unset(
     )
 
 
-@NOUN.verb("list")
+@app.command("list", cls=Command)
 def list_settings(
-    options: GlobalOptions,
+    context: typer.Context,
     *,
-    node: Annotated[bool, option("--node", help="Those of nodes, not of topics.")] = False,
+    node: Annotated[bool, typer.Option("--node", help="Those of nodes, not of topics.")] = False,
 ) -> None:
     """List the settings there are, with defaults, ranges and units."""
+    options = options_of(context)
     print_table(options, work.known_settings(node=node))

@@ -5,8 +5,10 @@ import sys
 import time
 from typing import Annotated, Any
 
+import typer
+
 from quorate.tools.arguments import GlobalOptions, parse_properties
-from quorate.tools.command_line import Argument, Noun, option
+from quorate.tools.command_line import Command, command_app, options_of
 from quorate.tools.problems import UsageError
 from quorate.tools.session import (
     bootstrap,
@@ -15,7 +17,7 @@ from quorate.tools.session import (
     run,
 )
 
-NOUN = Noun("")
+app = command_app()
 
 PRINT_PROPERTIES = {
     "print.timestamp": "timestamp",
@@ -29,39 +31,45 @@ PRINT_PROPERTIES = {
 
 Offset = Annotated[
     str,
-    option("--offset", "-o", help="start, end, N, -N, +N, N:M, @time, @time:time, @time:end."),
+    typer.Option(
+        "--offset", "-o", help="start, end, N, -N, +N, N:M, @time, @time:time, @time:end."
+    ),
 ]
-Partitions = Annotated[str | None, option("--partition", "-p", help="Only these: 0 or 0,2.")]
+Partitions = Annotated[str | None, typer.Option("--partition", "-p", help="Only these: 0 or 0,2.")]
 Count = Annotated[
-    int | None, option("--max-messages", "-n", "-c", low=1, help="Stop after so many.")
+    int | None, typer.Option("--max-messages", "-n", "-c", min=1, help="Stop after so many.")
 ]
-AtEnd = Annotated[bool, option("--exit-at-end", "-e", help="Stop where the log ends now.")]
+AtEnd = Annotated[bool, typer.Option("--exit-at-end", "-e", help="Stop where the log ends now.")]
 Silence = Annotated[
-    int | None, option("--timeout-ms", low=0, help="Stop after so long without any.")
+    int | None, typer.Option("--timeout-ms", min=0, help="Stop after so long without any.")
 ]
 Format = Annotated[
     str | None,
-    option("-f", "--line-format", help=r"'%t %p %o %T %k %v %h\n' and the like."),
+    typer.Option("-f", "--line-format", help=r"'%t %p %o %T %k %v %h\n' and the like."),
 ]
-KeySeparator = Annotated[str | None, option("--key-separator", "-K", help="Print KEY<this>VALUE.")]
+KeySeparator = Annotated[
+    str | None, typer.Option("--key-separator", "-K", help="Print KEY<this>VALUE.")
+]
 Isolation = Annotated[
-    str | None, option("--isolation-level", help="read_committed or read_uncommitted.")
+    str | None, typer.Option("--isolation-level", help="read_committed or read_uncommitted.")
 ]
-Committed = Annotated[bool, option("--read-committed", help="No records of open transactions.")]
+Committed = Annotated[
+    bool, typer.Option("--read-committed", help="No records of open transactions.")
+]
 PrintProperties = Annotated[
     list[str] | None,
-    option("--property", "--formatter-property", help="Kafka's: print.key=true ..."),
+    typer.Option("--property", "--formatter-property", help="Kafka's: print.key=true ..."),
 ]
 
 
-@NOUN.command
+@app.command(cls=Command)
 def consume(
-    options: GlobalOptions,
-    topics: Annotated[list[str] | None, Argument("[TOPIC]...")] = None,
+    context: typer.Context,
+    topics: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...")] = None,
     *,
-    topic: Annotated[list[str] | None, option("--topic", "-t", help="A topic.")] = None,
+    topic: Annotated[list[str] | None, typer.Option("--topic", "-t", help="A topic.")] = None,
     offset: Offset = "end",
-    from_beginning: Annotated[bool, option("--from-beginning", help="-o start.")] = False,
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="-o start.")] = False,
     partition: Partitions = None,
     max_messages: Count = None,
     exit_at_end: AtEnd = False,
@@ -81,6 +89,7 @@ def consume(
     from quorate.tools.consuming import consume as consume_topics
     from quorate.tools.positions import parse_span
 
+    options = options_of(context)
     properties = client_properties(options, CONSUMER)
     settings: dict[str, Any] = dict(connection_options(options, properties))
     reset = properties.get("auto.offset.reset", None)

@@ -2,16 +2,17 @@
 
 import sys
 
-from quorate.tools.arguments import GlobalOptions
-from quorate.tools.command_line import Noun
+import typer
+
+from quorate.tools.command_line import Command, command_app, options_of
 from quorate.tools.problems import ProblemFoundError
 from quorate.tools.session import note, run
 
-NOUN = Noun("")
+app = command_app()
 
 
-@NOUN.command
-def demo(options: GlobalOptions) -> None:
+@app.command(cls=Command)
+def demo(context: typer.Context) -> None:
     """Start a node, stream this machine's log lines through it, read them back, compare.
 
     Exit code 0 means that every record came back as it was sent, in order. Nothing is left behind.
@@ -19,6 +20,7 @@ def demo(options: GlobalOptions) -> None:
     from quorate.tools.demo import DemoReport, run_demo
     from quorate.tools.demo_report import mistakes, print_report, report_json
 
+    options = options_of(context)
     note(options, "streaming this machine's log lines through a node, and reading them back ...")
     report: DemoReport = run(run_demo)
     if options.format in {"json", "jsonl"}:

@@ -4,8 +4,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
-from quorate.tools.arguments import GlobalOptions
-from quorate.tools.command_line import Argument, Noun, option
+import typer
+
+from quorate.tools.command_line import Command, command_app, options_of
 from quorate.tools.offsets import kafka_lines, offsets_table, parse_offset_time
 from quorate.tools.session import print_table, run
 from quorate.tools.topic_options import client_of
@@ -14,24 +15,25 @@ from quorate.tools.topics import list_topics
 if TYPE_CHECKING:
     from quorate.tools.output import Table
 
-NOUN = Noun("")
+app = command_app()
 
 
-@NOUN.command
+@app.command(cls=Command)
 def offsets(
-    options: GlobalOptions,
-    topics: Annotated[list[str] | None, Argument("[TOPIC]...")] = None,
+    context: typer.Context,
+    topics: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...")] = None,
     *,
-    topic: Annotated[list[str] | None, option("--topic", "-t", help="A topic.")] = None,
+    topic: Annotated[list[str] | None, typer.Option("--topic", "-t", help="A topic.")] = None,
     at: Annotated[
         str | None,
-        option("--time", help="earliest|latest|max-timestamp, -1|-2|-3, or a time."),
+        typer.Option("--time", help="earliest|latest|max-timestamp, -1|-2|-3, or a time."),
     ] = None,
 ) -> None:
     """Show first and next offsets of partitions, or the offsets of a time; all topics by default.
 
     --format kafka prints topic:partition:offset.
     """
+    options = options_of(context)
     client = client_of(options)
     names = [*(topics or ()), *(topic or ())]
     if not names:

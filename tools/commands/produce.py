@@ -6,8 +6,10 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from quorate.tools.arguments import GlobalOptions, parse_properties
-from quorate.tools.command_line import Argument, Noun, option
+from quorate.tools.command_line import Command, command_app, options_of
 from quorate.tools.lines import LineError, LineFormat, parse_header
 from quorate.tools.problems import UsageError
 from quorate.tools.session import (
@@ -22,7 +24,7 @@ from quorate.tools.templates import compile_input, unescape
 if TYPE_CHECKING:
     from quorate.client.delivery import Delivery
 
-NOUN = Noun("")
+app = command_app()
 
 LINE_PROPERTIES = frozenset(
     {
@@ -32,42 +34,46 @@ LINE_PROPERTIES = frozenset(
 )  # fmt: skip
 
 
-Partition = Annotated[int | None, option("--partition", "-p", low=0, help="Send all to this one.")]
-Key = Annotated[str | None, option("--key", "-k", help="Key of all records.")]
-KeySeparator = Annotated[
-    str | None, option("--key-separator", "-K", help="Lines are KEY<this>VALUE.")
+Partition = Annotated[
+    int | None, typer.Option("--partition", "-p", min=0, help="Send all to this one.")
 ]
-Headers = Annotated[list[str] | None, option("--header", "-H", help="name=value or name:value.")]
-Form = Annotated[str | None, option("-f", "--line-format", help=r"Form of lines: '%k %v'.")]
+Key = Annotated[str | None, typer.Option("--key", "-k", help="Key of all records.")]
+KeySeparator = Annotated[
+    str | None, typer.Option("--key-separator", "-K", help="Lines are KEY<this>VALUE.")
+]
+Headers = Annotated[
+    list[str] | None, typer.Option("--header", "-H", help="name=value or name:value.")
+]
+Form = Annotated[str | None, typer.Option("-f", "--line-format", help=r"Form of lines: '%k %v'.")]
 Compression = Annotated[
     str | None,
-    option("--compression", "-z", "--compression-codec", help="gzip|snappy|lz4|zstd."),
+    typer.Option("--compression", "-z", "--compression-codec", help="gzip|snappy|lz4|zstd."),
 ]
-Acks = Annotated[str | None, option("--acks", "--request-required-acks", help="0, 1 or all.")]
-Whole = Annotated[bool, option("--whole", help="All input is one record, not one per line.")]
+Acks = Annotated[str | None, typer.Option("--acks", "--request-required-acks", help="0, 1 or all.")]
+Whole = Annotated[bool, typer.Option("--whole", help="All input is one record, not one per line.")]
 LineProperties = Annotated[
     list[str] | None,
-    option("--property", "--reader-property", help="Kafka's: parse.key=true ..."),
+    typer.Option("--property", "--reader-property", help="Kafka's: parse.key=true ..."),
 ]
 
 
-@NOUN.command
+@app.command(cls=Command)
 def produce(
-    options: GlobalOptions,
-    topic_name: Annotated[str, Argument("[TOPIC]")] = "",
+    context: typer.Context,
+    topic_name: Annotated[str, typer.Argument(metavar="[TOPIC]")] = "",
     *,
-    topic: Annotated[str, option("--topic", "-t", help="The topic.")] = "",
+    topic: Annotated[str, typer.Option("--topic", "-t", help="The topic.")] = "",
     partition: Partition = None,
     key: Key = None,
     key_separator: KeySeparator = None,
     header: Headers = None,
     line_format: Form = None,
     compression: Compression = None,
-    null: Annotated[bool, option("-Z", "--null", help="Empty values are null.")] = False,
+    null: Annotated[bool, typer.Option("-Z", "--null", help="Empty values are null.")] = False,
     acks: Acks = None,
     whole: Whole = False,
-    sync: Annotated[bool, option("--sync", help="One record at a time.")] = False,
-    file: Annotated[str | None, option("--file", help="Read this, not the input.")] = None,
+    sync: Annotated[bool, typer.Option("--sync", help="One record at a time.")] = False,
+    file: Annotated[str | None, typer.Option("--file", help="Read this, not the input.")] = None,
     line_property: LineProperties = None,
 ) -> None:
     """Send each line of standard input as a record.
@@ -78,6 +84,7 @@ def produce(
     from quorate.tools.client_properties import PRODUCER
     from quorate.tools.producing import ProducePlan, input_descriptor, produce_input
 
+    options = options_of(context)
     properties = client_properties(options, PRODUCER)
     settings = {
         **connection_options(options, properties),

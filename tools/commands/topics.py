@@ -4,49 +4,52 @@ import re
 import time
 from typing import Annotated
 
+import typer
+
 from quorate.tools import topics as work
-from quorate.tools.arguments import GlobalOptions, parse_properties
-from quorate.tools.command_line import Argument, Noun, hidden, option
+from quorate.tools.arguments import parse_properties
+from quorate.tools.command_line import Command, noun_app, options_of
 from quorate.tools.output import Table, render
 from quorate.tools.problems import UsageError
 from quorate.tools.session import confirm, print_table, run, say
 from quorate.tools.topic_options import client_of, topic_names
 
-NOUN = Noun("Create, list, describe, alter, delete and trim topics.")
+app = noun_app("Create, list, describe, alter, delete and trim topics.")
 
-Names = Annotated[list[str] | None, Argument("[TOPIC]...")]
-Topics = Annotated[list[str] | None, option("--topic", "-t", help="A topic.")]
-DryRun = Annotated[bool, option("--dry-run", help="Only say what would happen.")]
-Yes = Annotated[bool, option("--yes", "-y", help="Do not ask.")]
+Names = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...")]
+Topics = Annotated[list[str] | None, typer.Option("--topic", "-t", help="A topic.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-@NOUN.verb("create")
+@app.command("create", cls=Command)
 def create(
-    options: GlobalOptions,
+    context: typer.Context,
     names: Names = None,
     *,
     topic: Topics = None,
     partitions: Annotated[
-        int | None, option("--partitions", "-p", help="How many; the cluster's default.")
+        int | None, typer.Option("--partitions", "-p", help="How many; the cluster's default.")
     ] = None,
     replication_factor: Annotated[
-        int | None, option("--replication-factor", "-r", help="Replicas of each.")
+        int | None, typer.Option("--replication-factor", "-r", help="Replicas of each.")
     ] = None,
     replica_assignment: Annotated[
         str | None,
-        option("--replica-assignment", help="Kafka's: 1:2,2:3 = brokers by partition."),
+        typer.Option("--replica-assignment", help="Kafka's: 1:2,2:3 = brokers by partition."),
     ] = None,
     config: Annotated[
-        list[str] | None, option("--config", "-c", help="key=value, such as segment.bytes=1M")
+        list[str] | None, typer.Option("--config", "-c", help="key=value, such as segment.bytes=1M")
     ] = None,
     if_not_exists: Annotated[
-        bool, option("--if-not-exists", help="No error if it is there.")
+        bool, typer.Option("--if-not-exists", help="No error if it is there.")
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Create topics."""
     from quorate.client.admin_results import NewTopic
 
+    options = options_of(context)
     configs = parse_properties(config or ())
     assignments = _assignments(replica_assignment) if replica_assignment else {}
     wanted = [
@@ -75,16 +78,17 @@ def _assignments(text: str) -> dict[int, tuple[int, ...]]:
         ) from None
 
 
-@NOUN.verb("list")
+@app.command("list", cls=Command)
 def list_topics(
-    options: GlobalOptions,
-    pattern: Annotated[str | None, Argument("[REGEX]")] = None,
+    context: typer.Context,
+    pattern: Annotated[str | None, typer.Argument(metavar="[REGEX]")] = None,
     *,
-    topic: Annotated[str | None, option("--topic", help="Regular expression.")] = None,
-    internal: Annotated[bool, option("--internal", help="Internal topics too.")] = False,
-    exclude_internal: Annotated[bool, hidden("--exclude-internal")] = False,
+    topic: Annotated[str | None, typer.Option("--topic", help="Regular expression.")] = None,
+    internal: Annotated[bool, typer.Option("--internal", help="Internal topics too.")] = False,
+    exclude_internal: Annotated[bool, typer.Option("--exclude-internal", hidden=True)] = False,
 ) -> None:
     """List topics: their names; more with --format wide."""
+    options = options_of(context)
     del exclude_internal  # they are left out anyway; Kafka's tool has the option
     expression = pattern or topic
     try:
@@ -100,28 +104,30 @@ def list_topics(
         print_table(options, table)
 
 
-@NOUN.verb("describe")
-def describe(options: GlobalOptions, names: Names = None, *, topic: Topics = None) -> None:
+@app.command("describe", cls=Command)
+def describe(context: typer.Context, names: Names = None, *, topic: Topics = None) -> None:
     """Show topics with partitions, leaders and in-sync replicas; all, if none is named."""
+    options = options_of(context)
     run(work.describe, options, client_of(options), [*(names or ()), *(topic or ())])
 
 
-@NOUN.verb("alter")
+@app.command("alter", cls=Command)
 def alter(
-    options: GlobalOptions,
-    name: Annotated[str, Argument("[TOPIC]")] = "",
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="[TOPIC]")] = "",
     *,
-    topic: Annotated[str, option("--topic", "-t", help="The topic.")] = "",
+    topic: Annotated[str, typer.Option("--topic", "-t", help="The topic.")] = "",
     partitions: Annotated[
-        int | None, option("--partitions", "-p", help="In total, from now on.")
+        int | None, typer.Option("--partitions", "-p", help="In total, from now on.")
     ] = None,
-    config: Annotated[list[str] | None, option("--config", "-c", help="key=value")] = None,
+    config: Annotated[list[str] | None, typer.Option("--config", "-c", help="key=value")] = None,
     delete_config: Annotated[
-        list[str] | None, option("--delete-config", help="Back to the default.")
+        list[str] | None, typer.Option("--delete-config", help="Back to the default.")
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
     """Add partitions to a topic, or change its configuration."""
+    options = options_of(context)
     if partitions is None and not config and not delete_config:
         raise UsageError(
             "nothing to change", why="no option says what", hint="--partitions 6, -c key=value"
@@ -133,18 +139,21 @@ def alter(
     run(work.alter, options, client_of(options), change, dry_run=dry_run)
 
 
-@NOUN.verb("delete")
+@app.command("delete", cls=Command)
 def delete(
-    options: GlobalOptions,
+    context: typer.Context,
     names: Names = None,
     *,
     topic: Topics = None,
-    regex: Annotated[bool, option("--regex", "-r", help="Names are expressions.")] = False,
-    if_exists: Annotated[bool, option("--if-exists", help="No error if it is not there.")] = False,
+    regex: Annotated[bool, typer.Option("--regex", "-r", help="Names are expressions.")] = False,
+    if_exists: Annotated[
+        bool, typer.Option("--if-exists", help="No error if it is not there.")
+    ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
     """Delete topics with all their records."""
+    options = options_of(context)
     client = client_of(options)
     wanted: list[str] = run(work.matching, client, topic_names(names, topic), regex=regex)
     if dry_run:
@@ -155,19 +164,20 @@ def delete(
     run(work.delete, options, client, wanted, if_exists=if_exists)
 
 
-@NOUN.verb("trim")
+@app.command("trim", cls=Command)
 def trim(
-    options: GlobalOptions,
-    name: Annotated[str, Argument("TOPIC")],
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="TOPIC")],
     *,
-    before: Annotated[str, option("--before", "-o", help="Offset, -N, @time or end.")],
+    before: Annotated[str, typer.Option("--before", "-o", help="Offset, -N, @time or end.")],
     partition: Annotated[
-        list[int] | None, option("--partition", "-p", low=0, help="Only this one.")
+        list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this one.")
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
     """Delete the records before an offset or a time."""
+    options = options_of(context)
     client = client_of(options)
     from quorate.tools.positions import parse_span
 

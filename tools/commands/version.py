@@ -2,18 +2,20 @@
 
 import platform
 
+import typer
+
 from quorate import __version__
-from quorate.tools.arguments import GlobalOptions
-from quorate.tools.command_line import Noun
+from quorate.tools.command_line import Command, command_app, options_of
 from quorate.tools.output import Column, Table
 from quorate.tools.session import print_table, say
 
-NOUN = Noun("")
+app = command_app()
 
 
-@NOUN.command
-def version(options: GlobalOptions) -> None:
+@app.command(cls=Command)
+def version(context: typer.Context) -> None:
     """Print the version."""
+    options = options_of(context)
     python = platform.python_version()
     if options.format in {"table", "wide"}:
         say(options, f"quorate {__version__} (Python {python})")

@@ -37,7 +37,7 @@ def test_a_noun_alone_shows_its_verbs(capsys: pytest.CaptureFixture[str]) -> Non
 def test_help_of_a_verb_shows_its_options(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = told(capsys, "topics", "ls", "--help")
     assert code == 0
-    assert "usage: quorate topics list" in out
+    assert "Usage: quorate topics list" in out
 
 
 @pytest.mark.parametrize(

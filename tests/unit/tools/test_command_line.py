@@ -1,123 +1,155 @@
-"""Functions as commands: what may be written where."""
+"""What may be written where: options of all commands, other names, groups."""
 
 import importlib
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+import typer
 
-from quorate.tools.cli import COMMANDS, read_globals
-from quorate.tools.command_line import (
-    Argument,
-    Noun,
-    hidden,
-    join_values,
-    option,
-    parameters_of,
-    parse,
-    parser_of,
-    split_first,
-)
+from quorate.tools.arguments import GlobalOptions
+from quorate.tools.cli import COMMANDS, app, run_command
+from quorate.tools.command_line import Command, noun_app, options_of
 from quorate.tools.problems import UsageError
 
-GLOBALS = list(parameters_of(read_globals))
+things = noun_app("Do things.")
+seen: list[tuple[GlobalOptions, dict[str, Any]]] = []
 
 
-def command(
-    options: object,
-    names: Annotated[list[str] | None, Argument("NAME")] = None,
+@things.command("list", cls=Command)
+def list_things(
+    context: typer.Context,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...")] = None,
     *,
-    count: Annotated[int | None, option("--count", "-n", help="100 %", low=1, high=9)] = None,
-    config: Annotated[list[str] | None, option("--config", "-c", help="")] = None,
-    loud: Annotated[bool, option("--loud", help="")] = False,
-    secret: Annotated[bool, hidden("--secret")] = False,
-    path: Annotated[Path | None, option("--path", help="")] = None,
+    count: Annotated[int | None, typer.Option("--count", "-n", help="100 %", min=1)] = None,
+    config: Annotated[list[str] | None, typer.Option("--config", "-c")] = None,
+    secret: Annotated[bool, typer.Option("--secret", hidden=True)] = False,
+    path: Annotated[Path | None, typer.Option("--path")] = None,
 ) -> None:
-    """Do something."""
+    """List things."""
+    own = {"names": names, "count": count, "config": config, "secret": secret, "path": path}
+    seen.append((options_of(context), own))
 
 
-def needing(options: object, name: Annotated[str, Argument("NAME")], *,
-            before: Annotated[str, option("--before", help="")]) -> None:  # fmt: skip
-    """Need things."""
+def run(*words: str) -> tuple[GlobalOptions, dict[str, Any]]:
+    command: Any = typer.main.get_command(things)
+    # A noun has a parent, whose other names are those of nouns.
+    parent = typer.main.get_command(app).make_context("quorate", ["x"], resilient_parsing=True)
+    with command.make_context("things", list(words), parent=parent) as context:
+        command.invoke(context)
+    return seen.pop()
 
 
-def parsed(*words: str) -> dict[str, Any]:
-    return parse("thing do", command, words, GLOBALS)[0]
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    code = run_command(list(words))
+    captured = capsys.readouterr()
+    return code, captured.out + captured.err
 
 
 def test_types_say_what_words_become() -> None:
-    found = parsed("a", "-n", "3", "b", "-c", "x=1", "--config=y=2", "--loud", "--path", "p/q")
-    assert found == {
-        "names": ["a", "b"], "count": 3, "config": ["x=1", "y=2"], "loud": True, "secret": False,
+    assert run("list", "a", "-n", "3", "b", "-c", "x=1", "--config=y=2", "--path", "p/q")[1] == {
+        "names": ["a", "b"], "count": 3, "config": ["x=1", "y=2"], "secret": False,
         "path": Path("p/q"),
     }  # fmt: skip
-
-
-def test_what_is_not_written_has_the_default_of_the_function() -> None:
-    assert parsed()["count"] is None
-    assert parsed()["config"] is None
+    assert set(run("list")[1].values()) == {None, False}
 
 
 def test_a_value_may_begin_with_a_dash() -> None:
-    assert parsed("-c", "-x", "--config", "--y")["config"] == ["-x", "--y"]
+    assert run("list", "-c", "-x", "--config", "--y")[1]["config"] == ["-x", "--y"]
+
+
+def test_options_of_all_commands_may_stand_anywhere() -> None:
+    for words in (["-b", "h:1", "list", "--json"], ["list", "--json", "a", "-b", "h:1"]):
+        options = run(*words)[0]
+        assert (options.bootstrap, options.format) == ("h:1", "json")
+
+
+def test_the_innermost_of_options_holds_and_lists_are_joined() -> None:
+    options = run("-b", "outer", "-X", "a=1", "list", "-b", "inner", "-X", "b=2", "-X", "c=3")[0]
+    assert options.bootstrap == "inner"
+    assert options.properties == ("a=1", "b=2", "c=3")
+
+
+def test_what_is_not_said_comes_from_the_environment_or_is_the_default(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("QUORATE_CONTROLLERS", "c:1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert run("list")[0] == GlobalOptions(bootstrap="", controllers="c:1")
+    assert run("list", "-C", "d:1")[0].controllers == "d:1"
+
+
+def test_verbs_have_other_names() -> None:
+    assert run("ls", "a")[1]["names"] == ["a"]
+
+
+def test_a_verb_that_is_not_there_is_answered_with_those_that_are() -> None:
+    with pytest.raises(UsageError, match="did you mean list"):
+        run("lsit")
+    with pytest.raises(UsageError, match="there are list"):
+        run("xyzzy")
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "what"),
     [
-        (["-n", "0"], "not between 1 and 9"),
-        (["-n", "ten"], "no number"),
-        (["--cuont", "1"], "--cuont"),
-        (["--coun", "1"], "--coun"),
-        (["-n"], "expected one argument"),
+        (["version", "--timeout", "0"], "0.001"),
+        (["version", "--timeout", "ten"], "ten"),
+        (["version", "--fromat", "json"], "--format"),
+        (["version", "--form", "json"], "--form"),
+        (["version", "--timeout"], "requires an argument"),
+        (["version", "more"], "more"),
+        (["topics", "trim", "--before", "-5"], "TOPIC"),
+        (["topics", "trim", "t"], "--before"),
+        (["topics", "-q"], "Missing command"),
     ],
 )
-def test_what_does_not_fit_is_a_usage_error(words: list[str], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
-        parsed(*words)
+def test_what_does_not_fit_is_told_in_three_lines(
+    words: list[str], what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, text = told(capsys, *words)
+    assert code == 2
+    lines = text.splitlines()
+    assert [line.split(":")[0].strip() for line in lines] == ["error", "why", "try"]
+    assert what in lines[0]
+    assert lines[2].endswith("--help")
 
 
-def test_what_has_no_default_must_be_written() -> None:
-    assert parse("x", needing, ["a", "--before", "-5"], GLOBALS)[0] == {
-        "name": "a",
-        "before": "-5",
-    }
-    for words in (["a"], ["--before", "1"]):
-        with pytest.raises(UsageError, match="required"):
-            parse("x", needing, words, GLOBALS)
+def test_help_shows_what_is_common_apart_and_no_hidden_options(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(typer.Exit):
+        run("list", "--help")
+    own, _, common = capsys.readouterr().out.partition("Options of all commands:")
+    assert "100 %" in own
+    assert "--bootstrap-server" not in own
+    assert "--bootstrap-server" in common
+    assert "--secret" not in own
 
 
-def test_global_options_may_stand_anywhere() -> None:
-    before, name, rest = split_first(["-b", "h:1", "topics", "list", "-q"], GLOBALS)
-    assert (before, name, rest) == (["-bh:1"], "topics", ["list", "-q"])
-    own, common = parse("thing", command, ["a", "-b", "h:1", "--json", "b"], GLOBALS)
-    assert own["names"] == ["a", "b"]
-    assert (common["bootstrap_server"], common["json"]) == ("h:1", True)
-
-
-def test_a_command_line_of_options_alone_names_no_command() -> None:
-    assert split_first(["--help", "--debug"], GLOBALS) == (["--help", "--debug"], None, [])
-
-
-def test_nothing_is_joined_behind_two_dashes() -> None:
-    assert join_values(["-n", "1", "--", "-n", "1"], list(parameters_of(command))) == [
-        "-n1", "--", "-n", "1",
-    ]  # fmt: skip
-
-
-def test_help_shows_percent_signs_and_no_hidden_options() -> None:
-    text = parser_of("thing", command, GLOBALS)[0].format_help()
-    assert "100 %" in text
-    assert "--secret" not in text
-    assert "options of all commands" in text
-
-
-def test_every_command_can_be_parsed_and_has_a_sentence_of_help() -> None:
+def test_every_command_has_a_sentence_of_help_and_options_of_different_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     for name in COMMANDS:
         module: Any = importlib.import_module(f"quorate.tools.commands.{name}")
-        noun: Noun = module.NOUN
-        functions = [noun.alone] if noun.alone else list(noun.verbs.values())
-        assert functions
-        for function in functions:
-            text = parser_of(name, function, GLOBALS)[0].format_help()
-            assert (function.__doc__ or "").splitlines()[0] in text
+        command: Any = typer.main.get_command(module.app)
+        commands = getattr(command, "commands", {"": command})
+        assert commands
+        for verb, one in commands.items():
+            code, text = told(capsys, name, *verb.split(), "--help")
+            assert code == 0
+            assert one.help.splitlines()[0][:40] in text
+            context = one.make_context("x", [], resilient_parsing=True)
+            names = [option for parameter in one.get_params(context) for option in parameter.opts]
+            assert len(names) == len(set(names))
+
+
+def test_shells_are_told_how_words_go_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_QUORATE_COMPLETE", "complete_bash")
+    for line, expected in (("quorate to", "topics"), ("quorate topic des", "describe")):
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
+        code, text = told(capsys)
+        assert (code, text.split()) == (0, [expected])
