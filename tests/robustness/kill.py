@@ -273,18 +273,14 @@ class Life:
             self._shim.journal_path.unlink(missing_ok=True)
 
 
-def run(plan: Plan, *, progress: bool) -> Tally:
-    """Do it; return what happened.
-
-    Raises:
-        WrongLogError: a promise was broken; the directory is kept.
-    """
+def run(plan: Plan, folder: Path, *, progress: bool) -> Tally:
+    """Do it below a folder; return what happened.  Directories of failures are kept."""
     tally = Tally()
     number = 0
     while tally.rounds < plan.rounds:
         seed = plan.seed * 1000 + number
         number += 1
-        work = Path(tempfile.mkdtemp(prefix=f"quorate-kill-{seed}-"))
+        work = Path(tempfile.mkdtemp(prefix=f"quorate-kill-{seed}-", dir=folder))
         try:
             live(plan, work, seed, tally)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is told with its seed
@@ -318,7 +314,8 @@ def main() -> int:
     arguments = parser.parse_args()
     power = arguments.mode == "power"
     synced = power if arguments.flush is None else arguments.flush == "each"
-    tally = run(Plan(arguments.rounds, power, synced, arguments.seed), progress=True)
+    plan = Plan(arguments.rounds, power, synced, arguments.seed)
+    tally = run(plan, Path(tempfile.gettempdir()), progress=True)
     for slow in tally.slow_starts:
         print("slow start:", slow)  # noqa: T201
     for failure in tally.failures:
