@@ -77,15 +77,15 @@ class Ledger:
                 were never sent, or an answer was wrong.
         """
         with Client(port) as client:
-            records = sum(self._check_one(client, where) for where in self.partitions)
+            deadline_s = time.monotonic() + SHOWN_AFTER_S_MAX
+            records = sum(self._check_one(client, where, deadline_s) for where in self.partitions)
         if self.problems:
             raise WrongLogError("; ".join(self.problems[:10]))
         return records
 
-    def _check_one(self, client: Client, where: TopicPartition) -> int:
+    def _check_one(self, client: Client, where: TopicPartition, deadline_s: float) -> int:
         # With flush.messages=1, what a crash left is synced again before it is shown.
         acked_end = max((each.end_offset for each in self.acked[where]), default=0)
-        deadline_s = time.monotonic() + SHOWN_AFTER_S_MAX
         content = read_partition(client, where)
         while content.high_watermark < acked_end and time.monotonic() < deadline_s:
             time.sleep(0.02)
