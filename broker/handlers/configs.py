@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Final
 
-from quorate.broker.handlers.context import Broker, Caller
+from quorate.broker.handlers.context import ANONYMOUS, Broker, Caller
 from quorate.control.messages import (
     AlterConfigs,
     AlterConfigsAnswer,
@@ -260,7 +260,7 @@ def _alter(
         ResourceChanges(RESOURCE_NAMES[key[0]], key[1], changes, alteration.replace)
         for key, changes in wanted
     )
-    broker.ask(AlterConfigs(resources, alteration.validate_only, "AlterConfigs"), answered, failed)
+    broker.ask(AlterConfigs(resources, alteration.validate_only, ANONYMOUS), answered, failed)
 
 
 def _refusal(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from quorate.broker.handlers.producer_ids import ProducerIds
 from quorate.broker.replication.deadlines import Deadlines
@@ -13,6 +13,9 @@ from quorate.promise import Promise
 from quorate.settings import NodeConfig
 
 A = TypeVar("A", bound=Answer)
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""Who every caller is, as long as nobody has to prove who they are."""
 
 
 class CloseConnectionError(QuorateError):

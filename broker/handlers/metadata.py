@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from quorate.broker.handlers.context import Broker, Caller
+from quorate.broker.handlers.context import ANONYMOUS, Broker, Caller
 from quorate.control.messages import CreateTopics, CreateTopicsAnswer, NewTopic
 from quorate.errors import RETRIABLE, ErrorCode, known_code
 from quorate.model import NO_LEADER, Endpoint
@@ -50,7 +50,8 @@ def metadata(
         promise.resolve(_describe(broker, request, caller, dict.fromkeys(missing, code)))
 
     topics = tuple(NewTopic(name) for name in missing)
-    broker.ask(CreateTopics(topics, principal="auto.create.topics.enable"), created, failed)
+    principal = f"{ANONYMOUS} through auto.create.topics.enable"
+    broker.ask(CreateTopics(topics, principal=principal), created, failed)
     return promise
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from quorate.broker.handlers.configs import topic_entries
-from quorate.broker.handlers.context import Broker, Caller
+from quorate.broker.handlers.context import ANONYMOUS, Broker, Caller
 from quorate.control.messages import (
     CreatePartitions,
     CreatePartitionsAnswer,
@@ -64,7 +64,7 @@ def create_topics(
         results = [_not_created(topic.name, code, message) for topic in topics]
         promise.resolve(CreateTopicsResponse(topics=results + refused))
 
-    broker.ask(CreateTopics(tuple(topics), request.validate_only, "CreateTopics"), answered, failed)
+    broker.ask(CreateTopics(tuple(topics), request.validate_only, ANONYMOUS), answered, failed)
     return promise
 
 
@@ -136,7 +136,7 @@ def delete_topics(
     def failed(code: ErrorCode, message: str) -> None:
         promise.resolve(_none_deleted(names, topic_ids, code, message))
 
-    broker.ask(DeleteTopics(names, topic_ids, "DeleteTopics"), answered, failed)
+    broker.ask(DeleteTopics(names, topic_ids, ANONYMOUS), answered, failed)
     return promise
 
 
@@ -192,7 +192,5 @@ def create_partitions(
         )
         for topic in request.topics
     )
-    broker.ask(
-        CreatePartitions(topics, request.validate_only, "CreatePartitions"), answered, failed
-    )
+    broker.ask(CreatePartitions(topics, request.validate_only, ANONYMOUS), answered, failed)
     return promise

@@ -162,7 +162,7 @@ def test_replacing_sets_what_is_named_and_nothing_else() -> None:
     change = ConfigChange("retention.ms", ConfigOperation.SET, "1000")
     resources = (ResourceChanges("topic", "a", (change,), replace=True),)
     assert node.controller.requests == [
-        AlterConfigs(resources, validate_only=True, principal="AlterConfigs")
+        AlterConfigs(resources, validate_only=True, principal="User:ANONYMOUS")
     ]
     node.controller.answer(AlterConfigsAnswer((outcome("topic", "a"),)))
     assert results(answer) == [(TOPIC, "a", 0)]

@@ -127,6 +127,7 @@ def test_an_absent_topic_is_created_first() -> None:
     (request,) = node.controller.requests
     assert isinstance(request, CreateTopics)
     assert [topic.name for topic in request.topics] == ["new"]
+    assert request.principal == "User:ANONYMOUS through auto.create.topics.enable"
     node.create_topic("new")
     node.controller.answer(creation("new"))
     assert [(t.name, t.error_code) for t in now(answer).topics] == [

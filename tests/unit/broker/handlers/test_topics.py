@@ -67,7 +67,7 @@ def test_topics_are_created_as_the_controller_decides() -> None:
                 NewTopic("b", -1, -1, {0: (1, 2), 1: (2, 1)}, {}),
             ),
             validate_only=True,
-            principal="CreateTopics",
+            principal="User:ANONYMOUS",
         )
     ]
     created = TopicCreation("a", DONE, ID, 3, 1, {"retention.ms": "86400000"})
@@ -134,7 +134,7 @@ def test_topics_are_deleted_by_name_and_by_id() -> None:
         topics=[DeleteTopicState(name=None, topic_id=ID), DeleteTopicState(name="a")]
     )
     answer = delete_topics(node.broker, request, over(6))
-    assert node.controller.requests == [DeleteTopics(("a",), (ID,), "DeleteTopics")]
+    assert node.controller.requests == [DeleteTopics(("a",), (ID,), "User:ANONYMOUS")]
     unknown = Failure(int(ErrorCode.UNKNOWN_TOPIC_ID), "unknown")
     node.controller.answer(
         DeleteTopicsAnswer((TopicDeletion("a", b"a" * 16, DONE), TopicDeletion(None, ID, unknown)))
@@ -150,7 +150,7 @@ def test_topics_are_deleted_by_name_and_by_id() -> None:
 def test_older_clients_name_topics_elsewhere() -> None:
     node = new_node()
     delete_topics(node.broker, DeleteTopicsRequest(topic_names=["a", "b"]), over(5))
-    assert node.controller.requests == [DeleteTopics(("a", "b"), (), "DeleteTopics")]
+    assert node.controller.requests == [DeleteTopics(("a", "b"), (), "User:ANONYMOUS")]
 
 
 def test_without_a_controller_no_topic_is_deleted() -> None:
@@ -196,7 +196,7 @@ def test_topics_get_more_partitions() -> None:
         CreatePartitions(
             (NewPartitions("a", 3, None), NewPartitions("b", 2, ((1, 2),))),
             validate_only=True,
-            principal="CreatePartitions",
+            principal="User:ANONYMOUS",
         )
     ]
     failure = Failure(int(ErrorCode.INVALID_PARTITIONS), "fewer")
