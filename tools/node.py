@@ -22,13 +22,19 @@ from quorate.broker.listeners import (
     bind_listeners,
     parse_listeners,
 )
+from quorate.broker.log.directory import META_NAME
 from quorate.errors import InvalidConfigError
 from quorate.model import Endpoint
 from quorate.quorum.controller import Controller
-from quorate.quorum.directory import ControllerDirectory, open_controller_directory
+from quorate.quorum.directory import (
+    META,
+    SUBDIRECTORY,
+    ControllerDirectory,
+    open_controller_directory,
+)
 from quorate.settings import NodeConfig
 from quorate.tools.controllers import RemoteController
-from quorate.tools.problems import UsageError
+from quorate.tools.problems import CommandError, UsageError
 
 logger: Final = logging.getLogger(__name__)
 
@@ -78,6 +84,7 @@ async def run_combined(plan: NodePlan, listeners: list[Listener], on_ready: OnRe
 
     The broker ends first, so that it can take its leave of the controller.
     """
+    _check_whole(Path(plan.config.log_dir))
     directory = _open_directory(plan.config, None)
     try:
         controller = Controller(directory, plan.config, SystemRandom())
@@ -167,6 +174,21 @@ async def _run_in(
     """Run something in a scope of its own: shielded, it outlives what uses it."""
     with scope:
         await run(task_status=task_status)
+
+
+def _check_whole(directory: Path) -> None:
+    """Refuse a directory that lost its metadata: a new cluster's would not know its records.
+
+    Raises:
+        CommandError: there is a broker's data, but no controller's.
+    """
+    metadata = directory / SUBDIRECTORY
+    if (directory / META_NAME).exists() and not (metadata / META).exists():
+        raise CommandError(
+            f"{directory} has a broker's records, but not the metadata that they belong to",
+            why=f"{metadata / META} is missing, and a new cluster would not know these records",
+            hint=f"put {metadata} back, or use another --dir for a new cluster",
+        )
 
 
 def _open_directory(config: NodeConfig, cluster_id: str | None) -> ControllerDirectory:
