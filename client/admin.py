@@ -20,6 +20,8 @@ from quorate.client.admin_results import (
     NewTopic,
     OffsetSpec,
     PartitionDescription,
+    QuorumDescription,
+    QuorumVoter,
     TopicDescription,
     TopicListing,
 )
@@ -30,7 +32,14 @@ from quorate.client.offsets import TimestampOffset, list_offsets
 from quorate.errors import MEANINGS, ErrorCode, KafkaError, QuorateError, known_code
 from quorate.model import Endpoint, TopicPartition
 from quorate.protocol.apis import ApiKey
-from quorate.protocol.messages.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
+from quorate.protocol.messages.cluster import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeQuorumPartitionRequest,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeQuorumTopicRequest,
+)
 from quorate.protocol.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -71,6 +80,7 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
 BROKER_RESOURCE: Final = 4
+METADATA_TOPIC: Final = "__cluster_metadata"
 
 
 class Admin:
@@ -335,6 +345,36 @@ class Admin:
                 BrokerDescription(b.broker_id, Endpoint(b.host, b.port), b.rack, b.is_fenced)
                 for b in sorted(response.brokers, key=lambda broker: broker.broker_id)
             ),
+        )
+
+    async def describe_quorum(self) -> QuorumDescription:
+        """Return how the controllers are, as a broker hears it from them.
+
+        Raises:
+            KafkaError: No controller answers the broker, or it refuses.
+        """
+        request = DescribeQuorumRequest(
+            topics=[
+                DescribeQuorumTopicRequest(
+                    topic_name=METADATA_TOPIC, partitions=[DescribeQuorumPartitionRequest()]
+                )
+            ]
+        )
+        response: DescribeQuorumResponse = await self._call(ApiKey.DESCRIBE_QUORUM, request)
+        told = [partition for topic in response.topics for partition in topic.partitions]
+        errors = [(p.error_code, p.error_message) for p in told]
+        for code, message in [(response.error_code, response.error_message), *errors]:
+            error = _error(code, message, "the quorum")
+            if error is not None:
+                raise error
+        if not told:
+            raise KafkaError("the quorum: the broker says nothing of it")
+        quorum = told[0]
+        return QuorumDescription(
+            quorum.leader_id,
+            quorum.leader_epoch,
+            quorum.high_watermark,
+            tuple(QuorumVoter(v.replica_id, v.log_end_offset) for v in quorum.current_voters),
         )
 
     async def describe_log_dirs(

@@ -174,6 +174,24 @@ class ClusterDescription:
 
 
 @dataclass(frozen=True, slots=True)
+class QuorumVoter:
+    """A controller, and the next offset of its metadata log (-1: the leader does not know)."""
+
+    node_id: int
+    log_end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumDescription:
+    """Which controller leads (-1: none), and how far the metadata is committed."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[QuorumVoter, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LogDirReplica:
     """A replica on a disk."""
 

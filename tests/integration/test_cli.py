@@ -222,7 +222,14 @@ def test_what_controllers_decided_can_be_read_from_their_journal(run: Run) -> No
     run("topics", "create", "decided")
     lines = run("log", "dump", "--metadata", ".quorate", "--format", "jsonl").out.splitlines()
     created = [r for line in lines if (r := json.loads(line))["type"] == "TopicCreated"]
-    assert any(record["name"] == "decided" for record in created)
+    (cause,) = {record["cause"] for record in created if record["name"] == "decided"}
+    assert cause == "CreateTopics by User:ANONYMOUS"
+
+
+def test_a_broker_tells_how_the_quorum_is(run: Run) -> None:
+    (status,) = json.loads(run("quorum", "status", "--json").out)["items"]
+    assert (status["leader_id"], len(status["voters"])) == (1, 1)
+    assert status["high_watermark"] > 0
 
 
 def test_a_list_of_topics_starts_quickly_because_it_imports_little(run: Run) -> None:
@@ -277,13 +284,30 @@ def test_a_data_directory_belongs_to_one_process_and_one_node(tmp_path: Path) ->
 
 
 def test_data_of_another_cluster_is_refused(tmp_path: Path) -> None:
-    with node("up", "--port", "0", cwd=tmp_path):
-        pass
-    (tmp_path / ".quorate" / "controller").rename(tmp_path / "away")
-    foreign = quorate("up", "--port", "0", cwd=tmp_path)
+    for name in ("one", "other"):
+        with node("up", "--port", "0", "--dir", name, cwd=tmp_path):
+            pass
+    (tmp_path / "other" / "meta.json").rename(tmp_path / "one" / "meta.json")
+    foreign = quorate("up", "--port", "0", "--dir", "one", cwd=tmp_path)
     assert foreign.code == 1
     assert "belongs to cluster" in foreign.err
     assert "--dir" in foreign.err
+
+
+def test_records_without_their_metadata_are_refused_and_no_cluster_is_made(tmp_path: Path) -> None:
+    with node("up", "--port", "0", cwd=tmp_path):
+        pass
+    controller = tmp_path / ".quorate" / "controller"
+    controller.rename(tmp_path / "away")
+    for _ in range(2):
+        refused = quorate("up", "--port", "0", cwd=tmp_path)
+        assert refused.code == 1
+        assert "controller/meta.json is missing" in refused.err
+        assert len(refused.err.splitlines()) == 3
+        assert not controller.exists()
+    (tmp_path / "away").rename(controller)
+    with node("up", "--port", "0", cwd=tmp_path):
+        pass
 
 
 def test_clients_speak_tls_to_a_tls_listener(tmp_path: Path) -> None:
@@ -328,6 +352,8 @@ def test_controller_and_broker_run_as_processes_of_their_own(tmp_path: Path) -> 
                 "items"
             ]
             assert (only["id"], only["rack"], only["fenced"]) == (2, "r1", False)
+            asked = quorate("quorum", "status", "--json", bootstrap=bootstrap)
+            assert json.loads(asked.out)["items"][0]["leader_id"] == 1
         status = json.loads(quorate("quorum", "status", "-C", address, "--json").out)
         assert status["items"][0]["leader_id"] == 1
 

@@ -14,6 +14,8 @@ from quorate.client import (
     DeletedRecords,
     NewTopic,
     OffsetSpec,
+    QuorumDescription,
+    QuorumVoter,
     TimestampOffset,
     TopicPartition,
     raise_first,
@@ -33,6 +35,11 @@ from quorate.protocol.messages.cluster import (
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
+    DescribeQuorumPartitionData,
+    DescribeQuorumReplicaState,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeQuorumTopicData,
 )
 from quorate.protocol.messages.configs import (
     AlterConfigsResourceResponse,
@@ -326,6 +333,42 @@ async def test_a_refused_description_of_the_cluster_is_raised(
     async with admin(cluster) as a:
         with pytest.raises(KafkaError, match="the cluster"):
             await a.describe_cluster()
+
+
+async def test_the_quorum_is_described_as_a_broker_hears_it(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery)
+    voters = [DescribeQuorumReplicaState(replica_id=9, log_end_offset=12)]
+    partition = DescribeQuorumPartitionData(
+        leader_id=9, leader_epoch=3, high_watermark=11, current_voters=voters
+    )
+    topic = DescribeQuorumTopicData(topic_name="__cluster_metadata", partitions=[partition])
+    cluster.script(DescribeQuorumRequest, DescribeQuorumResponse(topics=[topic]))
+    async with admin(cluster) as a:
+        assert await a.describe_quorum() == QuorumDescription(9, 3, 11, (QuorumVoter(9, 12),))
+    (asked,) = cluster.requests_of(DescribeQuorumRequest)[0].topics
+    assert (asked.topic_name, [p.partition_index for p in asked.partitions]) == (
+        "__cluster_metadata",
+        [0],
+    )
+
+
+async def test_a_quorum_that_is_not_described_is_an_error(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    refused = DescribeQuorumPartitionData(error_code=code)
+    for response, told in (
+        (DescribeQuorumResponse(error_code=code, error_message="no"), "the quorum: no"),
+        (DescribeQuorumResponse(topics=[DescribeQuorumTopicData(partitions=[refused])]), "quorum"),
+        (DescribeQuorumResponse(), "says nothing"),
+    ):
+        cluster = cluster_of(nursery)
+        cluster.script(DescribeQuorumRequest, response)
+        async with admin(cluster) as a:
+            with pytest.raises(KafkaError, match=told):
+                await a.describe_quorum()
 
 
 async def test_an_admin_client_is_of_no_use_outside_its_block(
