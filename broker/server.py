@@ -133,7 +133,9 @@ class _Dispatcher:
                 if route is None:
                     self._answer_unsupported(connection, correlation_id)
                     return
-            position = start + HEADER_START_BYTES + max(client_id_bytes, 0)
+            position = start + HEADER_START_BYTES
+            if client_id_bytes > 0:
+                position += client_id_bytes
             if route.flexible:
                 position = _skip_tags(buffer, position, end)
             # Bytes behind the request are ignored, as Kafka does: librdkafka sends some (Metadata).

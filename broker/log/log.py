@@ -1,7 +1,7 @@
 """Log: the records of one partition; append, read, truncate, roll, flush."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from quorate.broker.log.active import ActiveSegment, create_segment, cut_segment
 from quorate.broker.log.checkpoints import LogCheckpoint
@@ -24,9 +24,12 @@ from quorate.broker.log.trash import DELETED_SUFFIX
 from quorate.broker.log.validation import AppendRules, check_replicated
 from quorate.errors import FencedLeaderEpochError, OffsetOutOfRangeError, StorageError
 from quorate.model import NO_TIMESTAMP, TopicPartition
-from quorate.records.batch import BatchHeader, assign_append_time, assign_offset
+from quorate.records.batch import LOG_OVERHEAD_BYTES, BatchHeader, assign_append_time, assign_offset
 from quorate.records.slices import FileSlice
 from quorate.settings import TopicConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class AppendResult(NamedTuple):
@@ -39,6 +42,10 @@ class AppendResult(NamedTuple):
     log_start_offset: int
     duplicate: bool
     """Whether the records were there already and nothing was written."""
+
+
+_new_result = cast("Callable[[type[AppendResult], tuple[int, ...]], AppendResult]", tuple.__new__)  # pyright: ignore[reportUnknownMemberType]
+"""An AppendResult of a tuple, without a call in Python: there is one for every append."""
 
 
 class Log:
@@ -164,9 +171,10 @@ class Log:
         for header in headers:
             assign_offset(records, position, offset, leader_epoch)
             offset += header.record_count
-            position += header.batch_length + 12
+            position += header.batch_length + LOG_OVERHEAD_BYTES
         self._write(records, headers, offset, now_ms)
-        return AppendResult(base_offset, offset - 1, append_time_ms, self.log_start_offset, False)  # noqa: FBT003
+        placed = (base_offset, offset - 1, append_time_ms, self.log_start_offset, False)
+        return _new_result(AppendResult, placed)
 
     def append_replicated(self, records: memoryview, *, now_ms: int) -> None:
         """Append what the leader sent, as a follower: offsets and epochs are in the batches.

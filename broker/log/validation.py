@@ -71,13 +71,23 @@ class AppendRules:
         pos = 0
         while pos < end:
             header = parse_header(records, pos)
+            # Unpacked, because thirteen attributes of a named tuple cost more than the checks.
+            _, length, _, _, crc, attributes, last_delta, _, latest_ms, producer_id, _, _, count = (
+                header
+            )
             check_header(header, end - pos)
-            batch_end = pos + header.batch_length + LOG_OVERHEAD_BYTES
+            batch_end = pos + length + LOG_OVERHEAD_BYTES
             if batch_end - pos > self._message_max_bytes:
                 raise _too_large(header, self._message_max_bytes)
-            if crc32c(records[pos + CRC_COVERS_FROM : batch_end]) != header.crc:
+            if crc32c(records[pos + CRC_COVERS_FROM : batch_end]) != crc:
                 raise CorruptRecordError("the checksum of the batch does not match")
-            if not self._is_plain(header, now_ms):
+            # In nearly all batches nothing can be wrong with the content.
+            if (
+                producer_id >= 0
+                or not 0 <= attributes <= CODEC_MAX
+                or count != last_delta + 1
+                or latest_ms - now_ms > self._after_max_ms
+            ):
                 self._check_content(header, now_ms)
             if self._checks_ages:
                 self._check_ages(records[pos:batch_end], now_ms)
@@ -86,15 +96,6 @@ class AppendRules:
         if not headers:
             raise InvalidRecordError("no record batch")
         return headers
-
-    def _is_plain(self, header: BatchHeader, now_ms: int) -> bool:
-        """Whether nothing can be wrong with the content: so are nearly all batches."""
-        return (
-            0 <= header.attributes <= CODEC_MAX
-            and header.record_count == header.last_offset_delta + 1
-            and header.max_timestamp_ms - now_ms <= self._after_max_ms
-            and header.producer_id < 0
-        )
 
     def _check_content(self, header: BatchHeader, now_ms: int) -> None:
         attributes = header.attributes
