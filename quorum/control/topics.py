@@ -20,7 +20,6 @@ from quorate.errors import (
 from quorate.quorum.control.configs import checked_topic_configs
 from quorate.quorum.control.decision import Decision, Reason, because, failure_of
 from quorate.quorum.control.placement import place
-from quorate.quorum.metadata.topic_names import check_topic_name, collision
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.image import (
     BROKER,
@@ -30,6 +29,7 @@ from quorate.quorum.metadata.image import (
     MetadataImage,
     TopicImage,
 )
+from quorate.quorum.metadata.topic_names import check_topic_name, collision
 
 if TYPE_CHECKING:
     from random import Random
