@@ -148,8 +148,7 @@ class _Dispatcher:
                 encode = route.encode
                 promise.when_resolved(lambda response: slot.fill(encode(correlation_id, response)))
             elif answer is not None:
-                parts = route.encode(correlation_id, answer)
-                connection.open_slot().fill(parts)
+                connection.answer_now(route.encode(correlation_id, answer))
         except Exception as error:
             raise _refusal(error, api_key, version) from error
 
@@ -180,7 +179,7 @@ class _Dispatcher:
         # A client newer than us learns from this answer which versions to use (KIP-511).
         api = APIS[ApiKey.API_VERSIONS]
         encode = cast("Encode", response_encoder(api, 0))
-        connection.open_slot().fill(encode(correlation_id, API_VERSIONS_HANDLER.unsupported()))
+        connection.answer_now(encode(correlation_id, API_VERSIONS_HANDLER.unsupported()))
 
 
 def _skip_tags(buffer: bytearray, position: int, end: int) -> int:

@@ -68,12 +68,17 @@ def produce(
             except KafkaError as error:
                 answers.append(_failure(partition, error))
                 continue
-            answer = _success(partition, result)
+            base_offset, last_offset, append_time_ms, log_start_offset, _ = result
+            answer = PartitionProduceResponse(
+                index=partition.index,
+                base_offset=base_offset,
+                log_append_time_ms=append_time_ms,
+                log_start_offset=log_start_offset,
+            )
             answers.append(answer)
-            end_offset = result.last_offset + 1
-            if end_offset > replica.high_watermark and _must_wait(replica, request.acks):
+            if last_offset >= replica.high_watermark and _must_wait(replica, request.acks):
                 pending = pending or _Pending()
-                pending.wait_for(replica, end_offset, answer)
+                pending.wait_for(replica, last_offset + 1, answer)
         responses.append(
             TopicProduceResponse(
                 name=topic.name, topic_id=topic.topic_id, partition_responses=answers
@@ -116,15 +121,6 @@ def _check_codec(partition: PartitionProduceData) -> None:
 
 def _must_wait(replica: LeaderReplica, acks: int) -> bool:
     return acks == ACKS_ALL or (acks != 0 and replica.waits_for_sync)
-
-
-def _success(partition: PartitionProduceData, result: AppendResult) -> PartitionProduceResponse:
-    return PartitionProduceResponse(
-        index=partition.index,
-        base_offset=result.base_offset,
-        log_append_time_ms=result.log_append_time_ms,
-        log_start_offset=result.log_start_offset,
-    )
 
 
 def _failure(partition: PartitionProduceData, error: KafkaError) -> PartitionProduceResponse:

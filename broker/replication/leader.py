@@ -22,6 +22,7 @@ from quorate.quorum.metadata.image import PartitionState
 from quorate.records.compression import Codec, codec_named
 from quorate.records.recompress import recompressed
 from quorate.records.slices import FileSlice
+from quorate.settings import TopicConfig
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +76,9 @@ class LeaderReplica:
     """
 
     __slots__ = (
+        "_codec",
         "_commit_waiters",
+        "_flush_messages",
         "_news",
         "_refused",
         "high_watermark",
@@ -84,6 +87,7 @@ class LeaderReplica:
         "state",
         "topic_id",
         "topic_partition",
+        "waits_for_sync",
     )
 
     def __init__(
@@ -104,6 +108,11 @@ class LeaderReplica:
         self._commit_waiters: deque[tuple[int, CommitWaiter]] = deque()
         self._news = news
         self._refused = False
+        self._flush_messages = 0
+        self._codec: Codec | None = None
+        self.waits_for_sync = False
+        """Whether records count only once they are synced to disk."""
+        self.configure(log.config)
         self.advance()
         if self.waits_for_sync and log.flushed_offset < log.log_end_offset:
             # What a crash left behind would be seen by nobody until the next append.
@@ -114,10 +123,12 @@ class LeaderReplica:
         """The epoch in which this broker leads."""
         return self.state.leader_epoch
 
-    @property
-    def waits_for_sync(self) -> bool:
-        """Whether records count only once they are synced to disk."""
-        return self.log.config.flush_messages == 1
+    def configure(self, config: TopicConfig) -> None:
+        """Go by these settings of the topic from now on."""
+        self.log.config = config
+        self._flush_messages = config.flush_messages
+        self._codec = _codec(config.compression_type)
+        self.waits_for_sync = config.flush_messages == 1
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """Refuse a request that was made for another epoch (KIP-320); -1 fits any.
@@ -142,9 +153,8 @@ class LeaderReplica:
         if acks == ACKS_ALL:
             self._check_in_sync()
         log = self.log
-        codec_name = log.config.compression_type
-        if codec_name != PRODUCERS_CHOICE:
-            records = recompressed(records, _codec(codec_name))
+        if self._codec is not None:
+            records = recompressed(records, self._codec)
         try:
             result = log.append(records, leader_epoch=self.state.leader_epoch, now_ms=now_ms)
         except StorageError as error:
@@ -154,7 +164,7 @@ class LeaderReplica:
             self._refused = False
             logger.info("%s takes records again", self.topic_partition)
         self.advance()
-        if log.log_end_offset - log.flushed_offset >= log.config.flush_messages:
+        if log.log_end_offset - log.flushed_offset >= self._flush_messages:
             self._news.unsynced.add(self)
         return result
 
@@ -267,5 +277,8 @@ class LeaderReplica:
             commit_waiter(committed=False)
 
 
-def _codec(compression_type: str) -> Codec:
+def _codec(compression_type: str) -> Codec | None:
+    """Return the codec that a topic's batches must have; None if it is the producer's choice."""
+    if compression_type == PRODUCERS_CHOICE:
+        return None
     return Codec.NONE if compression_type == UNCOMPRESSED else codec_named(compression_type)

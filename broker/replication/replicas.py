@@ -106,7 +106,7 @@ class Replicas:
         replica = self._leaders.get(topic_partition)
         if replica is not None:
             replica.state = state
-            replica.log.config = config
+            replica.configure(config)
             replica.advance()
             return
         try:

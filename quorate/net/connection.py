@@ -262,6 +262,13 @@ class Connection:
         self.slots.append(slot)
         return slot
 
+    def answer_now(self, parts: Sequence[Part]) -> None:
+        """Answer the request that was just dispatched."""
+        slot = AnswerSlot(self)
+        slot.parts = parts
+        self.slots.append(slot)
+        self.answered.add(self)
+
     def abandon(self) -> None:
         """Forget what the peer, who is gone, was to be sent; stop what works on more of it."""
         self.closed = True
