@@ -1,5 +1,7 @@
 """A log survives power cuts and kills at any time: flushed records stay, wrong ones never come."""
 
+# pyright: reportPrivateUsage=false
+
 import os
 from collections.abc import Callable
 from random import Random

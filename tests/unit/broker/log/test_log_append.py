@@ -2,6 +2,7 @@
 
 import errno
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -386,7 +387,8 @@ def test_random_values_come_back_by_every_offset() -> None:
     for offset in range(log.log_end_offset):
         taken = log.read(offset, max_bytes=1, limit_offset=log.log_end_offset, at_least_one=True)
         assert taken is not None
-        data = taken.owner.read_at(taken.size_bytes, taken.position)  # type: ignore[attr-defined]
+        owner: Any = taken.owner
+        data: bytes = owner.read_at(taken.size_bytes, taken.position)
         (header,) = headers_of(data)
         assert header.base_offset <= offset <= header.last_offset
         assert batches[header.base_offset] == data

@@ -1,5 +1,7 @@
 """Truncation, retention, deletion of records: what goes, what stays, what a crash finds."""
 
+# pyright: reportPrivateUsage=false
+
 import pytest
 
 from quorate.broker.log.files import FatalStorageError

@@ -3,6 +3,8 @@
 ``FUZZ_RUNS=100000`` for a long run by hand.
 """
 
+# pyright: reportPrivateUsage=false
+
 import os
 from collections.abc import Callable
 from random import Random
@@ -138,7 +140,9 @@ def test_nothing_wrong_comes_out_of_damaged_segments(part: int) -> None:
             del folder.entries[rng.choice(list(folder.entries))]
         folder.entries["partition.json"] = Inode(bytearray(originals["partition.json"]))
         epochs = folder.entries.get("leader-epochs")
-        epochs_known = isinstance(epochs, Inode) and epochs.data == originals["leader-epochs"]
+        epochs_known = (
+            isinstance(epochs, Inode) and bytes(epochs.data) == originals["leader-epochs"]
+        )
 
         found = recovered(disk)
 

@@ -38,7 +38,7 @@ def test_a_key_always_goes_to_the_same_of_the_partitions(key: bytes, count: int)
 
 @given(key=st.binary(max_size=60))
 def test_hashes_are_those_of_kafka_python(key: bytes) -> None:
-    theirs: int = kafka_python.murmur2(key)  # pyright: ignore[reportUnknownMemberType]
+    theirs: int = kafka_python.murmur2(key)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     assert murmur2(key) == theirs % 2**32
 
 
