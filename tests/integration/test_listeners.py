@@ -1,10 +1,12 @@
 """The reactor and the TLS server over real sockets: order, back pressure, files, limits."""
 
+# pyright: reportUnknownMemberType=false
+
 import os
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -68,7 +70,7 @@ async def serving(
     context: ssl.SSLContext | None = None,
     connections_max: int = 10,
     idle_max_ms: int = 60_000,
-) -> AsyncIterator[Server]:
+) -> AsyncGenerator[Server]:
     server = Server(answer, connections_max=connections_max, idle_max_ms=idle_max_ms)
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:

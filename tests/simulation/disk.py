@@ -34,8 +34,8 @@ class Inode:
 
     data: bytearray = field(default_factory=bytearray)
     synced: bytes = b""
-    versions: dict[int, list[bytes]] = field(default_factory=dict)
-    sizes: list[int] = field(default_factory=list)
+    versions: dict[int, list[bytes]] = field(default_factory=dict[int, list[bytes]])
+    sizes: list[int] = field(default_factory=list[int])
 
     def change(self, data: bytearray) -> None:
         """Replace the content, remembering which sectors changed to what."""
@@ -69,9 +69,11 @@ class Inode:
 class Folder:
     """Names, as they are and as they were synced, and the changes in between."""
 
-    entries: dict[str, "Inode | Folder"] = field(default_factory=dict)
-    synced: dict[str, "Inode | Folder"] = field(default_factory=dict)
-    changes: list[dict[str, "Inode | Folder"]] = field(default_factory=list)
+    entries: dict[str, "Inode | Folder"] = field(default_factory=dict[str, "Inode | Folder"])
+    synced: dict[str, "Inode | Folder"] = field(default_factory=dict[str, "Inode | Folder"])
+    changes: list[dict[str, "Inode | Folder"]] = field(
+        default_factory=list[dict[str, "Inode | Folder"]]
+    )
 
     def change(self, entries: dict[str, "Inode | Folder"]) -> None:
         self.changes.append(entries)
