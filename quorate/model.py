@@ -39,11 +39,3 @@ class Endpoint:
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetAndEpoch:
-    """An offset and the leader epoch of the record there."""
-
-    offset: int
-    leader_epoch: int

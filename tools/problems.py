@@ -86,12 +86,6 @@ class ProblemFoundError(CommandError):
     exit_code = EXIT_PROBLEM_FOUND
 
 
-class UnreachableError(CommandError):
-    """Nobody answered in time."""
-
-    exit_code = EXIT_UNREACHABLE
-
-
 def leaf_errors(error: BaseException) -> Iterator[BaseException]:
     """Yield the errors inside nested groups; an error that is no group, itself."""
     if isinstance(error, BaseExceptionGroup):

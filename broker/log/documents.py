@@ -7,7 +7,7 @@ and refused when a byte of it changed.
 import json
 from typing import Any
 
-from quorate.broker.log.files import FileSystem, read_file, replace_file
+from quorate.broker.log.files import FileSystem, read_file
 from quorate.errors import QuorateError
 from quorate.records.checksum import crc32c
 
@@ -42,11 +42,6 @@ def decode_document(data: bytes, kind: str, version: int) -> Any:
     if found[2] != crc32c(_canonical(kind, version, body)):
         raise CorruptDocumentError(f"the checksum of the {kind} document does not match")
     return body
-
-
-def write_document(fs: FileSystem, path: str, data: bytes) -> None:
-    """Replace the document at the path durably, in one step."""
-    replace_file(fs, path, data)
 
 
 def read_document(fs: FileSystem, path: str, kind: str, version: int) -> Any:
