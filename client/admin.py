@@ -35,10 +35,6 @@ from quorate.protocol.apis import ApiKey
 from quorate.protocol.messages.cluster import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
-    DescribeQuorumPartitionRequest,
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-    DescribeQuorumTopicRequest,
 )
 from quorate.protocol.messages.configs import (
     DescribeConfigsRequest,
@@ -55,6 +51,12 @@ from quorate.protocol.messages.metadata import (
     DescribeClusterResponse,
     MetadataResponse,
     MetadataResponseTopic,
+)
+from quorate.protocol.messages.quorum import (
+    DescribeQuorumPartitionRequest,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeQuorumTopicRequest,
 )
 from quorate.protocol.messages.topics import (
     CreatableReplicaAssignment,

@@ -1,12 +1,8 @@
-"""The cluster's insides: disks, producers, reassignments, the controller quorum."""
-
-from typing import Final
+"""The cluster's insides: disks, producers, reassignments."""
 
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.broker.replication.leader import LeaderReplica
-from quorate.control.messages import DescribeQuorum, DescribeQuorumAnswer
-from quorate.errors import ErrorCode, KafkaError
-from quorate.promise import Promise
+from quorate.errors import KafkaError
 from quorate.protocol.messages.cluster import (
     DescribableLogDirTopic,
     DescribeLogDirsPartition,
@@ -18,11 +14,6 @@ from quorate.protocol.messages.cluster import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     DescribeProducersTopicResponse,
-    DescribeQuorumPartitionData,
-    DescribeQuorumReplicaState,
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-    DescribeQuorumTopicData,
     ProducerState,
 )
 from quorate.protocol.messages.placement import (
@@ -30,8 +21,6 @@ from quorate.protocol.messages.placement import (
     ListPartitionReassignmentsResponse,
 )
 from quorate.records.batch import NO_SEQUENCE
-
-METADATA_TOPIC: Final = "__cluster_metadata"
 
 
 def describe_log_dirs(
@@ -103,30 +92,3 @@ def list_partition_reassignments(
 ) -> ListPartitionReassignmentsResponse:
     """Say which partitions are being moved (KIP-455): none, while each has a single replica."""
     return ListPartitionReassignmentsResponse()
-
-
-def describe_quorum(
-    broker: Broker, _request: DescribeQuorumRequest, _caller: Caller
-) -> Promise[DescribeQuorumResponse]:
-    """Describe the controllers (KIP-595): who leads, and how far each has the metadata log."""
-    promise: Promise[DescribeQuorumResponse] = Promise()
-
-    def answered(answer: DescribeQuorumAnswer) -> None:
-        voters = [
-            DescribeQuorumReplicaState(replica_id=v.node_id, log_end_offset=v.log_end_offset)
-            for v in answer.voters
-        ]
-        partition = DescribeQuorumPartitionData(
-            leader_id=answer.leader_id,
-            leader_epoch=answer.leader_epoch,
-            high_watermark=answer.high_watermark,
-            current_voters=voters,
-        )
-        topic = DescribeQuorumTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
-        promise.resolve(DescribeQuorumResponse(topics=[topic]))
-
-    def failed(code: ErrorCode, message: str) -> None:
-        promise.resolve(DescribeQuorumResponse(error_code=int(code), error_message=message))
-
-    broker.ask(DescribeQuorum(), answered, failed)
-    return promise

@@ -11,6 +11,7 @@ from quorate.broker.handlers import (
     metadata,
     offsets,
     produce,
+    quorum,
     session,
     topics,
 )
@@ -38,7 +39,7 @@ _SERVED: Final[dict[int, Handler]] = {
     ApiKey.CREATE_PARTITIONS: topics.create_partitions,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: cluster.list_partition_reassignments,
-    ApiKey.DESCRIBE_QUORUM: cluster.describe_quorum,
+    ApiKey.DESCRIBE_QUORUM: quorum.describe_quorum,
     ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
     ApiKey.DESCRIBE_PRODUCERS: cluster.describe_producers,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,

@@ -14,6 +14,7 @@ from quorate.protocol.messages import (
     metadata,
     offsets,
     placement,
+    quorum,
     session,
     topics,
     transactions,
@@ -68,6 +69,8 @@ class ApiKey(IntEnum):
     CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
     DESCRIBE_TOPIC_PARTITIONS = 75
+    ADD_RAFT_VOTER = 80
+    REMOVE_RAFT_VOTER = 81
 
 
 ADVERTISED_MIN_VERSIONS: Final = {ApiKey.PRODUCE: 0}
@@ -218,7 +221,7 @@ APIS: Final[dict[int, Api]] = {
             placement.ListPartitionReassignmentsResponse,
         ),
         _api(ApiKey.OFFSET_DELETE, offsets.OffsetDeleteRequest, offsets.OffsetDeleteResponse),
-        _api(ApiKey.DESCRIBE_QUORUM, cluster.DescribeQuorumRequest, cluster.DescribeQuorumResponse),
+        _api(ApiKey.DESCRIBE_QUORUM, quorum.DescribeQuorumRequest, quorum.DescribeQuorumResponse),
         _api(
             ApiKey.DESCRIBE_CLUSTER,
             metadata.DescribeClusterRequest,
@@ -253,6 +256,12 @@ APIS: Final[dict[int, Api]] = {
             ApiKey.DESCRIBE_TOPIC_PARTITIONS,
             metadata.DescribeTopicPartitionsRequest,
             metadata.DescribeTopicPartitionsResponse,
+        ),
+        _api(ApiKey.ADD_RAFT_VOTER, quorum.AddRaftVoterRequest, quorum.AddRaftVoterResponse),
+        _api(
+            ApiKey.REMOVE_RAFT_VOTER,
+            quorum.RemoveRaftVoterRequest,
+            quorum.RemoveRaftVoterResponse,
         ),
     )
 }

@@ -35,11 +35,6 @@ from quorate.protocol.messages.cluster import (
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
-    DescribeQuorumPartitionData,
-    DescribeQuorumReplicaState,
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-    DescribeQuorumTopicData,
 )
 from quorate.protocol.messages.configs import (
     AlterConfigsResourceResponse,
@@ -54,6 +49,13 @@ from quorate.protocol.messages.metadata import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
+)
+from quorate.protocol.messages.quorum import (
+    DescribeQuorumPartitionData,
+    DescribeQuorumReplicaState,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeQuorumTopicData,
 )
 from quorate.protocol.messages.topics import (
     CreatableTopicResult,

@@ -1,6 +1,6 @@
-"""The insides of brokers and of the quorum: DescribeLogDirs, DescribeProducers, DescribeQuorum."""
+"""The insides of brokers: DescribeLogDirs, DescribeProducers."""
 
-from quorate.protocol.fields import array, boolean, int16, int32, int64, string, uint16, uuid
+from quorate.protocol.fields import array, boolean, int16, int32, int64, string
 from quorate.protocol.message import message, nested
 
 
@@ -109,85 +109,3 @@ class DescribeProducersResponse:
 
     throttle_time_ms: int = int32()
     topics: list[DescribeProducersTopicResponse] = array(DescribeProducersTopicResponse)
-
-
-@nested
-class DescribeQuorumPartitionRequest:
-    """A partition of the metadata log; there is only number 0."""
-
-    partition_index: int = int32()
-
-
-@nested
-class DescribeQuorumTopicRequest:
-    """The metadata topic."""
-
-    topic_name: str = string()
-    partitions: list[DescribeQuorumPartitionRequest] = array(DescribeQuorumPartitionRequest)
-
-
-@message(versions="0-2", flexible="0+")
-class DescribeQuorumRequest:
-    """Asks about the quorum that keeps the metadata (KIP-595, KIP-853)."""
-
-    topics: list[DescribeQuorumTopicRequest] = array(DescribeQuorumTopicRequest)
-
-
-@nested
-class DescribeQuorumReplicaState:
-    """How far one member of the quorum is."""
-
-    replica_id: int = int32()
-    replica_directory_id: bytes = uuid("2+")
-    log_end_offset: int = int64()
-    last_fetch_timestamp: int = int64("1+", default=-1)
-    last_caught_up_timestamp: int = int64("1+", default=-1)
-
-
-@nested
-class DescribeQuorumPartitionData:
-    """Who leads the quorum, who votes and who only listens."""
-
-    partition_index: int = int32()
-    error_code: int = int16()
-    error_message: str | None = string("2+", nullable="2+")
-    leader_id: int = int32()
-    leader_epoch: int = int32()
-    high_watermark: int = int64()
-    current_voters: list[DescribeQuorumReplicaState] = array(DescribeQuorumReplicaState)
-    observers: list[DescribeQuorumReplicaState] = array(DescribeQuorumReplicaState)
-
-
-@nested
-class DescribeQuorumTopicData:
-    """The quorum of one topic."""
-
-    topic_name: str = string()
-    partitions: list[DescribeQuorumPartitionData] = array(DescribeQuorumPartitionData)
-
-
-@nested
-class DescribeQuorumListener:
-    """Where a member of the quorum listens."""
-
-    name: str = string()
-    host: str = string()
-    port: int = uint16()
-
-
-@nested
-class DescribeQuorumNode:
-    """A member of the quorum and its listeners."""
-
-    node_id: int = int32()
-    listeners: list[DescribeQuorumListener] = array(DescribeQuorumListener)
-
-
-@message(versions="0-2", flexible="0+")
-class DescribeQuorumResponse:
-    """Answers a DescribeQuorumRequest."""
-
-    error_code: int = int16()
-    error_message: str | None = string("2+", nullable="2+")
-    topics: list[DescribeQuorumTopicData] = array(DescribeQuorumTopicData)
-    nodes: list[DescribeQuorumNode] = array(DescribeQuorumNode, "2+")

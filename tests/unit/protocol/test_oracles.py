@@ -228,7 +228,12 @@ KNOWN_DIFFERENCES = {
     # Fails with an AttributeError when it encodes what it decoded.
     ("DeleteTopicsRequest", "any"),
 }
-NOT_IN_KAFKA_PYTHON = {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE}
+NOT_IN_KAFKA_PYTHON = {
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    ApiKey.ADD_RAFT_VOTER,
+    ApiKey.REMOVE_RAFT_VOTER,
+}
 
 
 def kafka_python_messages() -> dict[str, Any]:

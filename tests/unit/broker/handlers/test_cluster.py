@@ -1,13 +1,10 @@
-"""Disks, producers, reassignments and the quorum, as tools ask for them."""
+"""Disks, producers and reassignments, as tools ask for them."""
 
 from quorate.broker.handlers.cluster import (
-    METADATA_TOPIC,
     describe_log_dirs,
     describe_producers,
-    describe_quorum,
     list_partition_reassignments,
 )
-from quorate.control.messages import DescribeQuorum, DescribeQuorumAnswer, Voter
 from quorate.errors import ErrorCode
 from quorate.protocol.messages.cluster import (
     DescribableLogDirTopic,
@@ -15,11 +12,10 @@ from quorate.protocol.messages.cluster import (
     DescribeProducersPartitionResponse,
     DescribeProducersRequest,
     DescribeProducersTopicRequest,
-    DescribeQuorumRequest,
 )
 from quorate.protocol.messages.placement import ListPartitionReassignmentsRequest
 from quorate.records.record import ProducerStamp
-from tests.unit.broker.harness import NOW_MS, Node, codes, new_node, now, over
+from tests.unit.broker.harness import NOW_MS, Node, codes, new_node, over
 from tests.unit.broker.log.batches import make_batch
 
 CALLER = over()
@@ -79,23 +75,3 @@ def test_producers_of_a_partition_that_is_not_here_are_not_known() -> None:
 def test_nothing_is_being_reassigned() -> None:
     request = ListPartitionReassignmentsRequest()
     assert list_partition_reassignments(new_node().broker, request, CALLER).topics == []
-
-
-def test_the_quorum_is_described_as_the_controller_sees_it() -> None:
-    node = new_node()
-    answer = describe_quorum(node.broker, DescribeQuorumRequest(), CALLER)
-    assert node.controller.requests == [DescribeQuorum()]
-    node.controller.answer(DescribeQuorumAnswer(3, 5, 100, (Voter(3, 100), Voter(4, 98)), 90))
-    (topic,) = now(answer).topics
-    (partition,) = topic.partitions
-    assert topic.topic_name == METADATA_TOPIC
-    assert (partition.leader_id, partition.leader_epoch, partition.high_watermark) == (3, 5, 100)
-    voters = [(voter.replica_id, voter.log_end_offset) for voter in partition.current_voters]
-    assert voters == [(3, 100), (4, 98)]
-
-
-def test_without_a_controller_the_quorum_is_not_known() -> None:
-    node = new_node()
-    answer = describe_quorum(node.broker, DescribeQuorumRequest(), CALLER)
-    node.controller.fail(ErrorCode.NOT_CONTROLLER, "away")
-    assert (now(answer).error_code, now(answer).error_message) == (ErrorCode.NOT_CONTROLLER, "away")
