@@ -6,6 +6,8 @@ Numbers and names are the protocol's (Kafka class ``Errors``); the meanings are 
 from enum import IntEnum
 from typing import Final
 
+from quorate.model import Endpoint
+
 
 class ErrorCode(IntEnum):
     """Every error code of the Kafka protocol."""
@@ -543,9 +545,23 @@ class DuplicateBrokerRegistrationError(KafkaError):
 
 
 class NotControllerError(KafkaError):
-    """This node is not the active controller."""
+    """This node is not the active controller; nothing was done.
+
+    ``leader_id`` and ``leader_endpoint`` say which one is, as far as that is known.
+    """
 
     code = ErrorCode.NOT_CONTROLLER
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        leader_id: int | None = None,
+        leader_endpoint: Endpoint | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.leader_id = leader_id
+        self.leader_endpoint = leader_endpoint
 
 
 class NetworkError(KafkaError):

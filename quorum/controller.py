@@ -306,7 +306,7 @@ class Controller:
             leader_id=node_id,
             leader_epoch=self._raft.term,
             high_watermark=self._raft.commit_index + 1,
-            voters=(m.Voter(node_id, self._raft.last_index + 1),),
+            voters=(m.QuorumReplica(node_id, self._raft.last_index + 1),),
             metadata_version=self.image.version,
         )
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from quorate.control import messages as m
 from quorate.control.codec import (
+    INT64_MAX,
     DecodeError,
     as_map,
     decode_fields,
@@ -22,6 +23,10 @@ ANSWER_BYTES_MAX: Final = 512 * 2**20
 _TYPE: Final = 1
 _CORRELATION_ID: Final = 2
 _FIELDS: Final = 3
+_REQUEST_ID: Final = 4
+_TIMEOUT_MS: Final = 5
+
+REQUEST_ID_BYTES_MAX: Final = 32
 
 Message = m.Request[Any] | m.Answer
 
@@ -42,6 +47,12 @@ MESSAGES: Final[dict[int, type[Any]]] = {
     21: m.FetchMetadataAnswer,
     22: m.DescribeQuorum,
     23: m.DescribeQuorumAnswer,
+    24: m.AddVoter,
+    25: m.AddVoterAnswer,
+    26: m.RemoveVoter,
+    27: m.RemoveVoterAnswer,
+    28: m.TransferLeadership,
+    29: m.TransferLeadershipAnswer,
     30: m.CreateTopics,
     31: m.CreateTopicsAnswer,
     32: m.DeleteTopics,
@@ -64,22 +75,32 @@ class UnknownMessageError(DecodeError):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A message, and the id that pairs a request with its answer."""
+    """A message, and the id that pairs a request with its answer.
+
+    ``request_id`` is the same for every try of one request, on whatever connection, so that what
+    was carried out is not carried out again; empty, if that does not matter. ``timeout_ms`` is how
+    long the sender will wait for the answer; 0, if it does not say.
+    """
 
     correlation_id: int
     message: Message
+    request_id: bytes = b""
+    timeout_ms: int = 0
 
 
 def encode_frame(frame: Frame) -> bytes:
     """Return the bytes of a frame, length first."""
     message = frame.message
-    body = dump_cbor(
-        {
-            _TYPE: _NUMBERS[type(message)],
-            _CORRELATION_ID: frame.correlation_id,
-            _FIELDS: encode_fields(message),
-        }
-    )
+    envelope: dict[int, Any] = {
+        _TYPE: _NUMBERS[type(message)],
+        _CORRELATION_ID: frame.correlation_id,
+        _FIELDS: encode_fields(message),
+    }
+    if frame.request_id:
+        envelope[_REQUEST_ID] = frame.request_id
+    if frame.timeout_ms:
+        envelope[_TIMEOUT_MS] = frame.timeout_ms
+    body = dump_cbor(envelope)
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
 
@@ -98,7 +119,14 @@ def decode_frame(body: bytes | bytearray | memoryview) -> Frame:
     cls = MESSAGES.get(number)
     if cls is None:
         raise UnknownMessageError(number, correlation_id)
-    return Frame(correlation_id, decode_fields(cls, envelope.get(_FIELDS)))
+    message = decode_fields(cls, envelope.get(_FIELDS))
+    request_id = envelope.get(_REQUEST_ID, b"")
+    if type(request_id) is not bytes or len(request_id) > REQUEST_ID_BYTES_MAX:
+        raise DecodeError(f"a request id has at most {REQUEST_ID_BYTES_MAX} bytes")
+    timeout_ms = envelope.get(_TIMEOUT_MS, 0)
+    if type(timeout_ms) is not int or not 0 <= timeout_ms <= INT64_MAX:
+        raise DecodeError("a timeout is a number of milliseconds")
+    return Frame(correlation_id, message, request_id, timeout_ms)
 
 
 def frame_length(prefix: bytes | bytearray | memoryview, bytes_max: int) -> int:

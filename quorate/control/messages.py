@@ -20,6 +20,12 @@ PROTOCOL_VERSION_MAX: Final = 1
 NO_NODE: Final = -1
 """A node id that stands for nobody."""
 
+NO_DIRECTORY: Final = bytes(16)
+"""A directory id that stands for none, or for one that is not known."""
+
+UNKNOWN_TIME: Final = -1
+"""A time that is not known."""
+
 USE_DEFAULT: Final = -1
 """Partitions or replicas of a new topic: as many as the cluster's default says."""
 
@@ -52,36 +58,69 @@ DONE: Final = Failure()
 
 @dataclass(frozen=True, slots=True)
 class ErrorAnswer(Answer):
-    """The request failed; ``leader_id`` says who may serve it, if that is known."""
+    """The request failed; ``leader_id`` and its endpoint say who may serve it, if that is known."""
 
     code: Annotated[int, Key(1)]
     message: Annotated[str, Key(2)]
     leader_id: Annotated[int, Key(3)] = NO_NODE
+    leader_endpoint: Annotated[Endpoint | None, Key(4)] = None
 
 
 # --- introduction -------------------------------------------------------------
 
 
+class Purpose(IntEnum):
+    """What a connection is for; after the hello of a mesh, only Raft frames come."""
+
+    REQUESTS = 0
+    MESH = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A controller: its id, the directory that makes it this one (KIP-853), and where it listens.
+
+    A controller whose disk was wiped has another directory, and so is another controller.
+    """
+
+    node_id: Annotated[int, Key(1)]
+    directory_id: Annotated[bytes, Key(2)] = NO_DIRECTORY
+    endpoint: Annotated[Endpoint | None, Key(3)] = None
+
+
 @dataclass(frozen=True, slots=True)
 class HelloAnswer(Answer):
-    """Who the controller is, and the protocol version that this connection speaks from now on."""
+    """Who the controller is, and the protocol version that this connection speaks from now on.
+
+    An empty ``cluster_id`` means that its directory is not formatted yet. ``founders`` are the
+    voters that its directory was formatted with: not those of now, and none if it joined later.
+    """
 
     cluster_id: Annotated[str, Key(1)]
     node_id: Annotated[int, Key(2)]
     version: Annotated[int, Key(3)]
+    directory_id: Annotated[bytes, Key(4)] = NO_DIRECTORY
+    endpoint: Annotated[Endpoint | None, Key(5)] = None
+    founders: Annotated[tuple[Member, ...], Key(6)] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Hello(Request[HelloAnswer]):
     """The first message of a connection.
 
-    An empty ``cluster_id`` means "not known yet"; tools say ``node_id`` ``NO_NODE``.
+    An empty ``cluster_id`` means "not known yet"; tools say ``node_id`` ``NO_NODE``. Controllers
+    say which directory they run on and where they listen. ``incarnation_id`` is drawn anew by
+    every process, so that two processes with a copy of one directory are noticed.
     """
 
     cluster_id: Annotated[str, Key(1)]
     node_id: Annotated[int, Key(2)]
     version_min: Annotated[int, Key(3)] = PROTOCOL_VERSION_MIN
     version_max: Annotated[int, Key(4)] = PROTOCOL_VERSION_MAX
+    directory_id: Annotated[bytes, Key(5)] = NO_DIRECTORY
+    purpose: Annotated[Purpose, Key(6)] = Purpose.REQUESTS
+    endpoint: Annotated[Endpoint | None, Key(7)] = None
+    incarnation_id: Annotated[bytes, Key(8)] = b""
 
 
 # --- brokers ------------------------------------------------------------------
@@ -191,28 +230,102 @@ class FetchMetadata(Request[FetchMetadataAnswer]):
     wait_ms: Annotated[int, Key(2)]
 
 
+# --- the quorum ---------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
-class Voter:
-    """One controller of the quorum, and the end of its log as the leader knows it (-1: unknown)."""
+class QuorumReplica:
+    """A voter or observer as the leader knows it; -1 is what it does not know.
+
+    Offsets are exclusive ends. The times are of the day, in ms: when the leader last heard from
+    it, and when it last had everything that the leader had.
+    """
 
     node_id: Annotated[int, Key(1)]
     log_end_offset: Annotated[int, Key(2)]
+    directory_id: Annotated[bytes, Key(3)] = NO_DIRECTORY
+    endpoint: Annotated[Endpoint | None, Key(4)] = None
+    last_fetch_ms: Annotated[int, Key(5)] = UNKNOWN_TIME
+    last_caught_up_ms: Annotated[int, Key(6)] = UNKNOWN_TIME
 
 
 @dataclass(frozen=True, slots=True)
 class DescribeQuorumAnswer(Answer):
-    """The state of the quorum; offsets are exclusive ends."""
+    """The state of the quorum as ``node_id`` sees it; offsets are exclusive ends.
+
+    ``leader_id`` is ``NO_NODE`` if it knows of none; then, and if it does not lead itself, it knows
+    about the other replicas only who they are. The sizes, ``snapshot_index`` (the last index that
+    its snapshot holds, 0 without one) and the time since its start are its own.
+    """
 
     leader_id: Annotated[int, Key(1)]
     leader_epoch: Annotated[int, Key(2)]
     high_watermark: Annotated[int, Key(3)]
-    voters: Annotated[tuple[Voter, ...], Key(4)]
+    voters: Annotated[tuple[QuorumReplica, ...], Key(4)]
     metadata_version: Annotated[int, Key(5)]
+    observers: Annotated[tuple[QuorumReplica, ...], Key(6)] = ()
+    log_bytes: Annotated[int, Key(7)] = 0
+    snapshot_bytes: Annotated[int, Key(8)] = 0
+    snapshot_index: Annotated[int, Key(9)] = 0
+    uptime_ms: Annotated[int, Key(10)] = 0
+    node_id: Annotated[int, Key(11)] = NO_NODE
+    commit_index: Annotated[int, Key(12)] = 0
+    last_index: Annotated[int, Key(13)] = 0
 
 
 @dataclass(frozen=True, slots=True)
 class DescribeQuorum(Request[DescribeQuorumAnswer]):
-    """Ask how the quorum is."""
+    """Ask how the quorum is: its leader, or with ``local`` whoever is asked, without a majority."""
+
+    local: Annotated[bool, Key(1)] = False
+
+
+@dataclass(frozen=True, slots=True)
+class AddVoterAnswer(Answer):
+    """The controller votes; these are the voters now."""
+
+    voters: Annotated[tuple[Member, ...], Key(1)]
+
+
+@dataclass(frozen=True, slots=True)
+class AddVoter(Request[AddVoterAnswer]):
+    """Make an observer a voter, once it has caught up.
+
+    Without a directory id or an endpoint, those of the observer with that node id are meant.
+    """
+
+    node_id: Annotated[int, Key(1)]
+    directory_id: Annotated[bytes, Key(2)] = NO_DIRECTORY
+    endpoint: Annotated[Endpoint | None, Key(3)] = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveVoterAnswer(Answer):
+    """The controller does not vote any more; these are the voters now."""
+
+    voters: Annotated[tuple[Member, ...], Key(1)]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveVoter(Request[RemoveVoterAnswer]):
+    """Take a controller out of the quorum; without a directory id, the voter of that node id."""
+
+    node_id: Annotated[int, Key(1)]
+    directory_id: Annotated[bytes, Key(2)] = NO_DIRECTORY
+
+
+@dataclass(frozen=True, slots=True)
+class TransferLeadershipAnswer(Answer):
+    """The leader has given up leading in favour of ``leader_id``."""
+
+    leader_id: Annotated[int, Key(1)]
+
+
+@dataclass(frozen=True, slots=True)
+class TransferLeadership(Request[TransferLeadershipAnswer]):
+    """Let another voter lead: a certain one, or whichever is best for ``NO_NODE``."""
+
+    node_id: Annotated[int, Key(1)] = NO_NODE
 
 
 # --- topics -------------------------------------------------------------------
@@ -331,12 +444,24 @@ class ConfigOperation(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Expected:
+    """What a property of a resource has to be now: ``None`` if it must not be set there."""
+
+    value: Annotated[str | None, Key(1)]
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """One property of one resource; ``value`` is ``None`` for ``DELETE``."""
+    """One property of one resource; ``value`` is ``None`` for ``DELETE``.
+
+    With ``expected`` it changes only from that value; from any other, nothing of the resource
+    changes and the failure is ``INVALID_UPDATE_VERSION``.
+    """
 
     name: Annotated[str, Key(1)]
     operation: Annotated[ConfigOperation, Key(2)]
     value: Annotated[str | None, Key(3)] = None
+    expected: Annotated[Expected | None, Key(4)] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Final
 from quorate.control import messages as m
 from quorate.control.messages import ConfigOperation
 from quorate.errors import (
+    ErrorCode,
     InvalidConfigError,
     InvalidRequestError,
     KafkaError,
@@ -78,6 +79,7 @@ def _resource_records(
     before = image.config(resource)
     after = dict[str, str]() if changes.replace else dict(before)
     for change in changes.changes:
+        _check_expected(resource, change, before.get(change.name))
         _change(after, change, _TABLES[resource.type])
     for name, value in after.items():
         if value != before.get(name):
@@ -108,6 +110,22 @@ def _check_resource(image: MetadataImage, changes: m.ResourceChanges) -> None:
     repeated = [n for n, count in Counter(c.name for c in changes.changes).items() if count > 1]
     if repeated:
         raise InvalidRequestError(f"{repeated[0]} is changed twice")
+
+
+def _check_expected(resource: ConfigResource, change: m.ConfigChange, value: str | None) -> None:
+    """Refuse a change that was meant for another value than there is."""
+    if change.expected is None or change.expected.value == value:
+        return
+    expected = change.expected.value
+    if expected is None or value is None or _checked(resource, change.name, expected) != value:
+        raise KafkaError(
+            f"{change.name} is {_shown(value)}, not {_shown(expected)}",
+            code=ErrorCode.INVALID_UPDATE_VERSION,
+        )
+
+
+def _shown(value: str | None) -> str:
+    return "not set" if value is None else repr(value)
 
 
 def _change(

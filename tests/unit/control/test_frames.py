@@ -12,6 +12,7 @@ from quorate.control.codec import DecodeError, dump_cbor
 from quorate.control.frames import (
     LENGTH_BYTES,
     MESSAGES,
+    REQUEST_ID_BYTES_MAX,
     Frame,
     UnknownMessageError,
     decode_frame,
@@ -35,9 +36,11 @@ def messages() -> st.SearchStrategy[Any]:
 
 
 @settings(max_examples=300)
-@given(messages(), INT64)
-def test_every_message_comes_back_as_it_went(message: Any, correlation_id: int) -> None:
-    frame = Frame(correlation_id, message)
+@given(messages(), INT64, st.binary(max_size=REQUEST_ID_BYTES_MAX), st.integers(0, 2**63 - 1))
+def test_every_message_comes_back_as_it_went(
+    message: Any, correlation_id: int, request_id: bytes, timeout_ms: int
+) -> None:
+    frame = Frame(correlation_id, message, request_id, timeout_ms)
     data = encode_frame(frame)
     assert frame_length(data[:LENGTH_BYTES], len(data)) == len(data) - LENGTH_BYTES
     assert decode_frame(data[LENGTH_BYTES:]) == frame
@@ -67,7 +70,18 @@ def test_an_unknown_type_can_be_answered() -> None:
     assert caught.value.correlation_id == 7
 
 
-@pytest.mark.parametrize("body", [{}, {1: 22}, {2: 1}, {1: "22", 2: 1}, {1: 22, 2: 1}, [], 1])
+@pytest.mark.parametrize(
+    "body",
+    [
+        *({}, {1: 22}, {2: 1}, {1: "22", 2: 1}, {1: 22, 2: 1}, [], 1),
+        *({1: 22, 2: 1, 3: {}, 4: "id"}, {1: 22, 2: 1, 3: {}, 4: bytes(33)}),
+        *(
+            {1: 22, 2: 1, 3: {}, 5: -1},
+            {1: 22, 2: 1, 3: {}, 5: 2**63},
+            {1: 22, 2: 1, 3: {}, 5: 1.0},
+        ),
+    ],
+)
 def test_what_is_not_an_envelope_is_refused(body: Any) -> None:
     with pytest.raises(DecodeError):
         decode_frame(dump_cbor(body))

@@ -136,3 +136,33 @@ def test_changes_can_be_tried_out_and_each_resource_is_named_once() -> None:
     assert alter(topic(change("segment.ms", "5")), validate_only=True).records == ()
     twice = alter(topic(change("segment.ms", "5")), topic())
     assert {a.failure.code for a in twice.answer.resources} == {ErrorCode.INVALID_REQUEST}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "done"),
+    [
+        ("retention.ms", "1000", True),
+        ("retention.ms", "1s", True),
+        ("retention.ms", "1001", False),
+        ("retention.ms", None, False),
+        ("segment.ms", None, True),
+        ("segment.ms", "604800000", False),
+    ],
+)
+def test_a_change_with_an_expected_value_is_made_only_from_there(
+    name: str, expected: str | None, done: bool
+) -> None:
+    compare_and_set = ConfigChange(name, SET, "5000", m.Expected(expected))
+    decision = alter(topic(change("segment.bytes", "1M"), compare_and_set))
+    if done:
+        assert after(decision)[name] == "5000"
+    else:
+        assert code(decision) == ErrorCode.INVALID_UPDATE_VERSION
+        assert f"{name} is " in decision.answer.resources[0].failure.message
+
+
+def test_a_change_to_what_is_there_already_fails_too_if_something_else_was_expected() -> None:
+    same = ConfigChange("retention.ms", SET, "1000", m.Expected("7"))
+    assert code(alter(topic(same))) == ErrorCode.INVALID_UPDATE_VERSION
+    deletion = ConfigChange("retention.ms", DELETE, None, m.Expected("7"))
+    assert code(alter(topic(deletion))) == ErrorCode.INVALID_UPDATE_VERSION
