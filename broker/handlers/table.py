@@ -43,6 +43,8 @@ _SERVED: Final[dict[int, Handler]] = {
     ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
     ApiKey.DESCRIBE_PRODUCERS: cluster.describe_producers,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,
+    ApiKey.ADD_RAFT_VOTER: quorum.add_raft_voter,
+    ApiKey.REMOVE_RAFT_VOTER: quorum.remove_raft_voter,
 }
 
 API_VERSIONS_HANDLER: Final = session.ApiVersionsHandler(
