@@ -43,6 +43,7 @@ _TYPES: Final[dict[int, Callable[..., r.MetadataRecord]]] = {
     30: r.ConfigSet,
     31: r.ConfigDeleted,
     40: r.ProducerIdsAllocated,
+    50: r.RequestAnswered,
 }
 _NUMBERS: Final[dict[object, int]] = {cls: number for number, cls in _TYPES.items()}
 

@@ -14,6 +14,11 @@ CLUSTER_DEFAULT: Final = ""
 """The name of the broker resource that stands for all brokers."""
 
 
+ANSWERS_MAX: Final = 1024
+ANSWERS_BYTES_MAX: Final = 2**20
+"""Answers to requests are kept for retries until there are more or larger ones than this."""
+
+
 class InconsistentRecordError(QuorateError):
     """A record speaks of something that the image does not have, or would break a rule of it."""
 
@@ -69,6 +74,7 @@ class MetadataImage:
     """Immutable; :func:`apply_records` makes the next one.
 
     ``version`` grows with every batch of records, with gaps; equal versions mean equal images.
+    ``answers`` are those to the newest requests that carried an id, by that id, oldest first.
     """
 
     version: int
@@ -78,6 +84,7 @@ class MetadataImage:
     configs: Mapping[ConfigResource, Mapping[str, str]]
     brokers: Mapping[int, BrokerImage]
     next_producer_id: int
+    answers: Mapping[bytes, bytes]
 
     def topic_of(self, topic_id: bytes) -> TopicImage | None:
         """Return the topic of an id, if it exists."""
@@ -94,7 +101,14 @@ class MetadataImage:
 
 
 EMPTY_IMAGE: Final = MetadataImage(
-    version=0, cluster_id="", topics={}, topic_names={}, configs={}, brokers={}, next_producer_id=0
+    version=0,
+    cluster_id="",
+    topics={},
+    topic_names={},
+    configs={},
+    brokers={},
+    next_producer_id=0,
+    answers={},
 )
 
 
@@ -123,6 +137,7 @@ class _Draft:
         self._image = image
         self._cluster_id = image.cluster_id
         self._next_producer_id = image.next_producer_id
+        self._answers = image.answers
         self._topics: dict[str, TopicImage] | None = None
         self._topic_names: dict[bytes, str] | None = None
         self._brokers: dict[int, BrokerImage] | None = None
@@ -153,7 +168,8 @@ class _Draft:
         | r.BrokerFenced
         | r.BrokerUnfenced
         | r.BrokerUnregistered
-        | r.ProducerIdsAllocated,
+        | r.ProducerIdsAllocated
+        | r.RequestAnswered,
     ) -> None:
         match record:
             case r.BrokerRegistered():
@@ -168,6 +184,8 @@ class _Draft:
             case r.ProducerIdsAllocated():
                 _require(record.next_producer_id > self._next_producer_id, "producer ids grow")
                 self._next_producer_id = record.next_producer_id
+            case r.RequestAnswered():
+                self._answers = _with_answer(self._answers, record)
             case _:
                 _require(not self._cluster_id, "the cluster has an id already")
                 self._cluster_id = record.cluster_id
@@ -191,6 +209,7 @@ class _Draft:
             configs=image.configs if self._configs is None else self._configs,
             brokers=image.brokers if self._brokers is None else self._brokers,
             next_producer_id=self._next_producer_id,
+            answers=self._answers,
         )
 
     # --- topics and partitions
@@ -311,6 +330,19 @@ class _Draft:
         return self._configs
 
 
+def _with_answer(
+    answers: Mapping[bytes, bytes], record: r.RequestAnswered
+) -> Mapping[bytes, bytes]:
+    """Return the answers and a new one, without the oldest if they are too many or too large."""
+    kept = dict(answers)
+    kept.pop(record.request_id, None)
+    kept[record.request_id] = record.answer
+    size_bytes = sum(map(len, kept.values()))
+    while len(kept) > 1 and (len(kept) > ANSWERS_MAX or size_bytes > ANSWERS_BYTES_MAX):
+        size_bytes -= len(kept.pop(next(iter(kept))))
+    return kept
+
+
 def _require(holds: bool, rule: str) -> None:  # noqa: FBT001 - a fact, not a switch
     if not holds:
         raise InconsistentRecordError(rule)
@@ -331,6 +363,9 @@ def image_records(image: MetadataImage, cause: str, time_ms: int) -> Iterator[r.
     for resource, properties in image.configs.items():
         for name, value in properties.items():
             yield r.ConfigSet(cause, time_ms, resource.type, resource.name, name, value)
+
+    for request_id, answer in image.answers.items():
+        yield r.RequestAnswered(cause, time_ms, request_id, answer)
 
 
 def _broker_record(broker: BrokerImage, cause: str, time_ms: int) -> r.BrokerRegistered:

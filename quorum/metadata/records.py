@@ -158,6 +158,19 @@ class ConfigDeleted:
     name: Annotated[str, Key(5)]
 
 
+@dataclass(frozen=True, slots=True)
+class RequestAnswered:
+    """The records of this batch carry out a request; a retry of it gets this answer.
+
+    ``answer`` is a frame's body (``quorate.control.frames``).
+    """
+
+    cause: Annotated[str, CAUSE_KEY]
+    time_ms: Annotated[int, TIME_KEY]
+    request_id: Annotated[bytes, Key(3)]
+    answer: Annotated[bytes, Key(4)]
+
+
 MetadataRecord = (
     ClusterFormatted
     | BrokerRegistered
@@ -171,4 +184,5 @@ MetadataRecord = (
     | PartitionChanged
     | ConfigSet
     | ConfigDeleted
+    | RequestAnswered
 )

@@ -7,6 +7,8 @@ import pytest
 from quorate.model import NO_LEADER, Endpoint
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.image import (
+    ANSWERS_BYTES_MAX,
+    ANSWERS_MAX,
     EMPTY_IMAGE,
     ConfigResource,
     InconsistentRecordError,
@@ -46,6 +48,27 @@ def test_a_change_starts_a_new_partition_epoch() -> None:
     image = image_of(r.PartitionChanged("c", 2, ID, 0, 2, 1, (2,)), after=before)
     assert image.topics["t"].partitions == (PartitionState((1, 2), (2,), 2, 1, 1),)
     assert before.topics["t"].partitions[0].leader_id == 1
+
+
+def answered(request_id: bytes, answer: bytes = b"a") -> r.RequestAnswered:
+    return r.RequestAnswered("c", 1, request_id, answer)
+
+
+def test_answers_are_kept_for_retries_until_there_are_too_many() -> None:
+    image = image_of(*(answered(b"%d" % n) for n in range(ANSWERS_MAX)))
+    assert image.answers[b"0"] == b"a"
+    image = image_of(answered(b"more"), after=image)
+    assert list(image.answers) == [b"%d" % n for n in range(1, ANSWERS_MAX)] + [b"more"]
+
+
+def test_answers_are_kept_until_they_are_too_large_but_the_newest_always() -> None:
+    half = bytes(ANSWERS_BYTES_MAX // 2)
+    image = image_of(answered(b"1", half), answered(b"2", half), answered(b"3", b""))
+    assert list(image.answers) == [b"1", b"2", b"3"]
+    image = image_of(answered(b"1", half + b"x"), after=image)
+    assert list(image.answers) == [b"3", b"1"]
+    image = image_of(answered(b"4", 3 * half), after=image)
+    assert list(image.answers) == [b"4"]
 
 
 def test_a_removed_topic_takes_its_configuration_with_it() -> None:
