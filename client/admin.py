@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from quorate.client import quorum
 from quorate.client.admin_results import (
     BrokerDescription,
     BrokerLogDirs,
@@ -21,7 +22,6 @@ from quorate.client.admin_results import (
     OffsetSpec,
     PartitionDescription,
     QuorumDescription,
-    QuorumVoter,
     TopicDescription,
     TopicListing,
 )
@@ -53,10 +53,10 @@ from quorate.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from quorate.protocol.messages.quorum import (
-    DescribeQuorumPartitionRequest,
-    DescribeQuorumRequest,
+    AddRaftVoterResponse,
     DescribeQuorumResponse,
-    DescribeQuorumTopicRequest,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
 )
 from quorate.protocol.messages.topics import (
     CreatableReplicaAssignment,
@@ -82,7 +82,6 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
 BROKER_RESOURCE: Final = 4
-METADATA_TOPIC: Final = "__cluster_metadata"
 
 
 class Admin:
@@ -337,9 +336,7 @@ class Admin:
         """Return the cluster's id and its brokers."""
         request = DescribeClusterRequest()
         response: DescribeClusterResponse = await self._call(ApiKey.DESCRIBE_CLUSTER, request)
-        error = _error(response.error_code, response.error_message, "the cluster")
-        if error is not None:
-            raise error
+        _check(response.error_code, response.error_message, "the cluster")
         return ClusterDescription(
             response.cluster_id,
             response.controller_id,
@@ -355,29 +352,40 @@ class Admin:
         Raises:
             KafkaError: No controller answers the broker, or it refuses.
         """
-        request = DescribeQuorumRequest(
-            topics=[
-                DescribeQuorumTopicRequest(
-                    topic_name=METADATA_TOPIC, partitions=[DescribeQuorumPartitionRequest()]
-                )
-            ]
+        response: DescribeQuorumResponse = await self._call(
+            ApiKey.DESCRIBE_QUORUM, quorum.describe_request()
         )
-        response: DescribeQuorumResponse = await self._call(ApiKey.DESCRIBE_QUORUM, request)
-        told = [partition for topic in response.topics for partition in topic.partitions]
-        errors = [(p.error_code, p.error_message) for p in told]
-        for code, message in [(response.error_code, response.error_message), *errors]:
-            error = _error(code, message, "the quorum")
-            if error is not None:
-                raise error
-        if not told:
-            raise KafkaError("the quorum: the broker says nothing of it")
-        quorum = told[0]
-        return QuorumDescription(
-            quorum.leader_id,
-            quorum.leader_epoch,
-            quorum.high_watermark,
-            tuple(QuorumVoter(v.replica_id, v.log_end_offset) for v in quorum.current_voters),
-        )
+        for code, message in quorum.failures_of(response):
+            _check(code, message, "the quorum")
+        return quorum.description_of(response)
+
+    async def add_raft_voter(
+        self, node_id: int, directory_id: bytes, endpoint: Endpoint, *, timeout_ms: int = 30_000
+    ) -> None:
+        """Make a controller that follows the quorum one that votes (KIP-853).
+
+        Args:
+            node_id: Its id.
+            directory_id: The 16 bytes that name its disk, as :meth:`describe_quorum` tells them.
+            endpoint: Where it listens for the other controllers.
+            timeout_ms: How long it may take to catch up and be voted in.
+
+        Raises:
+            KafkaError: It was not added, or (after a timeout) nobody knows yet.
+        """
+        request = quorum.add_request(node_id, directory_id, endpoint, timeout_ms)
+        response: AddRaftVoterResponse = await self._call(ApiKey.ADD_RAFT_VOTER, request)
+        _check(response.error_code, response.error_message, f"voter {node_id}")
+
+    async def remove_raft_voter(self, node_id: int, directory_id: bytes) -> None:
+        """Make a controller that votes one that only follows (KIP-853).
+
+        Raises:
+            KafkaError: It was not removed, or (after a timeout) nobody knows yet.
+        """
+        request = RemoveRaftVoterRequest(voter_id=node_id, voter_directory_id=directory_id)
+        response: RemoveRaftVoterResponse = await self._call(ApiKey.REMOVE_RAFT_VOTER, request)
+        _check(response.error_code, response.error_message, f"voter {node_id}")
 
     async def describe_log_dirs(
         self, broker_ids: Iterable[int] | None = None
@@ -427,7 +435,7 @@ def _lacks_controller(response: Any) -> bool:
     told = None
     for name in ("topics", "responses", "results"):
         told = told or getattr(response, name, None)
-    codes = {getattr(result, "error_code", 0) for result in told or ()}
+    codes = {getattr(result, "error_code", 0) for result in told or (response,)}
     return codes == {ErrorCode.NOT_CONTROLLER}
 
 
@@ -443,6 +451,12 @@ def _error(code: int, message: str | None, what: str) -> KafkaError | None:
     if known == ErrorCode.NONE:
         return None
     return error_for(known, f"{what}: {message or MEANINGS[known]}")
+
+
+def _check(code: int, message: str | None, what: str) -> None:
+    error = _error(code, message, what)
+    if error is not None:
+        raise error
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:

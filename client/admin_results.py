@@ -174,21 +174,34 @@ class ClusterDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class QuorumVoter:
-    """A controller, and the next offset of its metadata log (-1: the leader does not know)."""
+class QuorumReplica:
+    """A controller as the leader knows it; -1 and None are what it does not know.
+
+    ``log_end_offset`` is the next offset of its metadata log. The times are of the day, in ms: when
+    the leader last heard from it, and when it last had all that the leader had. A controller whose
+    disk was replaced has another ``directory_id``, and is another replica.
+    """
 
     node_id: int
     log_end_offset: int
+    directory_id: bytes = bytes(16)
+    endpoint: Endpoint | None = None
+    last_fetch_ms: int = -1
+    last_caught_up_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class QuorumDescription:
-    """Which controller leads (-1: none), and how far the metadata is committed."""
+    """Which controller leads (-1: none), how far the metadata is committed, who votes and listens.
+
+    ``high_watermark`` is the offset after the last committed one.
+    """
 
     leader_id: int
     leader_epoch: int
     high_watermark: int
-    voters: tuple[QuorumVoter, ...]
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

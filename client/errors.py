@@ -38,7 +38,8 @@ def in_words(error: QuorateError) -> str:
 
 def error_for(code: ErrorCode, message: str) -> KafkaError:
     """Return the error of the class that stands for the code, if there is one."""
-    return _CLASSES.get(code, KafkaError)(message, code=code)
+    kind = _CLASSES.get(code)
+    return KafkaError(message, code=code) if kind is None else kind(message)
 
 
 _CLASSES = {

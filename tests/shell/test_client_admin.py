@@ -15,7 +15,7 @@ from quorate.client import (
     NewTopic,
     OffsetSpec,
     QuorumDescription,
-    QuorumVoter,
+    QuorumReplica,
     TimestampOffset,
     TopicPartition,
     raise_first,
@@ -29,6 +29,7 @@ from quorate.errors import (
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
+from quorate.model import Endpoint
 from quorate.protocol.messages.cluster import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -51,11 +52,17 @@ from quorate.protocol.messages.metadata import (
     DescribeClusterResponse,
 )
 from quorate.protocol.messages.quorum import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+    DescribeQuorumListener,
+    DescribeQuorumNode,
     DescribeQuorumPartitionData,
     DescribeQuorumReplicaState,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     DescribeQuorumTopicData,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
 )
 from quorate.protocol.messages.topics import (
     CreatableTopicResult,
@@ -341,19 +348,73 @@ async def test_the_quorum_is_described_as_a_broker_hears_it(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     cluster = cluster_of(nursery)
-    voters = [DescribeQuorumReplicaState(replica_id=9, log_end_offset=12)]
+    disk, where = b"d" * 16, Endpoint("c9", 9199)
+    state = DescribeQuorumReplicaState(
+        replica_id=9, log_end_offset=12, replica_directory_id=disk, last_fetch_timestamp=7
+    )
+    observer = DescribeQuorumReplicaState(replica_id=8, log_end_offset=1)
     partition = DescribeQuorumPartitionData(
-        leader_id=9, leader_epoch=3, high_watermark=11, current_voters=voters
+        leader_id=9, leader_epoch=3, high_watermark=11, current_voters=[state], observers=[observer]
     )
     topic = DescribeQuorumTopicData(topic_name="__cluster_metadata", partitions=[partition])
-    cluster.script(DescribeQuorumRequest, DescribeQuorumResponse(topics=[topic]))
+    listener = DescribeQuorumListener(name="CONTROLLER", host=where.host, port=where.port)
+    nodes = [DescribeQuorumNode(node_id=9, listeners=[listener])]
+    cluster.script(DescribeQuorumRequest, DescribeQuorumResponse(topics=[topic], nodes=nodes))
     async with admin(cluster) as a:
-        assert await a.describe_quorum() == QuorumDescription(9, 3, 11, (QuorumVoter(9, 12),))
+        assert await a.describe_quorum() == QuorumDescription(
+            9, 3, 11, (QuorumReplica(9, 12, disk, where, 7),), (QuorumReplica(8, 1),)
+        )
     (asked,) = cluster.requests_of(DescribeQuorumRequest)[0].topics
     assert (asked.topic_name, [p.partition_index for p in asked.partitions]) == (
         "__cluster_metadata",
         [0],
     )
+
+
+async def test_voters_are_added_and_removed_by_id_and_directory(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery)
+    cluster.script(AddRaftVoterRequest, AddRaftVoterResponse())
+    cluster.script(RemoveRaftVoterRequest, RemoveRaftVoterResponse())
+    disk = b"d" * 16
+    async with admin(cluster) as a:
+        await a.add_raft_voter(4, disk, Endpoint("c4", 9194), timeout_ms=1234)
+        await a.remove_raft_voter(4, disk)
+    (added,) = cluster.requests_of(AddRaftVoterRequest)
+    listeners = [(where.name, where.host, where.port) for where in added.listeners]
+    assert listeners == [("CONTROLLER", "c4", 9194)]
+    assert (added.voter_id, added.voter_directory_id, added.timeout_ms) == (4, disk, 1234)
+    (removed,) = cluster.requests_of(RemoveRaftVoterRequest)
+    assert (removed.voter_id, removed.voter_directory_id) == (4, disk)
+
+
+async def test_a_voter_that_is_not_added_or_removed_is_an_error(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery)
+    votes = ErrorCode.DUPLICATE_VOTER
+    cluster.script(
+        AddRaftVoterRequest, AddRaftVoterResponse(error_code=votes, error_message="votes already")
+    )
+    missing = ErrorCode.VOTER_NOT_FOUND
+    cluster.script(RemoveRaftVoterRequest, RemoveRaftVoterResponse(error_code=missing))
+    async with admin(cluster) as a:
+        with pytest.raises(KafkaError, match="voter 4: votes already"):
+            await a.add_raft_voter(4, b"d" * 16, Endpoint("c4", 9194))
+        with pytest.raises(KafkaError, match=r"voter 4: .* not in the set"):
+            await a.remove_raft_voter(4, b"d" * 16)
+
+
+async def test_a_quorum_without_a_leader_is_asked_again(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery)
+    electing = AddRaftVoterResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    cluster.script(AddRaftVoterRequest, electing, electing, AddRaftVoterResponse())
+    async with admin(cluster) as a:
+        await a.add_raft_voter(4, b"d" * 16, Endpoint("c4", 9194))
+    assert len(cluster.requests_of(AddRaftVoterRequest)) == 3
 
 
 async def test_a_quorum_that_is_not_described_is_an_error(
