@@ -4,7 +4,6 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from struct import Struct
 from typing import Any, Final, cast
 
 import trio
@@ -14,18 +13,18 @@ from quorate.broker.handlers.table import API_VERSIONS_HANDLER, HANDLERS, Handle
 from quorate.net.connection import Connection, FrameRefusedError, Limits, Part, Service
 from quorate.promise import Promise
 from quorate.protocol.apis import APIS, ApiKey
-from quorate.protocol.frames import response_encoder
+from quorate.protocol.frames import (
+    REQUEST_START_BYTES,
+    read_request_start,
+    request_body_at,
+    response_encoder,
+)
 from quorate.protocol.message import decoder
-from quorate.protocol.primitives import DecodeError, skip_tags
+from quorate.protocol.primitives import DecodeError
 
 logger = logging.getLogger(__name__)
 
 UNSENT_BYTES_MAX: Final = 1 << 20
-
-HEADER_START_BYTES: Final = 10
-"""API key, version, correlation id, length of the client id: the same in every version."""
-
-_HEADER_START = Struct(">hhih").unpack_from
 
 Decode = Callable[[bytearray, int, int], tuple[Any, int]]
 Encode = Callable[[int, Any], Sequence[Part]]
@@ -123,9 +122,9 @@ class _Dispatcher:
             FrameRefusedError: it is no request of ours, or it failed; the connection must be
                 closed.
         """
-        if end - start < HEADER_START_BYTES:
+        if end - start < REQUEST_START_BYTES:
             raise FrameRefusedError(f"a request of {end - start} bytes")
-        api_key, version, correlation_id, client_id_bytes = _HEADER_START(buffer, start)
+        api_key, version, correlation_id, id_bytes = read_request_start(buffer, start)
         route = self._routes.get((api_key, version))
         try:
             if route is None:
@@ -133,11 +132,8 @@ class _Dispatcher:
                 if route is None:
                     self._answer_unsupported(connection, correlation_id)
                     return
-            position = start + HEADER_START_BYTES
-            if client_id_bytes > 0:
-                position += client_id_bytes
-            if route.flexible:
-                position = _skip_tags(buffer, position, end)
+            id_at = start + REQUEST_START_BYTES
+            position = request_body_at(buffer, id_at, end, id_bytes, flexible=route.flexible)
             # Bytes behind the request are ignored, as Kafka does: librdkafka sends some (Metadata).
             request, _ = route.decode(buffer, position, end)
             answer = route.handler(self._broker, request, route.caller)
@@ -180,18 +176,6 @@ class _Dispatcher:
         api = APIS[ApiKey.API_VERSIONS]
         encode = cast("Encode", response_encoder(api, 0))
         connection.answer_now(encode(correlation_id, API_VERSIONS_HANDLER.unsupported()))
-
-
-def _skip_tags(buffer: bytearray, position: int, end: int) -> int:
-    """Return where the body starts; nobody has put tagged fields into a header yet."""
-    if position >= end:
-        raise DecodeError("the header does not fit into the request")
-    if buffer[position] == 0:
-        return position + 1
-    try:
-        return skip_tags(buffer, position, end)
-    except IndexError:
-        raise DecodeError("the header ends within a tagged field") from None
 
 
 def _refusal(error: Exception, api_key: int, version: int) -> FrameRefusedError:

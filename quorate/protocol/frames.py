@@ -14,10 +14,15 @@ from quorate.protocol.message import encoder
 from quorate.protocol.primitives import DecodeError, Part, skip_tags
 
 SIZE_BYTES: Final = 4
+REQUEST_START_BYTES: Final = 10
 
 _SIZE = Struct(">i")
-_REQUEST_HEADER = Struct(">hhih")
+_REQUEST_START = Struct(">hhih")
 _RESPONSE_START = Struct(">ii")
+
+read_request_start = _REQUEST_START.unpack_from
+"""Returns what every request begins with, known or not: API key, version, correlation id, and the
+length of the client id, -1 for none."""
 
 
 class RequestHeader(NamedTuple):
@@ -29,6 +34,35 @@ class RequestHeader(NamedTuple):
     client_id: str | None
 
 
+def request_body_at(
+    buffer: bytes | bytearray, pos: int, end: int, client_id_bytes: int, *, flexible: bool
+) -> int:
+    """Returns where the body of a request starts whose client id is at `pos`.
+
+    Raises:
+        DecodeError: The bytes are not a header.
+    """
+    if client_id_bytes > 0:
+        pos += client_id_bytes
+    elif client_id_bytes < -1:
+        raise DecodeError("client_id: a length below -1")
+    if not flexible:
+        if pos > end:
+            raise DecodeError("client_id: longer than what is left")
+        return pos
+    if pos >= end:
+        raise DecodeError("the header does not fit into the request")
+    if buffer[pos] == 0:  # nobody has put tagged fields into a header yet
+        return pos + 1
+    try:
+        pos = skip_tags(buffer, pos, end)
+    except IndexError:
+        raise DecodeError("the header ends within a tagged field") from None
+    if pos > end:
+        raise DecodeError("the header does not fit into the request")
+    return pos
+
+
 def read_request_header(buffer: bytes | bytearray, pos: int, end: int) -> tuple[RequestHeader, int]:
     """Returns the header and where the body starts.
 
@@ -38,25 +72,18 @@ def read_request_header(buffer: bytes | bytearray, pos: int, end: int) -> tuple[
         DecodeError: The bytes are not a header.
     """
     try:
-        key, version, correlation_id, size_bytes = _REQUEST_HEADER.unpack_from(buffer, pos)
-        pos += _REQUEST_HEADER.size
-        client_id = None
-        if size_bytes >= 0:
-            stop = pos + size_bytes
-            if stop > end:
-                raise DecodeError("client_id: longer than what is left")
-            client_id = buffer[pos:stop].decode()
-            pos = stop
-        elif size_bytes != -1:
-            raise DecodeError("client_id: a length below -1")
-        api = APIS.get(key)
-        if api is not None and api.is_flexible(version):
-            pos = pos + 1 if buffer[pos] == 0 else skip_tags(buffer, pos, end)
-    except (error, IndexError, UnicodeDecodeError) as problem:
+        key, version, correlation_id, id_bytes = read_request_start(buffer, pos)
+    except error as problem:
         raise DecodeError(str(problem)) from None
-    if pos > end:
-        raise DecodeError("request header: cut off")
-    return RequestHeader(key, version, correlation_id, client_id), pos
+    api = APIS.get(key)
+    flexible = api is not None and api.is_flexible(version)
+    id_at = pos + REQUEST_START_BYTES
+    body_at = request_body_at(buffer, id_at, end, id_bytes, flexible=flexible)
+    try:
+        client_id = buffer[id_at : id_at + id_bytes].decode() if id_bytes >= 0 else None
+    except UnicodeDecodeError as problem:
+        raise DecodeError(str(problem)) from None
+    return RequestHeader(key, version, correlation_id, client_id), body_at
 
 
 def encode_request(
@@ -66,7 +93,7 @@ def encode_request(
     encoded_id = b"" if client_id is None else client_id.encode()
     id_bytes = -1 if client_id is None else len(encoded_id)
     head = bytearray(SIZE_BYTES)
-    head += _REQUEST_HEADER.pack(api.key, version, correlation_id, id_bytes)
+    head += _REQUEST_START.pack(api.key, version, correlation_id, id_bytes)
     head += encoded_id
     if api.is_flexible(version):
         head.append(0)
