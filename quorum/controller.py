@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import trio
 
 from quorate.control import messages as m
+from quorate.control.frames import Frame
 from quorate.errors import (
     ErrorCode,
     InconsistentClusterIdError,
@@ -16,7 +17,7 @@ from quorate.errors import (
     RequestTimedOutError,
     UnsupportedVersionError,
 )
-from quorate.net.control import serve_control_connection
+from quorate.net.control import ControlStream, serve_control_connection
 from quorate.quorum.control import brokers, configs, topics
 from quorate.quorum.control.decision import Decision
 from quorate.quorum.directory import ControllerDirectory
@@ -319,11 +320,21 @@ class Controller:
             return
         self._connections += 1
         try:
-            await serve_control_connection(stream, self._greet, self.handle)
+            await serve_control_connection(stream, self)
         finally:
             self._connections -= 1
 
-    def _greet(self, hello: m.Hello) -> m.HelloAnswer:
+    async def answer(self, frame: Frame) -> m.Answer:
+        """Carry out a request that came through the listener."""
+        assert isinstance(frame.message, m.Request), "the connection looked"
+        answer: m.Answer = await self.handle(frame.message)
+        return answer
+
+    async def serve_mesh(self, hello: m.Hello, frames: ControlStream) -> None:
+        """Take in nothing: this controller is alone."""
+
+    def greet(self, hello: m.Hello) -> m.HelloAnswer:
+        """Return who we are, or refuse."""
         if hello.cluster_id and hello.cluster_id != self.cluster_id:
             raise InconsistentClusterIdError(
                 f"this is cluster {self.cluster_id}, not {hello.cluster_id}"

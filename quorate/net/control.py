@@ -1,8 +1,7 @@
 """CBOR frames of the control plane over Trio streams: both ends of a connection."""
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import trio
 
@@ -18,18 +17,26 @@ from quorate.control.frames import (
     encode_frame,
     frame_length,
 )
-from quorate.control.messages import Answer, ErrorAnswer, Hello, HelloAnswer, Request
-from quorate.errors import ErrorCode, KafkaError, NetworkError, known_code
+from quorate.control.messages import (
+    NO_NODE,
+    Answer,
+    ErrorAnswer,
+    Hello,
+    HelloAnswer,
+    Purpose,
+    Request,
+)
+from quorate.errors import ErrorCode, KafkaError, NetworkError, NotControllerError, known_code
 
 logger: Final = logging.getLogger(__name__)
 
 RECEIVE_BYTES: Final = 65_536
 HELLO_TIMEOUT_S: Final = 10.0
 FRAME_TIMEOUT_S: Final = 30.0
+SEND_TIMEOUT_S: Final = 30.0
 REQUESTS_IN_FLIGHT_MAX: Final = 64
 
 A = TypeVar("A", bound=Answer)
-Handle = Callable[[Request[Any]], Awaitable[Answer]]
 
 
 class ControlStream:
@@ -64,17 +71,31 @@ class ControlStream:
             DecodeError: what came is not a frame, or larger than ``bytes_max``, or too slow.
             NetworkError: the connection broke.
         """
+        body = await self.receive_body(bytes_max)
+        return None if body is None else decode_frame(body)
+
+    async def receive_body(self, bytes_max: int) -> bytes | None:
+        """Return what the next frame holds, undecoded, or ``None`` at the end of the stream.
+
+        Raises:
+            DecodeError: it is larger than ``bytes_max``, or too slow.
+            NetworkError: the connection broke.
+        """
         if not await self._fill(LENGTH_BYTES):
             return None
-        length = frame_length(self._received[:LENGTH_BYTES], bytes_max)
+        end = LENGTH_BYTES + frame_length(self._received[:LENGTH_BYTES], bytes_max)
+        if len(self._received) < end:
+            await self._fill_in_time(end)
+        body = bytes(self._received[LENGTH_BYTES:end])
+        del self._received[:end]
+        return body
+
+    async def _fill_in_time(self, size_bytes: int) -> None:
         with trio.move_on_after(FRAME_TIMEOUT_S) as deadline:
-            if not await self._fill(LENGTH_BYTES + length):
+            if not await self._fill(size_bytes):
                 raise NetworkError("the connection ended within a frame")
         if deadline.cancelled_caught:
             raise DecodeError("the rest of a frame did not come in time")
-        body = bytes(self._received[LENGTH_BYTES : LENGTH_BYTES + length])
-        del self._received[: LENGTH_BYTES + length]
-        return decode_frame(body)
 
     async def _fill(self, size_bytes: int) -> bool:
         """Receive until so many bytes are there; return whether they are, or the stream ended."""
@@ -88,9 +109,49 @@ class ControlStream:
             self._received += data
         return True
 
+    async def send_bytes(self, data: bytes) -> None:
+        """Send whole frames that are bytes already.
+
+        Raises:
+            NetworkError: the connection is broken.
+        """
+        try:
+            await self._stream.send_all(data)
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise NetworkError(f"the connection broke: {error}") from error
+
     async def aclose(self) -> None:
         """Close the stream, without ceremony."""
         await trio.aclose_forcefully(self._stream)
+
+
+class ControlService(Protocol):
+    """What a controller does for those who connect to it."""
+
+    def greet(self, hello: Hello) -> HelloAnswer:
+        """Return who we are.
+
+        Raises:
+            KafkaError: we do not talk to whoever says that hello.
+        """
+        ...
+
+    async def answer(self, frame: Frame) -> Answer:
+        """Carry out a request.
+
+        Raises:
+            KafkaError: it failed as a whole.
+        """
+        ...
+
+    async def serve_mesh(self, hello: Hello, frames: ControlStream) -> None:
+        """Take in the Raft frames of another controller, until the connection ends.
+
+        Raises:
+            DecodeError: what comes is no Raft frame.
+            NetworkError: the connection broke.
+        """
+        ...
 
 
 class ControlConnection:
@@ -106,8 +167,12 @@ class ControlConnection:
         self._broken = False
         self.controller: Final = hello
 
-    async def request(self, request: Request[A]) -> A:
+    async def request(
+        self, request: Request[A], *, request_id: bytes = b"", timeout_ms: int = 0
+    ) -> A:
         """Return the answer; any number of requests may be in flight. Bring your own timeout.
+
+        ``timeout_ms`` only tells the controller how long we shall wait (0: it is not told).
 
         Raises:
             NetworkError: the connection broke; the request may have been carried out.
@@ -119,7 +184,7 @@ class ControlConnection:
         known, answers = trio.Event(), list[Any]()
         self._waiting[correlation_id] = (known, answers)
         try:
-            await self._stream.send(Frame(correlation_id, request))
+            await self._stream.send(Frame(correlation_id, request, request_id, timeout_ms))
             await known.wait()
         finally:
             self._waiting.pop(correlation_id, None)
@@ -151,9 +216,14 @@ class ControlConnection:
 
 def answer_or_error(answer: A | ErrorAnswer) -> A:
     """Return an answer, or raise the error that stands in its place."""
-    if isinstance(answer, ErrorAnswer):
-        raise KafkaError(answer.message, code=known_code(answer.code))
-    return answer
+    if not isinstance(answer, ErrorAnswer):
+        return answer
+    if answer.code == ErrorCode.NOT_CONTROLLER:
+        leader_id = None if answer.leader_id == NO_NODE else answer.leader_id
+        raise NotControllerError(
+            answer.message, leader_id=leader_id, leader_endpoint=answer.leader_endpoint
+        )
+    raise KafkaError(answer.message, code=known_code(answer.code))
 
 
 async def connect_control(stream: trio.abc.Stream, hello: Hello) -> ControlConnection:
@@ -163,9 +233,20 @@ async def connect_control(stream: trio.abc.Stream, hello: Hello) -> ControlConne
         NetworkError: the other side is gone, slow, or no controller.
         KafkaError: it does not want us (another cluster, no common version).
     """
+    frames, answer = await introduce(stream, hello)
+    return ControlConnection(frames, answer)
+
+
+async def introduce(stream: trio.abc.Stream, hello: Hello) -> tuple[ControlStream, HelloAnswer]:
+    """Say hello on a fresh stream, which belongs to what is returned from now on.
+
+    Raises:
+        NetworkError: the other side is gone, slow, or no controller.
+        KafkaError: it does not want us (another cluster, no common version).
+    """
     frames = ControlStream(stream)
     try:
-        return ControlConnection(frames, await _introduce(frames, hello))
+        return frames, await _introduce(frames, hello)
     except BaseException:
         await frames.aclose()
         raise
@@ -188,19 +269,23 @@ async def _introduce(frames: ControlStream, hello: Hello) -> HelloAnswer:
     raise NetworkError("the other side does not answer")
 
 
-async def serve_control_connection(
-    stream: trio.abc.Stream, greet: Callable[[Hello], HelloAnswer], handle: Handle
-) -> None:
-    """Serve one connection to its end: hello first, then requests, answered in any order.
+async def serve_control_connection(stream: trio.abc.Stream, service: ControlService) -> None:
+    """Serve one connection to its end: hello first, then what it is for.
 
+    Requests are answered in any order.
     Nothing that the other side sends makes this raise; what is not a frame ends the connection.
     """
     frames = ControlStream(stream)
     try:
         async with trio.open_nursery() as nursery:
             try:
-                if await _greeted(frames, greet):
-                    await _serve_requests(frames, handle, nursery)
+                match await _greeted(frames, service):
+                    case Hello(purpose=Purpose.MESH) as hello:
+                        await service.serve_mesh(hello, frames)
+                    case Hello():
+                        await _serve_requests(frames, service, nursery)
+                    case None:
+                        pass
             except (NetworkError, DecodeError) as error:
                 logger.info("control connection ends: %s", error)
             # Whoever hung up wants no answers.
@@ -209,24 +294,26 @@ async def serve_control_connection(
         await frames.aclose()
 
 
-async def _greeted(frames: ControlStream, greet: Callable[[Hello], HelloAnswer]) -> bool:
-    """Return whether the other side introduced itself acceptably, in time."""
+async def _greeted(frames: ControlStream, service: ControlService) -> Hello | None:
+    """Return how the other side introduced itself, if it did so acceptably and in time."""
     with trio.move_on_after(HELLO_TIMEOUT_S):
         frame = await frames.receive(FRAME_BYTES_MAX_BEFORE_HELLO)
         if frame is None:
-            return False
+            return None
         if not isinstance(frame.message, Hello):
             raise DecodeError("the first frame is not hello")
         try:
-            answer: Answer = greet(frame.message)
+            answer: Answer = service.greet(frame.message)
         except KafkaError as error:
             answer = error_answer(error)
         await frames.send(Frame(frame.correlation_id, answer))
-        return isinstance(answer, HelloAnswer)
-    return False
+        return frame.message if isinstance(answer, HelloAnswer) else None
+    return None
 
 
-async def _serve_requests(frames: ControlStream, handle: Handle, nursery: trio.Nursery) -> None:
+async def _serve_requests(
+    frames: ControlStream, service: ControlService, nursery: trio.Nursery
+) -> None:
     room = trio.Semaphore(REQUESTS_IN_FLIGHT_MAX)
     while True:
         await room.acquire()
@@ -241,22 +328,20 @@ async def _serve_requests(frames: ControlStream, handle: Handle, nursery: trio.N
             return
         if not isinstance(frame.message, Request):
             raise DecodeError("a frame from a client is a request")
-        nursery.start_soon(_answer, frames, frame.correlation_id, frame.message, handle, room)
+        nursery.start_soon(_answer, frames, frame, service, room)
 
 
 async def _answer(
-    frames: ControlStream,
-    correlation_id: int,
-    request: Request[Any],
-    handle: Handle,
-    room: trio.Semaphore,
+    frames: ControlStream, frame: Frame, service: ControlService, room: trio.Semaphore
 ) -> None:
     try:
         try:
-            answer = await handle(request)
+            answer = await service.answer(frame)
         except KafkaError as error:
             answer = error_answer(error)
-        await frames.send(Frame(correlation_id, answer))
+        # Whoever does not take its answers is cut off: a frame cannot be sent in part.
+        with trio.move_on_after(SEND_TIMEOUT_S):
+            await frames.send(Frame(frame.correlation_id, answer))
     except NetworkError:
         pass  # The reader meets the same break and ends the connection.
     finally:
@@ -265,4 +350,7 @@ async def _answer(
 
 def error_answer(error: KafkaError) -> ErrorAnswer:
     """Return an error as an answer."""
+    if isinstance(error, NotControllerError):
+        leader_id = NO_NODE if error.leader_id is None else error.leader_id
+        return ErrorAnswer(error.code.value, error.message, leader_id, error.leader_endpoint)
     return ErrorAnswer(error.code.value, error.message)

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 import trio
@@ -12,9 +11,12 @@ from quorate.control import messages as m
 from quorate.control.codec import dump_cbor
 from quorate.control.frames import LENGTH_BYTES, Frame, decode_frame, encode_frame
 from quorate.errors import ErrorCode, KafkaError, NetworkError, NotControllerError
+from quorate.model import Endpoint
 from quorate.net.control import (
     REQUESTS_IN_FLIGHT_MAX,
+    SEND_TIMEOUT_S,
     ControlConnection,
+    ControlStream,
     connect_control,
     serve_control_connection,
 )
@@ -36,12 +38,25 @@ class Service:
     def __init__(self) -> None:
         self.let_go = trio.Event()
         self.waiting = 0
+        self.frames: list[Frame] = []
+        self.raft: list[bytes] = []
 
-    async def handle(self, request: m.Request[Any]) -> m.Answer:
-        match request:
+    def greet(self, hello: m.Hello) -> m.HelloAnswer:
+        return greet(hello)
+
+    async def serve_mesh(self, hello: m.Hello, frames: ControlStream) -> None:
+        assert hello.purpose is m.Purpose.MESH
+        while (body := await frames.receive_body(100)) is not None:
+            self.raft.append(body)
+
+    async def answer(self, frame: Frame) -> m.Answer:
+        self.frames.append(frame)
+        match frame.message:
             case m.DescribeQuorum():
                 await trio.lowlevel.checkpoint()
                 return QUORUM
+            case m.UnregisterBroker(broker_id=2):
+                raise NotControllerError(leader_id=3, leader_endpoint=Endpoint("h", 1))
             case m.FetchMetadata(from_version=version):
                 self.waiting += 1
                 await self.let_go.wait()
@@ -54,7 +69,7 @@ class Service:
 async def connected(service: Service) -> AsyncGenerator[ControlConnection, None]:
     ours, theirs = memory_stream_pair()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve_control_connection, theirs, greet, service.handle)
+        nursery.start_soon(serve_control_connection, theirs, service)
         connection = await connect_control(ours, HELLO)
         nursery.start_soon(connection.run)
         yield connection
@@ -62,11 +77,11 @@ async def connected(service: Service) -> AsyncGenerator[ControlConnection, None]
 
 
 @asynccontextmanager
-async def raw() -> AsyncGenerator[trio.abc.Stream, None]:
+async def raw(service: Service | None = None) -> AsyncGenerator[trio.abc.Stream, None]:
     """A client that can send anything; the server must end by itself."""
     ours, theirs = memory_stream_pair()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve_control_connection, theirs, greet, Service().handle)
+        nursery.start_soon(serve_control_connection, theirs, service or Service())
         yield ours
 
 
@@ -111,6 +126,50 @@ async def test_errors_come_back_with_their_code() -> None:
         with pytest.raises(KafkaError) as caught:
             await connection.request(m.UnregisterBroker(1))
         assert caught.value.code == ErrorCode.NOT_CONTROLLER
+
+
+async def test_who_leads_instead_comes_with_the_refusal() -> None:
+    async with connected(Service()) as connection:
+        with pytest.raises(NotControllerError) as caught:
+            await connection.request(m.UnregisterBroker(2))
+        assert (caught.value.leader_id, caught.value.leader_endpoint) == (3, Endpoint("h", 1))
+        with pytest.raises(NotControllerError) as caught:
+            await connection.request(m.UnregisterBroker(1))
+        assert (caught.value.leader_id, caught.value.leader_endpoint) == (None, None)
+
+
+async def test_the_id_of_a_request_and_its_timeout_travel_with_it() -> None:
+    service = Service()
+    async with connected(service) as connection:
+        await connection.request(m.DescribeQuorum(), request_id=b"id", timeout_ms=7)
+        assert service.frames == [Frame(1, m.DescribeQuorum(), b"id", 7)]
+
+
+async def test_after_the_hello_of_a_mesh_come_frames_of_another_kind() -> None:
+    service = Service()
+    async with raw(service) as stream:
+        hello = m.Hello("c", 7, purpose=m.Purpose.MESH)
+        await stream.send_all(encode_frame(Frame(0, hello)) + b"\0\0\0\1x\0\0\0\2yz")
+        await wait_all_tasks_blocked()
+        assert service.raft == [b"x", b"yz"]
+        await stream.send_all(b"\0\0\0\x65")
+        assert await answers(stream) == [Frame(0, GREETING)]
+
+
+async def test_a_client_that_takes_no_answers_is_cut_off(autojump_clock: MockClock) -> None:
+    ours, theirs = memory_stream_pair()
+
+    async def stuck() -> None:
+        await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve_control_connection, theirs, Service())
+        await connect_control(ours, HELLO)
+        theirs.send_stream.send_all_hook = stuck
+        asked_at_s = trio.current_time()
+        await ours.send_all(encode_frame(Frame(1, m.DescribeQuorum())))
+        assert await answers(ours) == [Frame(1, QUORUM)]
+        assert trio.current_time() - asked_at_s == pytest.approx(SEND_TIMEOUT_S)
 
 
 async def test_an_answer_nobody_waits_for_any_more_is_dropped() -> None:
