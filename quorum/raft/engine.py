@@ -22,6 +22,8 @@ from pysyncobj.transport import Transport
 from pysyncobj.version import VERSION
 
 from quorate.quorum.raft.journal import Entry, Journal, SnapshotEnd
+from quorate.quorum.raft.timing import PRODUCTION_TIMING as PRODUCTION_TIMING  # noqa: PLC0414
+from quorate.quorum.raft.timing import Timing as Timing  # noqa: PLC0414
 
 if TYPE_CHECKING:
     from random import Random
@@ -59,21 +61,6 @@ _AT_ONCE_S: Final = -1.0
 
 class EngineError(Exception):
     """An invariant of Raft is broken on this node: stop it, and start again from disk."""
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Raft's timers, in seconds, and when to take a snapshot."""
-
-    heartbeat_s: float
-    election_min_s: float
-    election_max_s: float
-    snapshot_entries: int
-
-
-PRODUCTION_TIMING: Final = Timing(
-    heartbeat_s=0.1, election_min_s=0.5, election_max_s=1.0, snapshot_entries=5000
-)
 
 
 class _Surroundings:

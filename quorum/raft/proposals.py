@@ -7,26 +7,12 @@ from typing import Generic, TypeVar
 
 from quorate.promise import Promise
 from quorate.quorum.raft.core import Applied
+from quorate.quorum.raft.outcomes import Lost as Lost  # noqa: PLC0414
+from quorate.quorum.raft.outcomes import NotDone as NotDone  # noqa: PLC0414
+from quorate.quorum.raft.outcomes import NotLeader as NotLeader  # noqa: PLC0414
+from quorate.quorum.raft.outcomes import Unknown as Unknown  # noqa: PLC0414
 
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class NotLeader:
-    """The command never entered a log; another node may take it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """The command's place in the log was taken by another leader: it never takes effect."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """The command may or may not take effect: the node stopped before it knew."""
-
-
-NotDone = NotLeader | Lost | Unknown
 
 
 @dataclass(frozen=True, slots=True)
