@@ -7,6 +7,9 @@ A dataclass becomes a map with integer keys; the keys are declared beside the fi
 Keys are never reused.  A reader ignores keys that it does not know, and a field with a default may
 be absent, so both sides can be of different age.  Values come from peers and disks: whatever does
 not fit raises :class:`DecodeError`, and nothing else does.
+
+Each class gets straight-line code of its own, made once from its declaration: metadata has hundreds
+of thousands of records.
 """
 
 import functools
@@ -19,6 +22,7 @@ from typing import (
     Annotated,
     Any,
     Final,
+    NoReturn,
     TypeVar,
     Union,
     cast,
@@ -31,6 +35,7 @@ import cbor2
 
 from quorate.errors import QuorateError
 from quorate.model import Endpoint
+from quorate.protocol.source import Source
 
 DEPTH_MAX: Final = 16
 INT64_MIN: Final = -(2**63)
@@ -93,23 +98,40 @@ def load_cbor(data: bytes | bytearray | memoryview) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """How one field travels; ``default`` is ``MISSING`` where the field must be present."""
+    """How one field travels; ``default`` is ``MISSING`` where the field must be present.
+
+    ``encode`` and ``decode`` are expressions of generated code, with ``{}`` for the value.
+    """
 
     key: int
     name: str
-    encode: Encode
-    decode: Decode
+    encode: str
+    decode: str
     default: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Travel:
+    """How the values of one class become maps, and maps become values."""
+
+    encode: Callable[[Any], Body]
+    decode: Callable[[Any], Any]
+
+
+_travels: Final[dict[Any, _Travel]] = {}
+
+
+def _travel(cls: Any) -> _Travel:
+    """Return how a class travels, worked out once per class."""
+    travel = _travels.get(cls)
+    if travel is None:
+        travel = _travels[cls] = _Compiler(cls).compile()
+    return travel
 
 
 def encode_fields(value: Any) -> Body:
     """Return a declared dataclass as a map; fields that hold their default are left out."""
-    body: Body = {}
-    for field in _schema(type(value)):
-        content = getattr(value, field.name)
-        if content != field.default:
-            body[field.key] = field.encode(content)
-    return body
+    return _travel(type(value)).encode(value)
 
 
 def decode_fields(cls: Callable[..., T], body: Any) -> T:
@@ -118,41 +140,90 @@ def decode_fields(cls: Callable[..., T], body: Any) -> T:
     Raises:
         DecodeError: not a map, a field is missing, or one has the wrong type.
     """
-    content = as_map(body)
-    values: dict[str, Any] = {}
-    for field in _schema(cls):
-        if field.key in content:
-            values[field.name] = field.decode(content[field.key])
-        elif field.default is MISSING:
-            raise DecodeError(f"{cls.__name__}.{field.name} is missing")
-    try:
-        return cls(**values)
-    except (AssertionError, ValueError) as error:
-        raise DecodeError(f"{cls.__name__}: {error}") from error
+    return decoder_of(cls)(body)
 
 
-_schemas: Final[dict[Any, tuple[_Field, ...]]] = {}
+def decoder_of(cls: Callable[..., T]) -> Callable[[Any], T]:
+    """Return :func:`decode_fields` of one class, for who decodes many of it."""
+    return _travel(cls).decode
 
 
-def _schema(cls: Any) -> tuple[_Field, ...]:
-    """Return how a class's fields travel, worked out once per class."""
-    schema = _schemas.get(cls)
-    if schema is None:
-        schema = _schemas[cls] = _compile(cls)
-    return schema
+class _Compiler:
+    """Writes the two functions of one class; a class declared wrongly is a bug and asserts."""
 
+    def __init__(self, cls: Any) -> None:
+        self._name: str = cls.__name__
+        assert is_dataclass(cls), f"{cls} is not a dataclass"
+        self._constants: dict[str, Any] = {
+            "new": cls,
+            "wrong": _wrong,
+            "not_int": _not_int,
+            "Refusal": DecodeError,
+            "INT64_MIN": INT64_MIN,
+            "INT64_MAX": INT64_MAX,
+        }
+        hints = get_type_hints(cls, include_extras=True)
+        self._fields = [self._field(f.name, f.default, hints[f.name]) for f in fields(cls)]
+        keys = {f.key for f in self._fields}
+        assert len(keys) == len(self._fields), f"{cls} uses a key twice"
 
-def _compile(cls: Any) -> tuple[_Field, ...]:
-    """Return how a class's fields travel; a class declared wrongly is a bug and asserts."""
-    assert is_dataclass(cls), f"{cls} is not a dataclass"
-    hints = get_type_hints(cls, include_extras=True)
-    schema: list[_Field] = []
-    for field in fields(cls):
-        kind, key = _split(hints[field.name])
-        encode, decode = _converters(kind)
-        schema.append(_Field(key, field.name, encode, decode, field.default))
-    assert len({f.key for f in schema}) == len(schema), f"{cls} uses a key twice"
-    return tuple(schema)
+    def compile(self) -> _Travel:
+        """Return the functions."""
+        return _Travel(self._encoder(), self._decoder())
+
+    def _field(self, name: str, default: object, hint: Any) -> _Field:
+        kind, key = _split(hint)
+        if kind in _PLAIN:
+            return _Field(key, name, "{0}", _PLAIN[kind], default)
+        encode, decode = map(self._constant, _converters(kind))
+        return _Field(key, name, f"{encode}({{0}})", f"{decode}({{0}})", default)
+
+    def _constant(self, value: object) -> str:
+        name = f"c{len(self._constants)}"
+        self._constants[name] = value
+        return name
+
+    def _function(self, source: Source, name: str) -> Callable[..., Any]:
+        for constant, value in self._constants.items():
+            source.constant(constant, value)
+        return source.function(name, f"{name} {self._name}")
+
+    def _encoder(self) -> Callable[[Any], Body]:
+        source = Source()
+        always = [f for f in self._fields if f.default is MISSING]
+        items = [f"{f.key}: {f.encode.format('o.' + f.name)}" for f in always]
+        with source.block("def encode(o):"):
+            source.line(f"body = {{{', '.join(items)}}}")
+            for field in self._fields:
+                if field.default is not MISSING:
+                    default = self._constant(field.default)
+                    source.line(f"v = o.{field.name}")
+                    content = field.encode.format("v")
+                    source.line(f"if v != {default}: body[{field.key}] = {content}")
+            source.line("return body")
+        return self._function(source, "encode")
+
+    def _decoder(self) -> Callable[[Any], Any]:
+        source = Source()
+        absent = self._constant(MISSING)
+        with source.block("def decode(body):"):
+            source.line("if type(body) is not dict: wrong(body, 'dict')")
+            source.line("get = body.get")
+            for field in self._fields:
+                target = f"f{field.key}"
+                source.line(f"v = get({field.key}, {absent})")
+                source.line(f"if v is not {absent}: {target} = {field.decode.format('v')}")
+                if field.default is MISSING:
+                    reason = f"{self._name}.{field.name} is missing"
+                    source.line(f"else: raise Refusal({reason!r})")
+                else:
+                    source.line(f"else: {target} = {self._constant(field.default)}")
+            arguments = ", ".join(f"f{field.key}" for field in self._fields)
+            with source.block("try:"):
+                source.line(f"return new({arguments})")
+            with source.block("except (AssertionError, ValueError) as error:"):
+                source.line(f"raise Refusal({self._name + ': '!r} + str(error)) from error")
+        return self._function(source, "decode")
 
 
 def _split(hint: Any) -> tuple[Any, int]:
@@ -176,16 +247,33 @@ def as_array(value: Any) -> list[Any]:
 
 def _require(value: object, expected: type) -> None:
     if type(value) is not expected:
-        raise DecodeError(f"expected {expected.__name__}, got {type(value).__name__}")
+        _wrong(value, expected.__name__)
+
+
+def _wrong(value: object, expected: str) -> NoReturn:
+    raise DecodeError(f"expected {expected}, got {type(value).__name__}")
+
+
+def _not_int(value: object) -> NoReturn:
+    _wrong(value, "a 64-bit integer")
+
+
+# Expressions of generated code that are a value of that type, or raise.
+_PLAIN: Final[dict[Any, str]] = {
+    int: "({0} if type({0}) is int and INT64_MIN <= {0} <= INT64_MAX else not_int({0}))",
+    str: "({0} if type({0}) is str else wrong({0}, 'str'))",
+    bytes: "({0} if type({0}) is bytes else wrong({0}, 'bytes'))",
+    bool: "({0} if type({0}) is bool else wrong({0}, 'bool'))",
+}
 
 
 def _same(value: Any) -> Any:
     return value
 
 
-def _plain(expected: type) -> Decode:
+def _plain(kind: type) -> Decode:
     def decode(value: Any) -> Any:
-        _require(value, expected)
+        _require(value, kind)
         return value
 
     return decode
@@ -193,8 +281,16 @@ def _plain(expected: type) -> Decode:
 
 def _decode_int(value: Any) -> int:
     if type(value) is not int or not INT64_MIN <= value <= INT64_MAX:
-        raise DecodeError(f"expected a 64-bit integer, got {type(value).__name__}")
+        _not_int(value)
     return value
+
+
+def _decode_ints(value: Any) -> tuple[int, ...]:
+    numbers = as_array(value)
+    for number in numbers:
+        if type(number) is not int or not INT64_MIN <= number <= INT64_MAX:
+            _not_int(number)
+    return tuple(numbers)
 
 
 def _decode_endpoint(value: Any) -> Endpoint:
@@ -209,19 +305,20 @@ def _encode_endpoint(value: Endpoint) -> list[Any]:
     return [value.host, value.port]
 
 
-_PLAIN: Final[dict[Any, tuple[Encode, Decode]]] = {
+_KNOWN: Final[dict[Any, tuple[Encode, Decode]]] = {
     int: (_same, _decode_int),
     str: (_same, _plain(str)),
     bytes: (_same, _plain(bytes)),
     bool: (_same, _plain(bool)),
     Endpoint: (_encode_endpoint, _decode_endpoint),
+    tuple[int, ...]: (list, _decode_ints),
 }
 
 
 def _converters(kind: Any) -> tuple[Encode, Decode]:
     """Return the functions that turn a value of a type into CBOR's types and back."""
-    if kind in _PLAIN:
-        return _PLAIN[kind]
+    if kind in _KNOWN:
+        return _KNOWN[kind]
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is tuple:
         return _tuple_converters(arguments[0])
@@ -231,8 +328,8 @@ def _converters(kind: Any) -> tuple[Encode, Decode]:
         return _optional_converters(next(a for a in arguments if a is not types.NoneType))
     if isinstance(kind, type) and issubclass(kind, IntEnum):
         return int, functools.partial(_decode_enum, kind)
-    _schema(kind)  # fails now, not at the first message, if it cannot travel
-    return encode_fields, functools.partial(decode_fields, kind)
+    travel = _travel(kind)  # fails now, not at the first message, if it cannot travel
+    return travel.encode, travel.decode
 
 
 def _decode_enum(kind: type[IntEnum], value: Any) -> IntEnum:
