@@ -60,7 +60,12 @@ def encode_command(expected_version: int, records: Sequence[MetadataRecord]) -> 
     return dump_cbor([expected_version, [encode_record(record) for record in records]])
 
 
-def _decode_command(command: bytes) -> tuple[int, tuple[bytes, ...]]:
+def decode_command(command: bytes) -> tuple[int, tuple[bytes, ...]]:
+    """Return the expected version and the encoded records of a command.
+
+    Raises:
+        DecodeError: it is none.
+    """
     match as_array(load_cbor(command)):
         case [int() as expected_version, records]:
             return expected_version, tuple(as_array(records))
@@ -93,7 +98,7 @@ class MetadataMachine:
             DecodeError: a record of a type that this version does not know. Going on would mean to
                 disagree with the other controllers.
         """
-        expected_version, encoded = _decode_command(command)
+        expected_version, encoded = decode_command(command)
         if expected_version != self._image.version:
             return Conflict(self._image.version)
         try:
