@@ -10,7 +10,8 @@ torn tail::
 
 ``synced_end`` is how much of the file was known to be durable when the record was written.  It
 tells a torn tail (cut off silently: nobody was promised anything) from damage to synced bytes
-(refused).
+(refused).  What it cannot tell is whether synced bytes at the very end are gone; for that there is
+a second file, :class:`Watermark`.
 """
 
 import struct
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quorate.control.codec import as_array, dump_cbor, load_cbor
 from quorate.errors import QuorateError
+from quorate.quorum.raft.watermark import Watermark, open_watermarks
 
 if TYPE_CHECKING:
     from random import Random
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from quorate.quorum.raft.storage import Storage
 
 FILE_NAME: Final = "journal"
+RETAINED_BYTES_MAX: Final = 128 * 2**10
+"""However many entries are to be retained for slow followers, not more than this much of them."""
 
 _FILE_MAGIC: Final = b"QRTJRNL1"
 _FILE_HEADER: Final = struct.Struct("<8sQI")
@@ -79,11 +83,13 @@ class AppendFlush:
     storage: "Storage"
     position: int
     data: bytes
+    watermark: Watermark
 
     def run(self) -> None:
         """Write and sync."""
         self.storage.write_at(FILE_NAME, self.position, self.data)
         self.storage.sync(FILE_NAME)
+        self.watermark.write(self.storage)
 
     @property
     def end(self) -> int:
@@ -97,10 +103,12 @@ class ReplaceFlush:
 
     storage: "Storage"
     data: bytes
+    watermark: Watermark
 
     def run(self) -> None:
         """Replace the file durably."""
         self.storage.put(FILE_NAME, self.data)
+        self.watermark.write(self.storage)
 
     @property
     def end(self) -> int:
@@ -126,6 +134,7 @@ class Journal:
         *,
         rng: "Random",
         retained_entries: int,
+        align: bool = True,
     ) -> None:
         """Read the file, cut a torn tail, and start a new generation (durably).
 
@@ -134,6 +143,7 @@ class Journal:
             snapshot_end: what the durable snapshot covers, if there is one.
             rng: draws the salts.
             retained_entries: how many entries behind the snapshot to keep for slow followers.
+            align: whether to make the log fit the snapshot.
 
         Raises:
             JournalDamagedError: what is found cannot be the outcome of a crash.
@@ -147,7 +157,11 @@ class Journal:
         self._buffer: list[tuple[_Kind, bytes]] = []
         self._replace_pending = False
         self._flushing = False
-        self._recover(snapshot_end)
+        self._term_dirty = False
+        self._records_read = 0
+        self._watermarks = open_watermarks(storage)
+        self._syncs = max([mark.number for mark in self._watermarks], default=0)
+        self._recover(snapshot_end, align=align)
         self.start_index: Final = snapshot_end.last.log_index if snapshot_end else 1
         self._replace_pending = True
         flush = self.start_flush()
@@ -174,6 +188,21 @@ class Journal:
         position = index - self._log[0].log_index
         return self._log[position] if 0 <= position < len(self._log) else None
 
+    def batch_from(self, index: int, bytes_max: int) -> list[Entry]:
+        """Return entries from an index on: as many as fit, or one that does not."""
+        position = index - self._log[0].log_index if self._log else 0
+        if position < 0:
+            return []
+        batch = self._log[position : position + 1]
+        size = len(batch[0].command) if batch else 0
+        for position_next in range(position + 1, len(self._log)):
+            entry = self._log[position_next]
+            size += len(entry.command)
+            if size > bytes_max:
+                break
+            batch.append(entry)
+        return batch
+
     def append(self, entry: Entry) -> None:
         """Add the next entry."""
         assert not self._log or entry.log_index == self._log[-1].log_index + 1, (
@@ -193,7 +222,13 @@ class Journal:
 
         A durable snapshot must cover them.
         """
-        dropped = position - self._retained_entries
+        dropped = position
+        retained_bytes = 0
+        while dropped > max(0, position - self._retained_entries):
+            retained_bytes += len(self._log[dropped - 1].command)
+            if retained_bytes > RETAINED_BYTES_MAX:
+                break
+            dropped -= 1
         if dropped > 0:
             self._log = self._log[dropped:]
             self._replace_pending = True
@@ -219,6 +254,7 @@ class Journal:
         """Begin a term, or vote in it."""
         assert term >= self._term, "terms never go back"
         self._term, self._vote = term, vote
+        self._term_dirty = True
         self._buffer.append((_Kind.TERM, dump_cbor([term, vote])))
 
     # --- durability
@@ -227,6 +263,11 @@ class Journal:
     def dirty(self) -> bool:
         """Whether something has changed that no flush has begun to write."""
         return bool(self._buffer) or self._replace_pending
+
+    @property
+    def term_dirty(self) -> bool:
+        """Whether term or vote have changed and are not durable yet."""
+        return self._term_dirty
 
     @property
     def size_bytes(self) -> int:
@@ -244,19 +285,27 @@ class Journal:
             return None
         self._flushing = True
         if self._replace_pending:
-            return ReplaceFlush(self._storage, self._new_generation())
+            data = self._new_generation()
+            return ReplaceFlush(self._storage, data, self._next_watermark(len(data)))
         records, self._buffer = self._buffer, []
         data = self._encode(records, self._end, self._synced_end)
-        return AppendFlush(self._storage, self._end, data)
+        mark = self._next_watermark(self._end + len(data))
+        return AppendFlush(self._storage, self._end, data, mark)
+
+    def _next_watermark(self, synced_end: int) -> Watermark:
+        self._syncs += 1
+        return Watermark(self._salt, synced_end, self._syncs)
 
     def finish_flush(self, flush: Flush) -> None:
         """Note that a flush has run: what it carried is durable."""
         assert self._flushing, "no flush was started"
         self._flushing = False
+        self._term_dirty = False
         self._end = self._synced_end = flush.end
 
     def _new_generation(self) -> bytes:
-        self._salt = self._rng.getrandbits(64)
+        used = {mark.salt for mark in self._watermarks}
+        self._salt = next(s for s in iter(self._draw_salt, None) if s not in used)
         salt = _SALT.pack(self._salt)
         header = _FILE_HEADER.pack(_FILE_MAGIC, self._salt, zlib.crc32(salt))
         records = [(_Kind.TERM, dump_cbor([self._term, self._vote]))]
@@ -264,6 +313,9 @@ class Journal:
         self._buffer = []
         self._replace_pending = False
         return header + self._encode(records, len(header), 0)
+
+    def _draw_salt(self) -> int:
+        return self._rng.getrandbits(64)
 
     def _encode(self, records: list[tuple[_Kind, bytes]], position: int, synced_end: int) -> bytes:
         """Return records as they stand at a position of the file."""
@@ -283,14 +335,15 @@ class Journal:
 
     # --- recovery
 
-    def _recover(self, snapshot_end: SnapshotEnd | None) -> None:
+    def _recover(self, snapshot_end: SnapshotEnd | None, *, align: bool) -> None:
         content = self._storage.read(FILE_NAME)
         if content is not None:
             self._replay(content)
         elif snapshot_end is not None:
             raise JournalDamagedError("there is a snapshot, but no journal (with term and vote)")
         if snapshot_end is not None:
-            self._align(snapshot_end)
+            if align:
+                self._align(snapshot_end)
         elif self._log and self._log[0].log_index != 1:
             first = self._log[0].log_index
             raise JournalDamagedError(f"the journal starts at {first}, but there is no snapshot")
@@ -299,8 +352,21 @@ class Journal:
         position = self._read_header(content)
         while record := self._record_at(content, position):
             self._replay_record(record)
+            self._records_read += 1
             position = record.end
         self._refuse_damage(content, position)
+        for mark in self._watermarks:
+            if mark.salt == self._salt and mark.synced_end > position:
+                raise JournalDamagedError(
+                    f"{self._record_name(position)} is damaged or missing, although it was synced"
+                )
+
+    def _record_name(self, position: int) -> str:
+        """Return words for the record at a position behind those that could be read."""
+        return (
+            f"the journal's record {self._records_read + 1}, at byte {position}, "
+            f"behind entry {self.last_index}"
+        )
 
     def _read_header(self, content: bytes) -> int:
         if len(content) < _FILE_HEADER.size:
@@ -354,7 +420,7 @@ class Journal:
             record = self._record_at(content, position)
             if record is not None and record.synced_end > torn_at:
                 raise JournalDamagedError(
-                    f"the journal's record at byte {torn_at} is damaged, although it was synced"
+                    f"{self._record_name(torn_at)} is damaged, although it was synced"
                 )
             position = content.find(_RECORD_MAGIC, position + 1)
 
