@@ -90,6 +90,7 @@ class ControllerLink:
         self._end_turn = end_turn
         self._epoch = -1
         self._image = broker.replicas.image
+        self._applying = trio.Lock()
         self._nursery: trio.Nursery | None = None
         broker.ask_controller = self.ask
         broker.producer_ids.request_block = self._request_producer_ids
@@ -201,11 +202,17 @@ class ControllerLink:
         """Follow one step; return whether there was anything new."""
         answer = await self._call(FetchMetadata(self._image.version, wait_ms))
         before, self._image = self._image, followed(self._image, answer)
-        replicas = self._broker.replicas
-        if replicas.image.version < self._image.version >= self._epoch:
-            replicas.apply(self._image, self._broker.now_ms)
-            self._end_turn()
+        async with self._applying:
+            await self._apply(self._image)
         return self._image is not before
+
+    async def _apply(self, image: MetadataImage) -> None:
+        """Have the replicas follow, in steps, between which clients are served."""
+        replicas = self._broker.replicas
+        if replicas.image.version < image.version >= self._epoch:
+            for _ in replicas.follow(image, self._broker.now_ms):
+                await trio.lowlevel.checkpoint()
+            self._end_turn()
 
     # --- requests -------------------------------------------------------------
 

@@ -167,7 +167,7 @@ class Housekeeping:
             raise storage_error(write.error, store.directory) from write.error
 
     async def _watch_disk(self) -> None:
-        """End a broker whose disk failed under a log; open the logs for which there was no space.
+        """End a broker whose disk failed under a log.
 
         A log that failed stays so until it is recovered, which is done by a start.
         """
@@ -178,5 +178,3 @@ class Housekeeping:
                 failure = replica.log.failure
                 if failure is not None:
                     raise failure
-            self._begin_turn()
-            replicas.reopen(self._broker.now_ms)

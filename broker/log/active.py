@@ -1,9 +1,8 @@
 """ActiveSegment: the segment at the end of a log, the one that is appended to."""
 
-import struct
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from quorate.broker.log.files import File, OpenFiles
 from quorate.broker.log.index import (
@@ -48,7 +47,25 @@ class EntryCounts(NamedTuple):
     times: int
 
 
-NOTHING_KEPT: Final = EntryCounts(0, 0)
+NO_ENTRIES: Final = EntryCounts(0, 0)
+
+
+class ParkedFile:
+    """In place of a segment's file that nobody has used for a while: any use opens it.
+
+    State: the file once it was opened; the segment itself has it from then on.
+    """
+
+    __slots__ = ("_file", "_segment")
+
+    def __init__(self, segment: "ActiveSegment") -> None:
+        self._segment = segment
+        self._file: File | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._file is None:
+            self._file = self._segment.reopen()
+        return getattr(self._file, name)
 
 
 class RecentBatches:
@@ -102,6 +119,9 @@ class RollRules:
 class ActiveSegment:
     """A segment that grows.
 
+    Its file is opened when it is used, because there are thousands of partitions, most of them idle
+    and many of them without a record, and hence without a file.
+
     Invariant: the batches that ``account`` was told of lie in the file up to ``size_bytes``; what
     may be behind that is the remains of a failed write, and will be cut or written over.
     """
@@ -130,16 +150,17 @@ class ActiveSegment:
         directory: str,
         base_offset: int,
         *,
-        kept: EntryCounts,
+        entries: EntryCounts,
         config: TopicConfig,
         now_ms: int,
     ) -> None:
+        """Go on behind the last of so many index entries."""
         self._files = files
         self.base_offset = base_offset
-        self.stem = segment_stem(directory, base_offset)
-        self.file: File = files.get(self.stem + LOG_SUFFIX)
-        self.offset_index = _kept_index(files, self.stem + INDEX_SUFFIX, OFFSET_ENTRY, kept.offsets)
-        self.time_index = _kept_index(files, self.stem + TIME_INDEX_SUFFIX, TIME_ENTRY, kept.times)
+        self.stem = stem = segment_stem(directory, base_offset)
+        self.file: File = cast("File", ParkedFile(self))
+        self.offset_index = Index(files, stem + INDEX_SUFFIX, OFFSET_ENTRY, count=entries.offsets)
+        self.time_index = Index(files, stem + TIME_INDEX_SUFFIX, TIME_ENTRY, count=entries.times)
         last_offset, self.size_bytes = self.offset_index.last or (-1, 0)
         # What follows the last batch indexed is counted again, and so are its timestamps.
         self.time_index.truncate_before(last_offset + 1, SECOND)
@@ -166,6 +187,25 @@ class ActiveSegment:
     def modified_ms(self) -> int:
         """When the file was last written."""
         return self._files.fs.modified_ms(self.stem + LOG_SUFFIX)
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether the file is closed until somebody uses it."""
+        return isinstance(self.file, ParkedFile)
+
+    def park(self) -> None:
+        """Close the file, all of which is synced, until somebody uses it."""
+        if not self.is_parked:
+            self.file = cast("File", ParkedFile(self))
+
+    def reopen(self) -> File:
+        """Open the file.
+
+        Raises:
+            OSError: it cannot be opened; the next use tries again.
+        """
+        self.file = self._files.get(self.stem + LOG_SUFFIX)
+        return self.file
 
     def must_roll(
         self, size_bytes: int, *, last_offset: int, max_timestamp_ms: int, now_ms: int
@@ -225,6 +265,8 @@ class ActiveSegment:
 
     def cut_back(self) -> None:
         """Remove, durably, what lies behind the last batch."""
+        if self.is_parked:
+            return  # nothing was written, because the file could not even be opened
         self.file.truncate(self.size_bytes)
         self.file.sync()
 
@@ -298,8 +340,9 @@ def create_segment(
     for suffix in SEGMENT_SUFFIXES:
         files.put(stem + suffix, files.fs.open(stem + suffix, create=True))
     segment = ActiveSegment(
-        files, directory, base_offset, kept=NOTHING_KEPT, config=config, now_ms=now_ms
+        files, directory, base_offset, entries=NO_ENTRIES, config=config, now_ms=now_ms
     )
+    segment.reopen()
     if config.preallocate:
         _reserve(segment.file, config.segment_bytes)
     return segment
@@ -318,11 +361,14 @@ def resume_segment(
 
     The batches from there on lie in the file, and are to be accounted for.
     """
-    for suffix in SEGMENT_SUFFIXES[:2]:
-        path = segment_stem(directory, base_offset) + suffix
-        if not files.fs.exists(path):
-            files.put(path, files.fs.open(path, create=True))
-    return ActiveSegment(files, directory, base_offset, kept=kept, config=config, now_ms=now_ms)
+    stem = segment_stem(directory, base_offset)
+    _keep_entries(files, stem + INDEX_SUFFIX, kept.offsets * OFFSET_ENTRY.size)
+    _keep_entries(files, stem + TIME_INDEX_SUFFIX, kept.times * TIME_ENTRY.size)
+    segment = ActiveSegment(
+        files, directory, base_offset, entries=kept, config=config, now_ms=now_ms
+    )
+    segment.reopen()
+    return segment
 
 
 def cut_segment(
@@ -363,9 +409,10 @@ def _reserve(file: File, size_bytes: int) -> None:
         file.truncate(0)
 
 
-def _kept_index(files: OpenFiles, path: str, entry: struct.Struct, count: int) -> Index:
-    """Open an index and drop all but its first entries."""
+def _keep_entries(files: OpenFiles, path: str, size_bytes: int) -> None:
+    """Drop what is in an index behind so many bytes; without an index, make an empty one."""
+    if not files.fs.exists(path):
+        files.put(path, files.fs.open(path, create=True))
     file = files.get(path)
-    if file.size_bytes() != count * entry.size:
-        file.truncate(count * entry.size)
-    return Index(files, path, entry, count=count)
+    if file.size_bytes() != size_bytes:
+        file.truncate(size_bytes)

@@ -4,19 +4,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from quorate.broker.log.active import ActiveSegment, create_segment, cut_segment
-from quorate.broker.log.checkpoints import LogCheckpoint
 from quorate.broker.log.cleaning import segments_expired
 from quorate.broker.log.context import LogContext
 from quorate.broker.log.durability import Durability
 from quorate.broker.log.files import FatalStorageError, storage_error
 from quorate.broker.log.flush import Flush
 from quorate.broker.log.lookup import Searchable, batch_start, slice_of
+from quorate.broker.log.naming import DirectoryMaker
 from quorate.broker.log.producers import ProducerStates, WrittenBatch
-from quorate.broker.log.recovery import (
-    LoadedLog,
-    LogLoader,
-    rebuild_producers,
-)
+from quorate.broker.log.recovery import LoadedLog, rebuild_producers
 from quorate.broker.log.segment import SEGMENT_SUFFIXES, Segment
 from quorate.broker.log.segments import Segments
 from quorate.broker.log.times import TimeSearch, TimestampOffset
@@ -61,6 +57,7 @@ class Log:
         "_context",
         "_durability",
         "_failure",
+        "_maker",
         "_rules",
         "_segments",
         "_snapshots",
@@ -80,8 +77,11 @@ class Log:
         *,
         config: TopicConfig,
         loaded: LoadedLog,
+        maker: DirectoryMaker | None,
     ) -> None:
+        """Hold what was loaded; a log that has no files yet comes with who makes its directory."""
         self._context = context
+        self._maker = maker
         self.directory = directory
         self.topic_partition = topic_partition
         self._segments = loaded.segments
@@ -128,6 +128,11 @@ class Log:
         return self._failure
 
     @property
+    def has_files(self) -> bool:
+        """Whether there is anything on disk: the first record makes it so."""
+        return self._maker is None
+
+    @property
     def size_bytes(self) -> int:
         """Bytes of batches in all segments."""
         return sum(segment.size_bytes for segment in self._segments)
@@ -161,7 +166,7 @@ class Log:
             return self._answer_duplicate(written)
         base_offset = self.log_end_offset
         if leader_epoch != self.leader_epochs.latest_epoch:
-            self._begin_epoch(leader_epoch, base_offset)
+            self._begin_epoch(leader_epoch, base_offset, now_ms)
         append_time_ms = NO_TIMESTAMP
         if self._rules.append_time:
             append_time_ms = now_ms
@@ -194,7 +199,7 @@ class Log:
             return
         for header in headers:
             if header.leader_epoch != self.leader_epochs.latest_epoch:
-                self._begin_epoch(header.leader_epoch, header.base_offset)
+                self._begin_epoch(header.leader_epoch, header.base_offset, now_ms)
         whole = records[: sum(header.size_bytes for header in headers)]
         self._write(whole, headers, headers[-1].next_offset, now_ms)
 
@@ -233,15 +238,27 @@ class Log:
             True,  # noqa: FBT003
         )
 
-    def _begin_epoch(self, leader_epoch: int, start_offset: int) -> None:
+    def _begin_epoch(self, leader_epoch: int, start_offset: int, now_ms: int) -> None:
         latest_epoch = self.leader_epochs.latest_epoch
         if leader_epoch < latest_epoch:
             message = f"epoch {leader_epoch} is older than the log's latest, {latest_epoch}"
             raise FencedLeaderEpochError(message)
         try:
+            self._make_files(now_ms)
             self.leader_epochs.assign(leader_epoch, start_offset)
         except OSError as error:
             raise self._fail_if_fatal(storage_error(error, self.directory)) from error
+
+    def _make_files(self, now_ms: int) -> None:
+        """Make the files of a log that has none; before its first epoch nothing was written."""
+        if self._maker is None:
+            return
+        self._maker.make()
+        active = create_segment(
+            self._context.files, self.directory, 0, config=self._config, now_ms=now_ms
+        )
+        self._segments = Segments([], active)
+        self._maker = None
 
     def _undo(self, active: ActiveSegment, error: OSError) -> StorageError:
         """Take a failed write back."""
@@ -418,6 +435,7 @@ class Log:
         )
 
     def _restart_at(self, offset: int, now_ms: int) -> None:
+        self._make_files(now_ms)
         # Without a file to tell, a crash has only the checkpoint to know where the log goes on.
         self._durability.cut(offset)
         self.log_start_offset = offset
@@ -469,6 +487,8 @@ class Log:
 
     def start_flush(self) -> Flush:
         """Return a flush of what is in the log now; run it in any thread, then finish it here."""
+        if not self.has_files:
+            return Flush(self._context.fs, {})
         part = self._durability.start(self._segments.active, self.log_end_offset)
         return Flush(self._context.fs, {self.topic_partition: part})
 
@@ -501,7 +521,9 @@ class Log:
         error = flush.part_errors.get(self.topic_partition)
         if error is not None:
             raise self._fail_if_fatal(storage_error(error, self.directory)) from error
-        self._durability.finish(flush.parts[self.topic_partition])
+        part = flush.parts.get(self.topic_partition)
+        if part is not None:
+            self._durability.finish(part)
 
     def started(self, flush: Flush) -> bool:
         """Whether the flush is this log's, and not that of a deleted one of the same name."""
@@ -519,6 +541,8 @@ class Log:
         """
         if self._failure is not None:
             raise self._failure
+        if self._is_closed_already():
+            return
         try:
             self._segments.active.complete()
         except OSError as error:
@@ -527,25 +551,11 @@ class Log:
         flush.run()
         self.finish_flush(flush)
 
-
-def open_log(
-    context: LogContext,
-    topic_partition: TopicPartition,
-    *,
-    config: TopicConfig,
-    checkpoint: LogCheckpoint,
-    clean: bool,
-    now_ms: int,
-) -> Log:
-    """Open a partition's log, recovering it unless it was closed cleanly.
-
-    Raises:
-        OSError: the disk fails.
-    """
-    directory = f"{context.directory}/{topic_partition}"
-    loader = LogLoader(context, directory, config=config, now_ms=now_ms)
-    loaded = loader.load(checkpoint, clean=clean)
-    return Log(context, directory, topic_partition, config=config, loaded=loaded)
+    def _is_closed_already(self) -> bool:
+        """Whether the files are what ``close`` would make them: all was synced at a checkpoint."""
+        if not self.has_files:
+            return True
+        return self.recovery_point == self.log_end_offset and not self._config.preallocate
 
 
 def _assign_append_time(

@@ -131,5 +131,5 @@ def slice_of(
             end = start + next(batches_from(segment, start)).header.size_bytes
     if end <= start:
         return None
-    file = segment.file
-    return FileSlice(file.fd, start, end - start, file)
+    # In this order: asking for the descriptor makes a segment open its file.
+    return FileSlice(segment.file.fd, start, end - start, segment.file)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from quorate.broker.log.active import (
-    NOTHING_KEPT,
+    NO_ENTRIES,
     ActiveSegment,
     EntryCounts,
     create_segment,
@@ -63,6 +63,25 @@ class LoadedLog:
     """Closed segments that may not be on disk as they are."""
     names_synced: bool = True
     """Whether the files' names are on disk for certain."""
+
+
+def planned_log(
+    context: LogContext, directory: str, *, config: TopicConfig, now_ms: int
+) -> LoadedLog:
+    """Return the parts of an empty log that has no files yet."""
+    active = ActiveSegment(
+        context.files, directory, 0, entries=NO_ENTRIES, config=config, now_ms=now_ms
+    )
+    return LoadedLog(
+        segments=Segments([], active),
+        leader_epochs=LeaderEpochs(context.fs, f"{directory}/{FILE_NAME}", []),
+        producers=ProducerStates(0),
+        snapshots=Snapshots(context.fs, directory, []),
+        log_start_offset=0,
+        log_end_offset=0,
+        flushed_offset=0,
+        names_synced=False,
+    )
 
 
 @dataclass(slots=True)
@@ -229,7 +248,7 @@ class LogLoader:
 
         Its indexes are relied on, and its batches not checked, below that offset.
         """
-        kept = self._sound_entries(base, trusted_end) if trusted_end > base else NOTHING_KEPT
+        kept = self._sound_entries(base, trusted_end) if trusted_end > base else NO_ENTRIES
         segment = self._resume(base, kept)
         size_bytes = self._size_of(base)
         end_offset = base

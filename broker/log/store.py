@@ -6,13 +6,14 @@
     .lock          held by the process that uses it
     .clean         there while everything is synced and closed
     checkpoints    per log: recovery point, log start offset, high watermark
-    <topic>-<partition>/                 a log; partition.json says of which topic id
+    <topic>-<partition>/                 a log; partition.json says of which topic id.  A log that
+                                         never had a record has no directory
     <topic>-<partition>.<id>-delete/     a deleted log, waiting to be removed
     <topic>-<partition>.new/             a log that a crash kept from being made
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from quorate.broker.log.checkpoints import (
     FILE_NAME,
@@ -30,7 +31,6 @@ from quorate.broker.log.directory import (
     lock_directory,
     take_clean_marker,
 )
-from quorate.broker.log.documents import CorruptDocumentError, encode_document, read_document
 from quorate.broker.log.files import (
     TEMPORARY_SUFFIX,
     FatalStorageError,
@@ -42,7 +42,16 @@ from quorate.broker.log.files import (
     storage_error,
 )
 from quorate.broker.log.flush import Flush, FlushPart
-from quorate.broker.log.log import Log, open_log
+from quorate.broker.log.log import Log
+from quorate.broker.log.naming import (
+    DELETE_SUFFIX,
+    NEW_SUFFIX,
+    DirectoryMaker,
+    parse_name,
+    path_beside,
+    read_topic_id,
+)
+from quorate.broker.log.opening import open_log, plan_log
 from quorate.broker.log.trash import Trash, remove_paths
 from quorate.errors import StorageError
 from quorate.model import TopicPartition
@@ -50,14 +59,6 @@ from quorate.settings import TopicConfig
 
 OPEN_FILES_MAX: Final = 256
 """Files of closed segments and of indexes kept open, beside one for every log."""
-
-PARTITION_NAME: Final = "partition.json"
-PARTITION_KIND: Final = "partition"
-PARTITION_VERSION: Final = 1
-NEW_SUFFIX: Final = ".new"
-DELETE_SUFFIX: Final = "-delete"
-NAME_BYTES_MAX: Final = 255
-"""Of a file or folder, as file systems have it; topic names may take 249 of them."""
 
 
 class CheckpointWrite:
@@ -123,12 +124,12 @@ class LogStore:
     def create(
         self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig, *, now_ms: int
     ) -> Log:
-        """Make the log of a partition, or return the one that is there.
+        """Return the log of a partition; if it is new, its first record will make its files.
 
         A log of the same name that belongs to another topic id is a deleted topic's: it is deleted.
 
         Raises:
-            StorageError: the disk is full or failed.
+            StorageError: that one could not be deleted.
         """
         log = self.logs.get(topic_partition)
         if log is not None:
@@ -136,29 +137,50 @@ class LogStore:
                 log.config = config
                 return log
             self.delete(topic_partition)
-        try:
-            return self._create(topic_partition, topic_id, config, now_ms)
-        except OSError as error:
-            raise storage_error(error, f"{self.directory}/{topic_partition}") from error
+        maker = DirectoryMaker(self._context.fs, self.directory, topic_partition, topic_id)
+        log = plan_log(self._context, topic_partition, maker, config=config, now_ms=now_ms)
+        self.logs[topic_partition] = log
+        self.topic_ids[topic_partition] = topic_id
+        return log
 
     def delete(self, topic_partition: TopicPartition) -> None:
-        """Delete a log: its directory is renamed now, durably, and removed later.
+        """Delete a log, see ``delete_all``."""
+        self.delete_all([topic_partition])
+
+    def delete_all(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Delete logs: their directories are renamed now, durably, and removed later.
 
         Raises:
-            StorageError: the disk failed.
+            StorageError: the disk failed, maybe for some of them only.
         """
+        renamed = False
+        failure: StorageError | None = None
+        for topic_partition in topic_partitions:
+            try:
+                renamed |= self._set_aside(topic_partition)
+            except OSError as error:
+                failure = storage_error(error, f"{self.directory}/{topic_partition}")
+        try:
+            if renamed:
+                self._context.fs.sync_directory(self.directory)
+        except OSError as error:
+            failure = storage_error(error, self.directory)
+        if failure is not None:
+            raise failure
+
+    def _set_aside(self, topic_partition: TopicPartition) -> bool:
+        """Let go of a log; return whether it had a directory, which has another name now."""
         log = self.logs.pop(topic_partition)
         topic_id = self.topic_ids.pop(topic_partition)
         self._checkpoints.pop(topic_partition, None)
-        doomed = self._path_with(topic_partition, f".{topic_id.hex()}{DELETE_SUFFIX}")
+        doomed = path_beside(self.directory, topic_partition, f".{topic_id.hex()}{DELETE_SUFFIX}")
         log.fail(StorageError(f"{topic_partition} was deleted"))
-        try:
-            self._context.files.forget_directory(log.directory)
-            self._context.fs.rename(log.directory, doomed)
-            self._context.fs.sync_directory(self.directory)
-        except OSError as error:
-            raise storage_error(error, log.directory) from error
+        if not log.has_files:
+            return False
+        self._context.files.forget_directory(log.directory)
+        self._context.fs.rename(log.directory, doomed)
         self._context.trash.add([doomed], log.config.file_delete_delay_ms)
+        return True
 
     def start_flush(self, logs: Iterable[Log]) -> Flush:
         """Return one flush for several logs (group commit)."""
@@ -281,13 +303,7 @@ class LogStore:
     def _load_log(
         self, topic_partition: TopicPartition, path: str, *, clean: bool, now_ms: int
     ) -> None:
-        try:
-            body: Any = read_document(
-                self._context.fs, f"{path}/{PARTITION_NAME}", PARTITION_KIND, PARTITION_VERSION
-            )
-            topic_id = bytes.fromhex(body["topic_id"])
-        except (CorruptDocumentError, FileNotFoundError, KeyError, ValueError, TypeError) as error:
-            raise DirectoryError(f"{path}: {PARTITION_NAME}: {error}") from error
+        topic_id = read_topic_id(self._context.fs, path)
         self.logs[topic_partition] = open_log(
             self._context,
             topic_partition,
@@ -297,39 +313,6 @@ class LogStore:
             now_ms=now_ms,
         )
         self.topic_ids[topic_partition] = topic_id
-
-    def _create(
-        self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig, now_ms: int
-    ) -> Log:
-        """Make the directory under another name first, so that it appears complete."""
-        fs = self._context.fs
-        path = f"{self.directory}/{topic_partition}"
-        new_path = self._path_with(topic_partition, NEW_SUFFIX)
-        for leftover in (new_path, path):
-            # Of an attempt that failed half-way, or of a deleted log that could not be renamed.
-            if fs.exists(leftover):
-                remove_tree(fs, leftover)
-        fs.make_directory(new_path)
-        body = {"topic_id": topic_id.hex()}
-        document = encode_document(PARTITION_KIND, PARTITION_VERSION, body)
-        replace_file(fs, f"{new_path}/{PARTITION_NAME}", document)
-        fs.rename(new_path, path)
-        log = open_log(
-            self._context,
-            topic_partition,
-            config=config,
-            checkpoint=NO_CHECKPOINT,
-            clean=False,
-            now_ms=now_ms,
-        )
-        self.logs[topic_partition] = log
-        self.topic_ids[topic_partition] = topic_id
-        return log
-
-    def _path_with(self, topic_partition: TopicPartition, suffix: str) -> str:
-        """Return a path beside a log's own; of a long topic name, only as much as fits."""
-        ending = f"-{topic_partition.partition}{suffix}"
-        return f"{self.directory}/{topic_partition.topic[: NAME_BYTES_MAX - len(ending)]}{ending}"
 
     def _join(self, flushes: Iterable[Flush]) -> Flush:
         parts: dict[TopicPartition, FlushPart] = {}
@@ -367,11 +350,3 @@ def open_store(
         lock.release()
         raise
     return store
-
-
-def parse_name(name: str) -> TopicPartition | None:
-    """Return the partition that a directory of this name is the log of, or None."""
-    topic, dash, partition = name.rpartition("-")
-    if not dash or not topic or not partition.isdecimal():
-        return None
-    return TopicPartition(topic, int(partition))

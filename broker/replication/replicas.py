@@ -1,7 +1,9 @@
 """Replicas: the partitions that this broker hosts, as the metadata image says."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, NamedTuple, TypeVar
 
 from quorate.broker.log.store import LogStore
 from quorate.broker.replication.leader import LeaderReplica, News
@@ -16,12 +18,25 @@ from quorate.settings import TOPIC_SETTINGS, TopicConfig, topic_config
 
 logger = logging.getLogger(__name__)
 
+PARTITIONS_AT_ONCE: Final = 50
+"""How many partitions are seen to before others get a turn: some 3 ms."""
+
+T = TypeVar("T")
+
+
+class LedPartition(NamedTuple):
+    """A partition that this broker leads."""
+
+    topic_partition: TopicPartition
+    topic_id: bytes
+    state: PartitionState
+    config: TopicConfig
+
 
 class Replicas:
     """What this broker hosts: opens, leads and deletes partitions as the image changes.
 
-    State: the image last applied, a LeaderReplica for each partition led, and the partitions whose
-    log could not be opened, to be tried again.
+    State: the image last applied, and a LeaderReplica for each partition led.
     """
 
     def __init__(
@@ -34,7 +49,6 @@ class Replicas:
         self.on_unsynced: Callable[[], None] | None = None
         self._node_texts = node_texts
         self._leaders: dict[tuple[str, int], LeaderReplica] = {}
-        self._unopened: set[TopicPartition] = set()
 
     def __iter__(self) -> Iterator[LeaderReplica]:
         return iter(self._leaders.values())
@@ -48,8 +62,7 @@ class Replicas:
 
         Raises:
             UnknownTopicOrPartitionError: there is no such partition.
-            NotLeaderOrFollowerError: another broker leads it, or nobody does.
-            StorageError: its log could not be opened.
+            NotLeaderOrFollowerError: another broker leads it, or nobody does (yet).
         """
         replica = self._leaders.get((topic, partition))
         if replica is not None:
@@ -57,13 +70,14 @@ class Replicas:
         found = self.image.topics.get(topic)
         if found is None or not 0 <= partition < len(found.partitions):
             raise UnknownTopicOrPartitionError
-        if found.partitions[partition].leader_id == self.node_id:
-            raise StorageError
         raise NotLeaderOrFollowerError
 
     def topic_config(self, topic: str) -> TopicConfig:
         """Return the settings of a topic: its own, else the cluster's, else this node's."""
-        configs = self.image.configs
+        return self._topic_config(topic, self.image)
+
+    def _topic_config(self, topic: str, image: MetadataImage) -> TopicConfig:
+        configs = image.configs
         node = {
             **self._node_texts,
             **configs.get(ConfigResource("broker", ""), {}),
@@ -74,73 +88,76 @@ class Replicas:
         return topic_config(node, {n: v for n, v in own.items() if n in TOPIC_SETTINGS})
 
     def apply(self, image: MetadataImage, now_ms: int) -> None:
+        """Follow the image, in one go."""
+        for _ in self.follow(image, now_ms):
+            pass
+
+    def follow(self, image: MetadataImage, now_ms: int) -> Iterator[None]:
         """Follow the image: stop what is not ours any more, then lead what is.
 
         It must know every topic that this broker has a log of: the others' logs are deleted.
+
+        Yields after every few partitions, so that others can be served meanwhile: they find the old
+        image, less what is led no longer. Another image may be followed when this one is through.
         """
-        before, self.image = self.image, image
-        ended = [r for key, r in self._leaders.items() if not self._still_led(key, r)]
+        before = self.image
+        ended = [r for r in self._leaders.values() if not self._still_led(r, image)]
         for replica in ended:
             del self._leaders[replica.topic_partition]
-        self._delete_orphans()
-        for name, topic in image.topics.items():
-            if topic is before.topics.get(name) and image.configs is before.configs:
-                continue
-            for index, state in enumerate(topic.partitions):
-                if state.leader_id == self.node_id:
-                    self._lead(TopicPartition(name, index), topic.topic_id, state, now_ms)
+        for orphans in _few(self._orphans(image)):
+            self._delete(orphans)
+            yield
+        for led in _few(self._led(image, before)):
+            for partition in led:
+                self._lead(partition, now_ms)
+            yield
+        self.image = image
         for replica in ended:
             replica.close()  # last, so that who waited there finds what is now
 
-    def _still_led(self, key: tuple[str, int], replica: LeaderReplica) -> bool:
-        topic = self.image.topics.get(key[0])
+    def _still_led(self, replica: LeaderReplica, image: MetadataImage) -> bool:
+        topic_partition = replica.topic_partition
+        topic = image.topics.get(topic_partition.topic)
         if topic is None or topic.topic_id != replica.topic_id:
             return False
-        state = topic.partitions[key[1]]
+        state = topic.partitions[topic_partition.partition]
         return (state.leader_id, state.leader_epoch) == (self.node_id, replica.leader_epoch)
 
-    def _lead(
-        self, topic_partition: TopicPartition, topic_id: bytes, state: PartitionState, now_ms: int
-    ) -> None:
-        config = self.topic_config(topic_partition.topic)
-        replica = self._leaders.get(topic_partition)
+    def _led(self, image: MetadataImage, before: MetadataImage) -> Iterator["LedPartition"]:
+        """Yield the partitions to lead of the topics about which something changed."""
+        for name, topic in image.topics.items():
+            if topic is before.topics.get(name) and image.configs is before.configs:
+                continue
+            config = self._topic_config(name, image)
+            for index, state in enumerate(topic.partitions):
+                if state.leader_id == self.node_id:
+                    yield LedPartition(TopicPartition(name, index), topic.topic_id, state, config)
+
+    def _lead(self, led: "LedPartition", now_ms: int) -> None:
+        replica = self._leaders.get(led.topic_partition)
         if replica is not None:
-            replica.state = state
-            replica.configure(config)
+            replica.state = led.state
+            replica.configure(led.config)
             replica.advance()
             return
-        try:
-            log = self.store.create(topic_partition, topic_id, config, now_ms=now_ms)
-        except StorageError as error:
-            # The partition answers KAFKA_STORAGE_ERROR until the log can be opened.
-            logger.warning("cannot open the log of %s: %s", topic_partition, error)
-            self._unopened.add(topic_partition)
-            return
-        self._leaders[topic_partition] = LeaderReplica(
-            topic_partition, topic_id, state, log, self.news
+        log = self.store.create(led.topic_partition, led.topic_id, led.config, now_ms=now_ms)
+        self._leaders[led.topic_partition] = LeaderReplica(
+            led.topic_partition, led.topic_id, led.state, log, self.news
         )
 
-    def reopen(self, now_ms: int) -> None:
-        """Try again to open the logs that could not be: the disk may have space now."""
-        unopened, self._unopened = self._unopened, set()
-        for topic_partition in unopened:
-            topic = self.image.topics.get(topic_partition.topic)
-            if topic is None or topic_partition.partition >= len(topic.partitions):
-                continue
-            state = topic.partitions[topic_partition.partition]
-            if state.leader_id == self.node_id:
-                self._lead(topic_partition, topic.topic_id, state, now_ms)
-
-    def _delete_orphans(self) -> None:
-        """Delete the logs of deleted topics; their files stay for ``file.delete.delay.ms``."""
+    def _orphans(self, image: MetadataImage) -> Iterator[TopicPartition]:
+        """Yield the logs whose topics were deleted."""
         for topic_partition, topic_id in list(self.store.topic_ids.items()):
-            if self.image.topic_of(topic_id) is not None:
-                continue
-            logger.info("deleting the log of %s: its topic was deleted", topic_partition)
-            try:
-                self.store.delete(topic_partition)
-            except StorageError:
-                logger.exception("cannot delete the log of %s", topic_partition)
+            if image.topic_of(topic_id) is None:
+                yield topic_partition
+
+    def _delete(self, orphans: Sequence[TopicPartition]) -> None:
+        """Delete logs; their files stay for ``file.delete.delay.ms``."""
+        logger.info("deleting logs of deleted topics: %s", ", ".join(map(str, orphans)))
+        try:
+            self.store.delete_all(orphans)
+        except StorageError:
+            logger.exception("cannot delete the files of all logs of deleted topics")
 
     def settle(self) -> None:
         """Act on the news of a turn: readers look again, and who syncs logs is told."""
@@ -154,3 +171,10 @@ class Replicas:
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """Return the high watermarks, for the checkpoint."""
         return {r.topic_partition: r.high_watermark for r in self._leaders.values()}
+
+
+def _few(items: Iterable[T]) -> Iterator[list[T]]:
+    """Yield the items, a few at a time."""
+    iterator = iter(items)
+    while few := list(islice(iterator, PARTITIONS_AT_ONCE)):
+        yield few

@@ -332,19 +332,3 @@ async def test_a_checkpoint_on_a_failing_disk_ends_the_broker(
         async with keeping(node):
             await trio.sleep(61)
     assert raised.group_contains(FatalStorageError, depth=None)
-
-
-async def test_a_log_that_could_not_be_made_is_made_when_there_is_space(
-    clock: trio.testing.MockClock,
-) -> None:
-    node = new_node()
-    node.disk.capacity_bytes = node.disk.used_bytes()
-    node.create_topic("appLogs")
-    async with keeping(node):
-        await trio.sleep(3)
-        with pytest.raises(StorageError) as raised:
-            node.leader()
-        assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-        node.disk.capacity_bytes = None
-        await trio.sleep(3)
-        assert node.append(b"a") == 0

@@ -5,7 +5,8 @@ import pytest
 from quorate.broker.log.directory import DirectoryError
 from quorate.broker.log.documents import encode_document
 from quorate.broker.log.files import FatalStorageError, replace_file
-from quorate.broker.log.store import LogStore, open_store, parse_name
+from quorate.broker.log.naming import parse_name
+from quorate.broker.log.store import LogStore, open_store
 from quorate.errors import StorageError
 from quorate.model import TopicPartition
 from quorate.settings import TopicConfig
@@ -105,6 +106,7 @@ def test_logs_are_found_again_with_their_topic_ids() -> None:
     store = open_data(disk)
     create(store)
     create(store, OTHER)
+    append(store.logs[PARTITION], b"v")
     append(store.logs[OTHER], b"v")
     store.close(clean=True, now_ms=NOW_MS)
 
@@ -180,6 +182,7 @@ def test_a_log_that_cannot_say_whose_it_is_is_refused() -> None:
     disk = new_disk()
     store = open_data(disk)
     create(store)
+    append(store.logs[PARTITION], b"v")
     store.close(clean=True, now_ms=NOW_MS)
     disk.remove("/data/appLogs-0/partition.json")
 
@@ -187,16 +190,44 @@ def test_a_log_that_cannot_say_whose_it_is_is_refused() -> None:
         open_data(disk)
 
 
-def test_a_full_disk_creates_no_log() -> None:
+def test_a_log_has_files_once_it_has_had_a_record() -> None:
     disk = new_disk()
     store = open_data(disk)
+    create(store)
+    create(store, OTHER)
+    log = store.logs[OTHER]
+    nothing = disk.list_directory("/data")
+    log.reset_to(7, now_ms=NOW_MS)
+    assert log.has_files
+    for operation in (
+        lambda: store.logs[PARTITION].truncate_to(0, now_ms=NOW_MS),
+        lambda: store.logs[PARTITION].delete_records_before(0),
+        lambda: store.logs[PARTITION].apply_retention(high_watermark=0, now_ms=NOW_MS),
+        lambda: store.logs[PARTITION].roll(NOW_MS),
+        lambda: flush(store.logs[PARTITION]),
+        lambda: store.logs[PARTITION].offset_for_time(0),
+        store.logs[PARTITION].max_timestamp,
+        store.logs[PARTITION].close,
+        lambda: sync(store, {}),
+        lambda: store.delete(PARTITION),
+    ):
+        operation()
+        assert set(disk.list_directory("/data")) - {"checkpoints"} == {*nothing, str(OTHER)}
+    store.close(clean=True, now_ms=NOW_MS)
+    assert open_data(disk).logs[OTHER].log_end_offset == 7
+
+
+def test_a_full_disk_takes_the_first_record_when_there_is_space() -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    create(store)
     disk.capacity_bytes = disk.used_bytes()
 
     with pytest.raises(StorageError):
-        create(store)
+        append(store.logs[PARTITION], b"v")
+    assert not store.logs[PARTITION].has_files
 
     disk.capacity_bytes = None
-    create(store)
     assert append(store.logs[PARTITION], b"v") == 0
 
 

@@ -12,6 +12,7 @@ from tests.simulation.disk import SimDisk
 from tests.unit.broker.log.batches import (
     NOW_MS,
     TOPIC_ID,
+    append,
 )
 
 
@@ -40,7 +41,7 @@ def test_a_topic_with_the_longest_name_is_created_and_deleted(tmp_path: Path) ->
     partitions = [TopicPartition("a" * 249, number) for number in (0, 10, 19_999)]
     store = open_store(OsFileSystem(), str(tmp_path), cluster_id="c", node_id=1, now_ms=NOW_MS)
     for partition in partitions:
-        store.create(partition, TOPIC_ID, TopicConfig(), now_ms=NOW_MS)
+        append(store.create(partition, TOPIC_ID, TopicConfig(), now_ms=NOW_MS), b"v")
     for partition in partitions:
         store.delete(partition)
     store.close(clean=True, now_ms=NOW_MS)

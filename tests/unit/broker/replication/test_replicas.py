@@ -1,5 +1,7 @@
 """The partitions of a broker follow the image: opened, led, left, deleted, opened again."""
 
+import contextlib
+
 import pytest
 
 from quorate.errors import (
@@ -9,6 +11,7 @@ from quorate.errors import (
 )
 from quorate.model import TopicPartition
 from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.image import apply_records
 from tests.unit.broker.harness import Node, new_node
 
 
@@ -104,52 +107,60 @@ def test_a_deleted_topic_whose_files_cannot_be_renamed_does_not_keep_others_from
     assert node.leader().log.log_end_offset == 0, "what was deleted does not come back"
 
 
-def fill(node: Node) -> None:
-    node.disk.capacity_bytes = node.disk.used_bytes()
-
-
-def test_a_log_that_cannot_be_made_is_made_when_there_is_space() -> None:
-    node = new_node()
-    fill(node)
-    node.create_topic("appLogs", 2)
-    with pytest.raises(StorageError):
-        node.leader()
-    node.replicas.reopen(0)
-    with pytest.raises(StorageError):
-        node.leader()
-    node.disk.capacity_bytes = None
-    node.replicas.reopen(0)
-    assert [node.append(b"a", partition=partition) for partition in (0, 1)] == [0, 0]
-
-
 @pytest.mark.parametrize("room_bytes", range(0, 2000, 100))
 def test_a_log_is_made_however_far_the_first_attempt_came(room_bytes: int) -> None:
     node = new_node()
     node.disk.capacity_bytes = node.disk.used_bytes() + room_bytes
     node.create_topic("appLogs", preallocate="true", segment_bytes="1024")
+    with contextlib.suppress(StorageError):
+        node.append(b"a" * 900)
+    end_offset = node.leader().log.log_end_offset
+    assert end_offset == (room_bytes >= 1300), "it was made, and the record fitted"
     node.disk.capacity_bytes = None
-    node.replicas.reopen(0)
-    assert node.append(b"a") == 0
+    assert node.append(b"a") == end_offset
 
 
-def test_a_log_that_is_no_longer_wanted_is_not_made() -> None:
+def test_partitions_cost_no_file_before_their_first_record() -> None:
     node = new_node()
-    fill(node)
-    gone = node.create_topic("gone")
-    node.create_topic("smaller", 2)
-    smaller = node.replicas.image.topics["smaller"].topic_id
-    node.create_topic("elsewhere")
-    other_id = b"o" * 16
-    node.apply(
-        r.TopicRemoved("test", 0, gone),
-        r.TopicRemoved("test", 0, smaller),
-        r.TopicCreated("test", 0, "smaller", other_id),
-        r.PartitionCreated("test", 0, other_id, 0, (1,), (1,), 1),
+    files = node.disk.list_directory("/data")
+    gone = node.create_topic("appLogs", 1000)
+    node.create_topic("dbLogs", 2)
+    assert node.append(b"a", topic="dbLogs", partition=1) == 0
+    assert sorted(node.disk.list_directory("/data")) == sorted([*files, "dbLogs-1"])
+    node.apply(r.TopicRemoved("test", 0, gone))
+    assert set(node.replicas.store.logs) == {TopicPartition("dbLogs", index) for index in (0, 1)}
+    assert sorted(node.disk.list_directory("/data")) == sorted([*files, "dbLogs-1"])
+
+
+def test_a_long_change_lets_others_in_who_find_no_half_of_it() -> None:
+    node = new_node()
+    gone = node.create_topic("gone", 120)
+    kept = node.create_topic("appLogs", 120)
+    image = node.replicas.image
+    changed = apply_records(
+        image,
+        image.version + 1,
+        [
+            r.TopicRemoved("test", 0, gone),
+            r.TopicCreated("test", 0, "dbLogs", b"d" * 16),
+            *(r.PartitionCreated("test", 0, b"d" * 16, i, (1,), (1,), 1) for i in range(120)),
+            *(r.PartitionChanged("test", 0, kept, i, 1, 1, (1,)) for i in range(120)),
+        ],
     )
-    node.lead("elsewhere", 0, leader_epoch=1, leader_id=-1)
-    node.disk.capacity_bytes = None
-    node.replicas.reopen(0)
-    assert list(node.replicas.store.logs) == [TopicPartition("smaller", 0)]
+    steps = 0
+    for _ in node.replicas.follow(changed, 0):
+        steps += 1
+        assert node.replicas.image is image
+        with pytest.raises(NotLeaderOrFollowerError):
+            node.leader("gone")
+        assert all(
+            replica.leader_epoch == (replica.topic_partition.topic == "appLogs")
+            for replica in node.replicas
+        )
+    assert steps >= 6, "a few partitions at a time"
+    assert node.replicas.image is changed
+    assert len(list(node.replicas)) == 240
+    assert set(node.replicas.store.logs) == {r.topic_partition for r in node.replicas}
 
 
 def test_who_syncs_logs_is_told_once_a_turn_that_there_is_something_to_do() -> None:
