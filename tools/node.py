@@ -192,9 +192,11 @@ def _check_whole(directory: Path) -> None:
 
 
 def _open_directory(config: NodeConfig, cluster_id: str | None) -> ControllerDirectory:
-    return open_controller_directory(
-        Path(config.log_dir), config.node_id, cluster_id=cluster_id, format_if_empty=True
+    directory = open_controller_directory(
+        Path(config.log_dir), config.node_id, cluster_id=cluster_id
     )
+    directory.found_alone(cluster_id, controller_endpoint(config.controller_listener))
+    return directory
 
 
 def controller_endpoint(text: str) -> Endpoint:

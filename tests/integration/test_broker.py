@@ -19,7 +19,7 @@ from quorate.broker.listeners import bind_listeners
 from quorate.broker.log.directory import DirectoryError
 from quorate.broker.log.files import FatalStorageError
 from quorate.errors import ErrorCode, InvalidConfigError, KafkaError
-from quorate.model import TopicPartition
+from quorate.model import Endpoint, TopicPartition
 from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.frames import encode_request, read_response_header
 from quorate.protocol.message import decoder
@@ -75,7 +75,8 @@ async def running(texts: dict[str, str]) -> AsyncGenerator[Node, None]:
     """Run a controller, and a broker that leaves before it."""
     config = node_config(texts)
     path = Path(config.log_dir)
-    directory = open_controller_directory(path, 1, cluster_id=None, format_if_empty=True)
+    directory = open_controller_directory(path, 1, cluster_id=None)
+    directory.found_alone(None, Endpoint("127.0.0.1", 0))
     controller = Controller(directory, config, Random(1))
     try:
         with trio.fail_after(30):

@@ -48,7 +48,9 @@ REGISTER = m.RegisterBroker(
 
 
 def open_directory(path: Path) -> ControllerDirectory:
-    return open_controller_directory(path, 1, cluster_id=None, format_if_empty=True)
+    directory = open_controller_directory(path, 1, cluster_id=None)
+    directory.found_alone(None, Endpoint("127.0.0.1", 0))
+    return directory
 
 
 @asynccontextmanager

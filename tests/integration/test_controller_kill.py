@@ -34,7 +34,8 @@ def say(*words):
 
 
 async def main(path, life):
-    directory = open_controller_directory(Path(path), 1, cluster_id=None, format_if_empty=True)
+    directory = open_controller_directory(Path(path), 1, cluster_id=None)
+    directory.found_alone(None, Endpoint("127.0.0.1", 0))
     controller = Controller(directory, NodeConfig(), Random(life))
     started = trio.current_time()
     async with trio.open_nursery() as nursery:

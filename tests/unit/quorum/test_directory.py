@@ -1,4 +1,4 @@
-"""A controller's directory: formatted once, locked, and never somebody else's."""
+"""A controller's directory: one identity, formatted once, locked, and never somebody else's."""
 
 import base64
 import json
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from quorate.model import Endpoint
 from quorate.quorum.directory import (
     ControllerDirectory,
     ControllerDirectoryError,
@@ -13,19 +14,22 @@ from quorate.quorum.directory import (
     new_cluster_id,
     open_controller_directory,
 )
+from quorate.quorum.raft.voters import NO_VOTERS, ReplicaKey, Voter, VoterSet
+
+HERE = Endpoint("127.0.0.1", 9190)
 
 
 def open_directory(
-    path: Path, node_id: int = 1, *, cluster_id: str | None = None, format_if_empty: bool = True
+    path: Path, node_id: int = 1, *, cluster_id: str | None = None
 ) -> ControllerDirectory:
-    return open_controller_directory(
-        path, node_id, cluster_id=cluster_id, format_if_empty=format_if_empty
-    )
+    return open_controller_directory(path, node_id, cluster_id=cluster_id)
 
 
 @pytest.fixture
 def formatted(tmp_path: Path) -> Path:
-    open_directory(tmp_path, cluster_id="cluster-1").close()
+    directory = open_directory(tmp_path)
+    directory.found_alone("cluster-1", HERE)
+    directory.close()
     return tmp_path
 
 
@@ -42,27 +46,49 @@ def test_cluster_ids_look_like_kafkas() -> None:
         assert len(base64.urlsafe_b64decode(cluster_id + "==")) == 16
 
 
-def test_an_empty_directory_is_formatted_and_found_again(tmp_path: Path) -> None:
+def test_a_controller_is_the_same_ever_after_its_first_start(tmp_path: Path) -> None:
     first = open_directory(tmp_path / "node")
-    assert first.meta == ControllerMeta(first.meta.cluster_id, 1, (1,))
+    assert first.meta == ControllerMeta(first.meta.key, "", NO_VOTERS)
+    assert not first.meta.is_formatted
     first.close()
-    second = open_directory(tmp_path / "node", format_if_empty=False)
+    second = open_directory(tmp_path / "node", cluster_id="whichever")
     assert second.meta == first.meta
     second.close()
 
 
-def test_a_given_cluster_id_is_used(formatted: Path) -> None:
-    directory = open_directory(formatted, cluster_id="cluster-1")
-    assert directory.meta.cluster_id == "cluster-1"
-    directory.close()
+def test_every_directory_makes_another_controller(tmp_path: Path) -> None:
+    directories = [open_directory(tmp_path / name) for name in "ab"]
+    a, b = (directory.meta.key for directory in directories)
+    assert a.node_id == b.node_id
+    assert a != b
+    for directory in directories:
+        directory.close()
 
 
-def test_an_empty_directory_is_not_formatted_unasked(tmp_path: Path) -> None:
-    with pytest.raises(ControllerDirectoryError, match="is not formatted"):
-        open_directory(tmp_path, format_if_empty=False)
-    (tmp_path / "controller").mkdir()
-    with pytest.raises(ControllerDirectoryError, match="is not formatted"):
-        open_directory(tmp_path, format_if_empty=False)
+def test_a_formatted_directory_knows_its_cluster_and_the_founders(tmp_path: Path) -> None:
+    first = open_directory(tmp_path)
+    others = [Voter(ReplicaKey(n, bytes([n]) * 16), Endpoint("host", n)) for n in (2, 3)]
+    founders = VoterSet.of([*others, Voter(first.meta.key, HERE)])
+    first.format("cluster-1", founders)
+    assert first.meta == ControllerMeta(first.meta.key, "cluster-1", founders)
+    first.close()
+    second = open_directory(tmp_path, cluster_id="cluster-1")
+    assert second.meta == first.meta
+    assert second.meta.is_formatted
+    second.close()
+
+
+def test_a_controller_alone_founds_a_cluster_once(tmp_path: Path) -> None:
+    first = open_directory(tmp_path)
+    first.found_alone(None, HERE)
+    assert len(first.meta.cluster_id) == 22
+    assert first.meta.founders == VoterSet.of([Voter(first.meta.key, HERE)])
+    first.found_alone(None, HERE)
+    first.close()
+    second = open_directory(tmp_path)
+    second.found_alone(None, HERE)
+    assert second.meta == first.meta
+    second.close()
 
 
 def test_two_processes_do_not_share_a_directory(formatted: Path) -> None:
@@ -89,9 +115,39 @@ def test_a_foreign_directory_is_refused_and_left_unlocked(
     open_directory(formatted).close()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 1, "cluster_id": "x"}', "\0"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "{}", '{"format": 2, "cluster_id": "x"}', "\0", "\udcff"],
+)
 def test_a_damaged_description_is_refused(formatted: Path, text: str) -> None:
-    meta_file(formatted).write_text(text)
+    meta_file(formatted).write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(ControllerDirectoryError, match="damaged"):
+        open_directory(formatted)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"directory_id": "AAAA"},
+        {"directory_id": 1},
+        {"node_id": "one"},
+        {"founders": [1]},
+        {"founders": 3},
+    ],
+)
+def test_a_description_with_a_wrong_value_is_refused(
+    formatted: Path, change: dict[str, object]
+) -> None:
+    content = json.loads(meta_file(formatted).read_text())
+    meta_file(formatted).write_text(json.dumps({**content, **change}))
+    with pytest.raises(ControllerDirectoryError, match="damaged"):
+        open_directory(formatted)
+
+
+def test_founders_of_one_id_are_refused(formatted: Path) -> None:
+    content = json.loads(meta_file(formatted).read_text())
+    content["founders"] *= 2
+    meta_file(formatted).write_text(json.dumps(content))
     with pytest.raises(ControllerDirectoryError, match="damaged"):
         open_directory(formatted)
 
@@ -103,13 +159,10 @@ def test_a_description_that_cannot_be_read_is_refused(formatted: Path) -> None:
         open_directory(formatted)
 
 
-def test_another_format_or_a_quorum_of_several_is_refused(formatted: Path) -> None:
+def test_another_format_is_refused(formatted: Path) -> None:
     content = json.loads(meta_file(formatted).read_text())
-    meta_file(formatted).write_text(json.dumps({**content, "format": 2}))
-    with pytest.raises(ControllerDirectoryError, match="has format 2; this version knows 1"):
-        open_directory(formatted)
-    meta_file(formatted).write_text(json.dumps({**content, "voters": [1, 2, 3]}))
-    with pytest.raises(ControllerDirectoryError, match="quorum of 3 voters"):
+    meta_file(formatted).write_text(json.dumps({**content, "format": 1}))
+    with pytest.raises(ControllerDirectoryError, match="has format 1; this version knows 2"):
         open_directory(formatted)
 
 
@@ -118,6 +171,13 @@ def test_a_journal_without_a_description_is_refused(formatted: Path) -> None:
     (formatted / "controller" / "journal").write_bytes(b"x")
     with pytest.raises(ControllerDirectoryError, match="whose is it"):
         open_directory(formatted)
+
+
+def test_a_journal_of_a_controller_that_is_in_no_cluster_is_refused(tmp_path: Path) -> None:
+    open_directory(tmp_path).close()
+    (tmp_path / "controller" / "journal").write_bytes(b"x")
+    with pytest.raises(ControllerDirectoryError, match="whose is it"):
+        open_directory(tmp_path)
 
 
 def test_a_path_that_is_no_directory_is_refused(tmp_path: Path) -> None:
