@@ -35,30 +35,19 @@ def environment(extra: Mapping[str, str]) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **extra}
 
 
-class Node:
-    """A combined node on a free port; its log is appended to ``log_path``.
+class Process:
+    """A ``quorate`` command that runs until told to stop; its log is appended to ``log_path``.
 
     Owns the process: who makes one must :meth:`kill` or :meth:`stop` it, or use it in ``with``.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        log_path: Path,
-        *,
-        properties: Mapping[str, str],
-        variables: Mapping[str, str],
-    ) -> None:
+    def __init__(self, words: Sequence[str], log_path: Path, variables: Mapping[str, str]) -> None:
         """Start the process; :meth:`wait_until_ready` comes next."""
-        words = ["--format", "json", "--verbose", "up", "--port", "0", "--dir", str(directory)]
-        for name, value in properties.items():
-            words += ["-X", f"{name}={value}"]
         self.log_path = log_path
-        self.port = 0
         self.ready: dict[str, Any] = {}
         with log_path.open("ab") as log:
             self.process = subprocess.Popen(
-                command(*words),
+                command("--format", "json", "--verbose", *words),
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env=environment(variables),
@@ -89,7 +78,6 @@ class Node:
                 raise StartError(f"ended with {self.process.wait()}: {self.log_tail()}")
             received += chunk
         self.ready = json.loads(received)
-        self.port = int(self.ready["listeners"]["PLAINTEXT"].rpartition(":")[2])
 
     @property
     def is_alive(self) -> bool:
@@ -151,6 +139,33 @@ class Node:
         trace: TracebackType | None,
     ) -> None:
         self.kill()
+
+
+class Node(Process):
+    """A combined node on a free port."""
+
+    def __init__(
+        self,
+        directory: Path,
+        log_path: Path,
+        *,
+        properties: Mapping[str, str],
+        variables: Mapping[str, str],
+    ) -> None:
+        words = ["up", "--port", "0", "--dir", str(directory)]
+        for name, value in properties.items():
+            words += ["-X", f"{name}={value}"]
+        super().__init__(words, log_path, variables)
+        self.port = 0
+
+    def wait_until_ready(self) -> None:
+        """Return when it serves.
+
+        Raises:
+            StartError: it ended or took too long.
+        """
+        super().wait_until_ready()
+        self.port = int(self.ready["listeners"]["PLAINTEXT"].rpartition(":")[2])
 
 
 def start_node(

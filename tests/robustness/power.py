@@ -45,6 +45,11 @@ class Entry(NamedTuple):
     first: bytes
     second: bytes
 
+    @property
+    def end(self) -> int:
+        """Where the next one stands."""
+        return self.position + ENTRY.size + len(self.first) + len(self.second)
+
 
 def read_journal(data: bytes) -> Iterator[Entry]:
     """Yield the entries; a last one that is not whole belongs to a change that never returned."""

@@ -18,6 +18,7 @@ FIELDS: Final = (
     "kill_at_change",
     "changes",
     "faults",
+    "sync_lies",
 )
 """The numbers of the control page, in the order of shim.c's ``struct control``."""
 
@@ -30,14 +31,16 @@ def compiler() -> str | None:
     return shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
 
-def build_shim(folder: Path) -> Path:
-    """Compile the shared object into a folder; it takes a moment."""
+def build_library(source: Path, folder: Path) -> Path:
+    """Compile something to preload into a folder, unless it is there; it takes a moment."""
+    target = folder / source.with_suffix(".so").name
+    if target.exists():
+        return target
     command = compiler()
     assert command is not None, "asked for before"
-    target = folder / "shim.so"
     flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
     subprocess.run(
-        [command, *flags, "-o", str(target), str(SOURCE), "-ldl", "-lpthread"], check=True
+        [command, *flags, "-o", str(target), str(source), "-ldl", "-lpthread"], check=True
     )
     return target
 
@@ -48,7 +51,9 @@ class Shim:
     Owns the control page, the journal and the library: files in ``work``.
     """
 
-    def __init__(self, root: Path, work: Path, *, journal: bool) -> None:
+    def __init__(
+        self, root: Path, work: Path, *, journal: bool, library: Path | None = None
+    ) -> None:
         """Begin with a disk that works; ``root`` is what is watched."""
         self.root = root
         self.journal_path = work / "shim.journal"
@@ -57,7 +62,7 @@ class Shim:
         with self._control_path.open("r+b") as file:
             self._page = mmap.mmap(file.fileno(), mmap.PAGESIZE)
         self._journal = journal
-        self._library = build_shim(work)
+        self._library = library or build_library(SOURCE, work)
         self.set("space_bytes", UNLIMITED)
         self.set("sync_for_real", 1)
 
