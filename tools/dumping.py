@@ -19,9 +19,9 @@ from quorate.tools.log_files import (
     verify_documents,
     verify_segment,
 )
-from quorate.tools.metadata_dump import decided_records
+from quorate.tools.metadata.decided import Filter
+from quorate.tools.metadata_reading import Directory, print_records
 from quorate.tools.output import Column, Table, bytes_text
-from quorate.tools.positions import time_text
 from quorate.tools.problems import ProblemFoundError
 from quorate.tools.record_text import record_json
 from quorate.tools.session import print_table, say
@@ -103,17 +103,8 @@ def dump_metadata(options: GlobalOptions, paths: Sequence[Path], out: TextIO) ->
     Raises:
         QuorateError: there is no journal, or it is damaged.
     """
-    as_json = options.format in {"json", "jsonl"}
     for path in paths:
-        for decided in decided_records(path):
-            fields = decided.fields()
-            if as_json:
-                out.write(json.dumps(fields) + "\n")
-                continue
-            when = time_text(fields.pop("time_ms"))
-            index, kind, cause = (fields.pop(name) for name in ("index", "type", "cause"))
-            shown = " ".join(f"{name}={value}" for name, value in fields.items())
-            out.write(f"{index:>6} {when} {kind} {shown}  # {cause}\n")
+        print_records(options, Directory(path), Filter(), out, follow=False)
 
 
 def verify(options: GlobalOptions, paths: Sequence[Path]) -> None:

@@ -1,0 +1,79 @@
+"""A controller's directory, read by somebody else."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.machine import encode_command
+from quorate.quorum.raft.journal import FILE_NAME, Entry, Journal, JournalDamagedError
+from quorate.quorum.raft.storage import FileStorage
+from quorate.tools.metadata.directory import batches_of, controller_folder
+from quorate.tools.problems import CommandError
+
+ID = b"t" * 16
+CREATE = r.TopicCreated("c", 5, "appLogs", ID)
+SET = r.ConfigSet("c", 6, "topic", "appLogs", "k", "v")
+
+
+def command(expected_version: int, *records: r.MetadataRecord) -> bytes:
+    return b"\0" + encode_command(expected_version, records)
+
+
+def write_journal(folder: Path, commands: Iterable[bytes]) -> None:
+    storage = FileStorage(folder)
+    journal = Journal(storage, None, rng=Random(1), retained_entries=0)
+    for index, content in enumerate(commands, 1):
+        journal.append(Entry(content, index, 7))
+    flush = journal.start_flush()
+    assert flush is not None
+    flush.run()
+    journal.finish_flush(flush)
+    storage.close()
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_batches_come_with_offset_and_term_and_nothing_is_written(tmp_path: Path) -> None:
+    write_journal(tmp_path, [b"\1", command(0, CREATE), command(2, SET)])
+    before = files(tmp_path)
+    batches = list(batches_of(tmp_path))
+    assert [(b.offset, b.term, b.changes) for b in batches] == [(2, 7, (CREATE,)), (3, 7, (SET,))]
+    assert files(tmp_path) == before
+
+
+def test_what_was_decided_on_another_version_never_took_effect(tmp_path: Path) -> None:
+    again = r.TopicCreated("c", 5, "other", b"o" * 16)
+    write_journal(tmp_path, [command(0, CREATE), command(0, again), command(1, SET)])
+    assert [b.changes for b in batches_of(tmp_path)] == [(CREATE,), (SET,)]
+
+
+def test_a_tail_that_is_being_written_is_not_read(tmp_path: Path) -> None:
+    write_journal(tmp_path, [command(0, CREATE)])
+    with (tmp_path / FILE_NAME).open("ab") as journal:
+        journal.write(b"\xa7QrJ half a rec")
+    assert [b.changes for b in batches_of(tmp_path)] == [(CREATE,)]
+
+
+def test_a_damaged_journal_is_refused(tmp_path: Path) -> None:
+    write_journal(tmp_path, [command(0, CREATE), command(1, SET)])
+    path = tmp_path / FILE_NAME
+    content = bytearray(path.read_bytes())
+    content[60] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(JournalDamagedError):
+        list(batches_of(tmp_path))
+
+
+def test_the_journal_is_found_from_the_nodes_directory_and_from_the_file(tmp_path: Path) -> None:
+    folder = tmp_path / "controller"
+    folder.mkdir()
+    write_journal(folder, [command(0, CREATE)])
+    for path in (tmp_path, folder, folder / FILE_NAME):
+        assert controller_folder(path) == folder
+    with pytest.raises(CommandError, match="no controller's journal"):
+        controller_folder(tmp_path / "elsewhere")

@@ -1,0 +1,104 @@
+"""``quorate metadata``."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quorate.tools.command_line import Command, noun_app, options_of
+from quorate.tools.problems import CommandError, UsageError
+from quorate.tools.session import run
+
+if TYPE_CHECKING:
+    from quorate.tools.arguments import GlobalOptions
+    from quorate.tools.metadata_reading import Source
+
+app = noun_app("Look at what the controllers agreed on: every record, or the state it made.")
+
+Where = Annotated[
+    Path | None,
+    typer.Option("--dir", help="A node's directory, read only, instead of controllers that run."),
+]
+
+
+@app.command("cat", cls=Command)
+def cat(
+    context: typer.Context,
+    *,
+    directory: Where = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what is decided from now on.")
+    ] = False,
+    types: Annotated[
+        list[str] | None, typer.Option("--type", help="Only these: TopicCreated,TopicRemoved.")
+    ] = None,
+    since_offset: Annotated[
+        int, typer.Option("--since-offset", min=0, help="Only from this offset on.")
+    ] = 0,
+    topic: Annotated[
+        str | None, typer.Option("--topic", "-t", help="Only what is about this topic.")
+    ] = None,
+) -> None:
+    """Print the records, one a line: offset, term, time, what, and its cause.
+
+    Asks the controllers of -C, or those that the brokers of -b know. What is older than their last
+    snapshot comes as the facts it left. The last records of a directory may not be committed.
+    """
+    from quorate.tools.metadata.decided import Filter, parse_types
+    from quorate.tools.metadata_reading import print_records
+
+    options = options_of(context)
+    if follow and directory is not None:
+        raise UsageError(
+            "a directory cannot be followed",
+            why="what is decided next is known to the controllers that run",
+            hint="quorate metadata cat --follow -C 127.0.0.1:9190",
+        )
+    wanted = Filter(parse_types(types or ()), since_offset, topic)
+    print_records(options, _source(options, directory), wanted, sys.stdout, follow=follow)
+
+
+@app.command("shell", cls=Command)
+def shell(
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[COMMAND]...", help="Run it and leave.")
+    ] = None,
+    *,
+    directory: Where = None,
+) -> None:
+    """Walk through the metadata as through folders: ls, cd, cat, tree, find, records, help.
+
+    For example: quorate metadata shell cat /topics/appLogs/0/leader_id
+    """
+    import shutil
+
+    from quorate.tools.metadata.browser import BrowseError, Browser, Screen
+    from quorate.tools.metadata_reading import browse, read_records, read_root
+
+    source = _source(options_of(context), directory)
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    browser = Browser(lambda: read_root(source), lambda: read_records(source), Screen(columns))
+    if not words:
+        browse(browser, interactive=sys.stdin.isatty())
+        return
+    try:
+        for line in browser.run(words):
+            print(line)
+    except BrowseError as error:
+        raise CommandError(
+            str(error), why="the metadata has no such thing now", hint="quorate metadata shell find"
+        ) from None
+    except EOFError:
+        return
+
+
+def _source(options: "GlobalOptions", directory: Path | None) -> "Source":
+    from quorate.tools.metadata_reading import Controllers, Directory
+    from quorate.tools.reaching import find_controllers
+
+    if directory is not None:
+        return Directory(directory)
+    return Controllers(run(find_controllers, options, os.environ), options.timeout_s)

@@ -1,0 +1,123 @@
+"""What a controller's directory holds: read only, whether the controller runs or not."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from quorate.control.codec import DecodeError
+from quorate.quorum.directory import SUBDIRECTORY
+from quorate.quorum.metadata.codec import decode_image, decode_record
+from quorate.quorum.metadata.machine import decode_command
+from quorate.quorum.raft.journal import FILE_NAME, Entry, Journal, JournalDamagedError
+from quorate.quorum.raft.snapshots import FILE_NAME as SNAPSHOT
+from quorate.quorum.raft.snapshots import decode_snapshot
+from quorate.quorum.raft.watermark import FILE_NAME as WATERMARK
+from quorate.tools.metadata.decided import Batch
+from quorate.tools.problems import CommandError
+
+COMMAND_TYPE_BYTES: Final = 1
+"""In front of every command, the Raft library's own mark."""
+
+TRIES: Final = 5
+
+
+class ReadOnlyFiles:
+    """Files of a folder, each as it was when it was first read; written to memory only."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._content: dict[str, bytes] = {}
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file's content, or ``None`` if there is no such file."""
+        if name not in self._content:
+            try:
+                self._content[name] = (self._folder / name).read_bytes()
+            except FileNotFoundError:
+                return None
+        return self._content[name]
+
+    def put(self, name: str, data: bytes) -> None:
+        """Keep a file's new content in memory."""
+        self._content[name] = data
+
+    def write_at(self, name: str, position: int, data: bytes) -> None:
+        """Change a file's content in memory."""
+        content = self.read(name) or b""
+        self._content[name] = content[:position] + data + content[position + len(data) :]
+
+    def sync(self, name: str) -> None:
+        """Do nothing: nothing of it is to last."""
+
+    def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+
+def controller_folder(path: Path) -> Path:
+    """Return the folder with the journal: the path itself, the file's, or the one inside it.
+
+    Raises:
+        CommandError: there is none.
+    """
+    folder = path.parent if path.is_file() else path
+    for candidate in (folder, folder / SUBDIRECTORY):
+        if (candidate / FILE_NAME).is_file():
+            return candidate
+    raise CommandError(
+        f"{path} has no controller's journal", why="no such file", hint="the node's --dir"
+    )
+
+
+def batches_of(folder: Path) -> Iterator[Batch]:
+    """Yield the snapshot, if there is one, and the batches that the journal has after it.
+
+    The last entries of a journal may not be committed: a directory alone does not tell.
+
+    Raises:
+        JournalDamagedError, SnapshotDamagedError: what is there is not what was written.
+    """
+    snapshot, entries = _consistent(folder)
+    version = 0
+    if snapshot is not None:
+        version = snapshot.offset
+        yield snapshot
+    for entry in entries:
+        batch = _batch_of(entry, version)
+        if batch is not None:
+            version = batch.offset
+            yield batch
+
+
+def _consistent(folder: Path) -> tuple[Batch | None, list[Entry]]:
+    """Read snapshot and journal, again if a running controller replaced one of them meanwhile."""
+    for tries_left in reversed(range(TRIES)):
+        files = ReadOnlyFiles(folder)
+        files.read(WATERMARK)  # before the journal, which it must not be ahead of
+        data = files.read(SNAPSHOT)
+        snapshot = None if data is None else decode_snapshot(data)
+        end = snapshot.end if snapshot else None
+        try:
+            journal = Journal(files, end, rng=Random(0), retained_entries=0)  # noqa: S311 - a salt that nobody keeps
+        except JournalDamagedError:
+            if not tries_left:
+                raise
+            continue
+        if snapshot is None:
+            return None, journal.entries
+        last = snapshot.end.last
+        image = decode_image(snapshot.state)
+        later = [entry for entry in journal.entries if entry.log_index > last.log_index]
+        return Batch(image.version, last.term, image=image), later
+    raise AssertionError("the last try returns or raises")
+
+
+def _batch_of(entry: Entry, version: int) -> Batch | None:
+    """Return what an entry changes; nothing if it was decided on another version than that."""
+    try:
+        expected_version, records = decode_command(entry.command[COMMAND_TYPE_BYTES:])
+    except DecodeError:
+        return None
+    if expected_version != version:
+        return None
+    return Batch(entry.log_index, entry.term, tuple(decode_record(data) for data in records))

@@ -1,0 +1,44 @@
+"""Where the controllers are: as the command line says, or as a broker knows."""
+
+from collections.abc import Mapping
+
+from quorate.client.routing.cluster import parse_bootstrap
+from quorate.model import Endpoint
+from quorate.tools.arguments import GlobalOptions
+from quorate.tools.problems import CommandError
+from quorate.tools.session import bootstrap, client_properties, connection_options
+from quorate.tools.topics import Client
+
+
+def asks_controllers(options: GlobalOptions) -> bool:
+    """Whether the options name controllers, and no brokers."""
+    return bool(options.controllers) and not options.bootstrap
+
+
+def client_of(options: GlobalOptions, environment: Mapping[str, str]) -> Client:
+    """Return how to make the client that the options describe."""
+    properties = client_properties(options)
+    return Client(bootstrap(options, environment), connection_options(options, properties))
+
+
+async def find_controllers(
+    options: GlobalOptions, environment: Mapping[str, str]
+) -> list[Endpoint]:
+    """Return where controllers listen, asking a broker if the options name none.
+
+    Raises:
+        CommandError: the cluster's controllers cannot be reached from outside.
+        QuorateError: no broker answers.
+    """
+    if asks_controllers(options):
+        return list(parse_bootstrap(options.controllers))
+    async with client_of(options, environment).admin() as admin:
+        quorum = await admin.describe_quorum()
+    endpoints = [v.endpoint for v in (*quorum.voters, *quorum.observers) if v.endpoint is not None]
+    if not endpoints:
+        raise CommandError(
+            "the controller of this cluster cannot be asked directly",
+            why="it shares a process with a broker, and has no listener of its own",
+            hint="quorate metadata ... --dir DIR reads the node's directory",
+        )
+    return endpoints
