@@ -1,0 +1,87 @@
+"""Three controllers on this machine, with real disks, and nothing between them."""
+
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from quorate.control import messages as m
+from quorate.tools.bench.measuring import MeasurementFailedError
+from tests.compat.peers import cache, nodes
+from tests.compat.peers.nodes import Node
+from tests.robustness.quorum_client import MaybeDoneError, NotDoneError, QuorumClient
+from tests.robustness.quorum_network import free_ports
+
+QUORATE = (sys.executable, "-m", "quorate.tools.cli")
+CONTROLLERS = 3
+FORMING_S_MAX = 30.0
+SETTLE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """Controllers by their place; a node that was ended stays in the list until it is replaced."""
+
+    folder: Path
+    ports: tuple[int, ...]
+    nodes: list[Node]
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses for brokers."""
+        return ",".join(f"{nodes.HOST}:{port}" for port in self.ports)
+
+    def start(self, place: int) -> Node:
+        """Start a controller, for the first time or again, without waiting for it."""
+        listen = f"{nodes.HOST}:{self.ports[place]}"
+        name = f"controller-{place + 1}"
+        words = ["start", "--id", str(place + 1), "--listen", listen, "--join", self.bootstrap]
+        return nodes.launch(
+            name,
+            [*QUORATE, "controller", *words, "--dir", str(self.folder / name)],
+            port=self.ports[place],
+            directory=self.folder / name,
+            cores="",
+            env={"PYTHONPATH": str(cache.ROOT)},
+        )
+
+    def leader(self) -> int:
+        """Return the place of the leader, waiting until there is one.
+
+        Raises:
+            MeasurementFailedError: there is none for a long time.
+        """
+        with QuorumClient(self.ports, 0) as client:
+            try:
+                answer = client.ask(
+                    m.DescribeQuorum(),
+                    m.DescribeQuorumAnswer,
+                    request_id=b"",
+                    timeout_s=FORMING_S_MAX,
+                )
+            except (NotDoneError, MaybeDoneError) as error:
+                tails = "\n".join(node.log_tail() for node in self.nodes)
+                raise MeasurementFailedError(f"no leader: {error}\n{tails}") from error
+        return answer.leader_id - 1
+
+    def cpu_seconds(self) -> list[float]:
+        """Return the CPU time that each has used so far."""
+        return [node.cpu_seconds() for node in self.nodes]
+
+
+@contextmanager
+def quorum() -> Generator[Quorum]:
+    """Run three controllers on fresh disks, with all defaults."""
+    with nodes.temporary_folder() as folder:
+        running = Quorum(folder, free_ports(CONTROLLERS), [])
+        try:
+            for place in range(CONTROLLERS):
+                running.nodes.append(running.start(place))
+            running.leader()
+            time.sleep(SETTLE_S)
+            yield running
+        finally:
+            for node in running.nodes:
+                node.stop()
