@@ -158,9 +158,10 @@ class Housekeeping:
     async def _checkpoint_once(self) -> None:
         replicas = self._broker.replicas
         store = replicas.store
-        flush = store.start_checkpoint()
-        await trio.to_thread.run_sync(flush.run)
-        store.finish_flush(flush)
+        for logs in store.take_dirty():
+            flush = store.start_checkpoint(logs)
+            await trio.to_thread.run_sync(flush.run)
+            store.finish_flush(flush)
         write = store.prepare_checkpoint(replicas.high_watermarks())
         await trio.to_thread.run_sync(write.run)
         if write.error is not None:

@@ -162,8 +162,6 @@ class ActiveSegment:
         self.offset_index = Index(files, stem + INDEX_SUFFIX, OFFSET_ENTRY, count=entries.offsets)
         self.time_index = Index(files, stem + TIME_INDEX_SUFFIX, TIME_ENTRY, count=entries.times)
         last_offset, self.size_bytes = self.offset_index.last or (-1, 0)
-        # What follows the last batch indexed is counted again, and so are its timestamps.
-        self.time_index.truncate_before(last_offset + 1, SECOND)
         last_time = self.time_index.last or IndexEntry(NO_TIMESTAMP, 0)
         self._largest_timestamp_ms = last_time.first
         self._largest_offset = base_offset + last_time.second

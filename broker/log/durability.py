@@ -77,6 +77,10 @@ class Durability:
             or now_ms - self._unflushed_since_ms >= config.flush_ms
         )
 
+    def is_dirty(self, log_end_offset: int) -> bool:
+        """Whether a checkpoint would find something to make durable."""
+        return self.recovery_point < log_end_offset or bool(self._unsynced)
+
     def start(self, active: ActiveSegment, log_end_offset: int) -> FlushPart:
         """Return what makes the records up to the log's end durable, and no more than that."""
         part = FlushPart(

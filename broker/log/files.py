@@ -16,8 +16,8 @@ import errno
 import fcntl
 import itertools
 import os
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from quorate.errors import ErrorCode, StorageError
 
@@ -30,7 +30,8 @@ TEMPORARY_SUFFIX: Final = ".tmp"
 
 _temporary_numbers = itertools.count()
 
-OUT_OF_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+PASSING: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE})
+"""Errors that may be over when it is tried again: a lack of space, or of file descriptors."""
 
 
 class FatalStorageError(StorageError):
@@ -40,9 +41,9 @@ class FatalStorageError(StorageError):
 
 
 def storage_error(error: OSError, what: str) -> StorageError:
-    """Translate the operating system's error; only a lack of space is worth another try."""
+    """Translate the operating system's error; only a passing one is worth another try."""
     message = f"{what}: {error.strerror}"
-    if error.errno in OUT_OF_SPACE:
+    if error.errno in PASSING:
         return StorageError(message)
     return FatalStorageError(message)
 
@@ -156,14 +157,52 @@ def read_file(fs: FileSystem, path: str) -> bytes:
 
 def replace_file(fs: FileSystem, path: str, data: bytes) -> None:
     """Put new content under a name so that a crash leaves the old content or the new, durably."""
-    folder, _, _ = path.rpartition("/")
+    for error in replace_files(fs, {path: data}).values():
+        raise error
+
+
+def replace_files(fs: FileSystem, contents: Mapping[str, bytes]) -> dict[str, OSError]:
+    """Replace files like ``replace_file``, but sync them together; return what failed, by path."""
+    errors: dict[str, OSError] = {}
+    written: dict[str, Temporary] = {}
+    for path, data in contents.items():
+        try:
+            written[path] = _write_temporary(fs, _folder_of(path), data)
+        except OSError as error:
+            errors[path] = error
+    try:
+        fs.sync_files([temporary.file for temporary in written.values()], [])
+    except OSError as error:
+        return errors | dict.fromkeys(written, error)
+    for rename in (True, False):  # the first folder that is synced takes the other names along
+        for path, temporary in written.items():
+            try:
+                if rename:
+                    fs.rename(temporary.path, path)
+                elif path not in errors:
+                    fs.sync_directory(_folder_of(path))
+            except OSError as error:
+                errors[path] = error
+    return errors
+
+
+class Temporary(NamedTuple):
+    """A file that did not get its name yet."""
+
+    path: str
+    file: File
+
+
+def _write_temporary(fs: FileSystem, folder: str, data: bytes) -> Temporary:
     # Two flushes that overlap may write the same file: neither may rename the other's away.
-    temporary = f"{folder}/{next(_temporary_numbers)}{TEMPORARY_SUFFIX}"
-    file = fs.open(temporary, create=True)
+    path = f"{folder}/{next(_temporary_numbers)}{TEMPORARY_SUFFIX}"
+    file = fs.open(path, create=True)
     file.write_at(data, 0)
-    file.sync()
-    fs.rename(temporary, path)
-    fs.sync_directory(folder)
+    return Temporary(path, file)
+
+
+def _folder_of(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def sync_paths(fs: FileSystem, paths: Sequence[str]) -> None:

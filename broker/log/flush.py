@@ -8,7 +8,7 @@ what was in the log when it was started, no more.  Several logs share one flush 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from quorate.broker.log.files import OUT_OF_SPACE, File, FileSystem, replace_file
+from quorate.broker.log.files import PASSING, File, FileSystem, replace_files
 from quorate.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -84,18 +84,22 @@ class Flush:
             try:
                 for directory in part.directories:
                     self._fs.sync_directory(directory)
-                # A snapshot describes the log up to some offset: the log must be there first.
-                self._write_snapshot(part)
             except OSError as error:
                 self.part_errors[topic_partition] = error
+        # A snapshot describes the log up to some offset: the log must be there first.
+        self._write_snapshots()
 
-    def _write_snapshot(self, part: FlushPart) -> None:
-        if part.snapshot is None:
-            return
-        try:
-            replace_file(self._fs, part.snapshot.path, part.snapshot.data)
-        except OSError as error:
-            if error.errno not in OUT_OF_SPACE:
-                raise
-            # The records are safe, and those who wait for that need not wait for space.
-            part.snapshot_error = error
+    def _write_snapshots(self) -> None:
+        snapshots = {
+            topic_partition: part.snapshot
+            for topic_partition, part in self.parts.items()
+            if part.snapshot is not None and topic_partition not in self.part_errors
+        }
+        errors = replace_files(self._fs, {s.path: s.data for s in snapshots.values()})
+        for topic_partition, snapshot in snapshots.items():
+            error = errors.get(snapshot.path)
+            if error is not None and error.errno in PASSING:
+                # The records are safe, and those who wait for that need not wait for space.
+                self.parts[topic_partition].snapshot_error = error
+            elif error is not None:
+                self.part_errors[topic_partition] = error

@@ -123,6 +123,11 @@ class Log:
         return self._durability.recovery_point
 
     @property
+    def is_dirty(self) -> bool:
+        """Whether something was written since the last checkpoint."""
+        return self._durability.is_dirty(self.log_end_offset)
+
+    @property
     def failure(self) -> StorageError | None:
         """Why the log accepts nothing any more, or None."""
         return self._failure
@@ -208,14 +213,14 @@ class Log:
     ) -> None:
         """Write batches whose offsets begin at the log's end, and count them in."""
         active = self._segments.active
-        if active.must_roll(
-            len(records),
-            last_offset=end_offset - 1,
-            max_timestamp_ms=headers[-1].max_timestamp_ms,
-            now_ms=now_ms,
-        ):
-            active = self.roll(now_ms)
         try:
+            if active.must_roll(
+                len(records),
+                last_offset=end_offset - 1,
+                max_timestamp_ms=headers[-1].max_timestamp_ms,
+                now_ms=now_ms,
+            ):
+                active = self.roll(now_ms)
             active.write(records)
         except OSError as error:
             raise self._undo(active, error) from error
@@ -533,29 +538,25 @@ class Log:
         """Accept nothing any more: the directory failed elsewhere."""
         self._failure = error
 
-    def close(self) -> None:
-        """Make everything durable and leave files that open without recovery.
+    def park(self) -> None:
+        """Close the active segment's file, all of which is synced, until it is used again."""
+        self._segments.active.park()
+
+    def complete(self) -> bool:
+        """Leave files that open without recovery; return whether a checkpoint must follow for that.
 
         Raises:
-            StorageError: the log was not closed cleanly.
+            StorageError: the log cannot be closed cleanly.
         """
         if self._failure is not None:
             raise self._failure
-        if self._is_closed_already():
-            return
+        if not self.has_files or not (self.is_dirty or self._config.preallocate):
+            return False
         try:
             self._segments.active.complete()
         except OSError as error:
             raise self._fail_if_fatal(storage_error(error, self.directory)) from error
-        flush = self.start_checkpoint()
-        flush.run()
-        self.finish_flush(flush)
-
-    def _is_closed_already(self) -> bool:
-        """Whether the files are what ``close`` would make them: all was synced at a checkpoint."""
-        if not self.has_files:
-            return True
-        return self.recovery_point == self.log_end_offset and not self._config.preallocate
+        return True
 
 
 def _assign_append_time(

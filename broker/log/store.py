@@ -12,7 +12,7 @@
     <topic>-<partition>.new/             a log that a crash kept from being made
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from quorate.broker.log.checkpoints import (
@@ -59,6 +59,9 @@ from quorate.settings import TopicConfig
 
 OPEN_FILES_MAX: Final = 256
 """Files of closed segments and of indexes kept open, beside one for every log."""
+
+LOGS_AT_ONCE: Final = 100
+"""Logs of which one flush makes a checkpoint: what the event loop does for it takes some 5 ms."""
 
 
 class CheckpointWrite:
@@ -186,19 +189,28 @@ class LogStore:
         """Return one flush for several logs (group commit)."""
         return self._join(log.start_flush() for log in logs)
 
-    def start_checkpoint(self) -> Flush:
-        """Return a flush after which recovery need look at nothing that is in the logs now.
+    def take_dirty(self) -> list[list[Log]]:
+        """Return the logs that have changed since their last checkpoint, not too many at once.
+
+        The others have been idle since: their files are closed until they are used again.
+        """
+        dirty: list[Log] = []
+        for log in self.logs.values():
+            if log.is_dirty:
+                dirty.append(log)
+            else:
+                log.park()
+        return _few(dirty)
+
+    def start_checkpoint(self, logs: Iterable[Log]) -> Flush:
+        """Return a flush after which recovery need look at nothing that is in these logs now.
 
         Finish it, then write the checkpoints.
 
         Raises:
             StorageError: an index cannot be written.
         """
-        return self._join(
-            log.start_checkpoint()
-            for log in self.logs.values()
-            if log.failure is None and log.recovery_point < log.log_end_offset
-        )
+        return self._join(log.start_checkpoint() for log in logs if log.failure is None)
 
     def finish_flush(self, flush: Flush) -> None:
         """Take note of a flush that has run, in all its logs that still exist.
@@ -275,8 +287,10 @@ class LogStore:
         """
         try:
             if clean:
-                for log in self.logs.values():
-                    log.close()
+                for logs in _few([log for log in self.logs.values() if log.complete()]):
+                    flush = self.start_checkpoint(logs)
+                    flush.run()
+                    self.finish_flush(flush)
                 self.checkpoint({})
                 leave_clean_marker(self._context.fs, self.directory, now_ms)
         except OSError as error:
@@ -326,6 +340,10 @@ class LogStore:
         write.run()
         if write.error is not None:
             raise write.error
+
+
+def _few(logs: Sequence[Log]) -> list[list[Log]]:
+    return [list(logs[start : start + LOGS_AT_ONCE]) for start in range(0, len(logs), LOGS_AT_ONCE)]
 
 
 def open_store(

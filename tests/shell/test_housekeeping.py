@@ -214,10 +214,10 @@ async def test_a_topic_may_be_deleted_while_it_is_synced(
         if "appLogs" in node.replicas.image.topics:
             trio.from_thread.run_sync(node.apply, r.TopicRemoved("test", 0, topic_id))
 
-    monkeypatch.setattr(node.disk, "sync_files", delete_meanwhile)
     async with keeping(node):
         node.append(b"b", topic="dbLogs")
         node.append(b"a")
+        monkeypatch.setattr(node.disk, "sync_files", delete_meanwhile)
         await trio.sleep(1)
         assert node.leader("dbLogs").high_watermark == 1
         assert [str(key) for key in node.replicas.store.logs] == ["dbLogs-0"]

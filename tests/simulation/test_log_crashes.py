@@ -79,9 +79,10 @@ class Run:
         assert self.log.flushed_offset >= target
 
     def checkpoint(self) -> None:
-        flush = self.store.start_checkpoint()
-        flush.run()
-        self.store.finish_flush(flush)
+        for logs in self.store.take_dirty():
+            flush = self.store.start_checkpoint(logs)
+            flush.run()
+            self.store.finish_flush(flush)
         self.safe_end = max(self.safe_end, self.log.flushed_offset)
         self.store.checkpoint({PARTITION: self.log.flushed_offset})
 

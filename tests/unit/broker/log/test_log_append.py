@@ -235,7 +235,7 @@ def test_a_write_that_cannot_be_taken_back_ends_the_log() -> None:
     with pytest.raises(FatalStorageError):
         log.append_replicated(make_batch([b"v"]), now_ms=NOW_MS)
     with pytest.raises(FatalStorageError):
-        log.close()
+        log.complete()
 
 
 def test_after_a_failed_sync_the_log_accepts_nothing_and_does_not_sync_again() -> None:
@@ -320,11 +320,15 @@ def test_a_checkpoint_on_a_full_disk_fails_and_the_next_one_succeeds() -> None:
     with pytest.raises(StorageError):
         log.start_checkpoint()
     with pytest.raises(StorageError):
-        log.close()
+        log.complete()
 
     disk.capacity_bytes = None
-    log.close()
+    assert log.complete()
+    checkpoint = log.start_checkpoint()
+    checkpoint.run()
+    log.finish_flush(checkpoint)
     assert log.recovery_point == 3
+    assert not log.complete(), "there is nothing left to do"
 
 
 def test_the_index_is_written_while_the_log_grows() -> None:

@@ -30,9 +30,10 @@ def create(store: LogStore, partition: TopicPartition = PARTITION) -> None:
 
 
 def sync(store: LogStore, high_watermarks: dict[TopicPartition, int]) -> None:
-    started = store.start_checkpoint()
-    started.run()
-    store.finish_flush(started)
+    for logs in store.take_dirty():
+        started = store.start_checkpoint(logs)
+        started.run()
+        store.finish_flush(started)
     store.checkpoint(high_watermarks)
 
 
@@ -207,7 +208,7 @@ def test_a_log_has_files_once_it_has_had_a_record() -> None:
         lambda: flush(store.logs[PARTITION]),
         lambda: store.logs[PARTITION].offset_for_time(0),
         store.logs[PARTITION].max_timestamp,
-        store.logs[PARTITION].close,
+        store.logs[PARTITION].complete,
         lambda: sync(store, {}),
         lambda: store.delete(PARTITION),
     ):
@@ -379,8 +380,32 @@ def test_a_preallocated_segment_is_as_long_as_its_records_once_closed() -> None:
     log.roll(NOW_MS)
     assert disk.size_bytes(f"/data/{PARTITION}/{2:020d}.log") == 4000
     append(log, b"x")
-    log.close()
+    log.complete()
     assert disk.size_bytes(f"/data/{PARTITION}/{2:020d}.log") == 69
+
+
+def test_a_log_without_a_record_needs_no_space_and_no_closing() -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    config = TopicConfig(preallocate=True, segment_bytes=4000)
+    store.create(PARTITION, TOPIC_ID, config, now_ms=NOW_MS)
+    store.close(clean=True, now_ms=NOW_MS)
+    assert open_data(disk).logs == {}
+
+
+def test_a_segment_rolled_after_a_checkpoint_is_synced_by_the_next() -> None:
+    disk = new_disk(seed=4)
+    store = open_data(disk)
+    create(store)
+    log = store.logs[PARTITION]
+    append(log, b"v")
+    sync(store, {})
+    log.roll(NOW_MS)
+    assert log.is_dirty
+    sync(store, {})
+    assert not log.is_dirty
+    disk.lose_power()
+    assert open_data(disk).logs[PARTITION].segment_count == 2
 
 
 def test_a_segment_that_cannot_be_preallocated_is_used_all_the_same() -> None:
