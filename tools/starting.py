@@ -14,6 +14,7 @@ from quorate.broker.listeners import PLAINTEXT, Listener, bind_listeners
 from quorate.settings import NodeConfig
 from quorate.tools.arguments import DEFAULT_BOOTSTRAP, GlobalOptions
 from quorate.tools.config_file import load_node_config
+from quorate.tools.limits import allow_open_files
 from quorate.tools.node import (
     NodePlan,
     OnReady,
@@ -90,6 +91,7 @@ def start_controller(
 def _run_node(
     options: GlobalOptions, main: Callable[[], Awaitable[None]], listeners: list[Listener]
 ) -> None:
+    allow_open_files()
     try:
         run(run_until_stopped, main)
     finally:
