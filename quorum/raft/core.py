@@ -1,24 +1,60 @@
-"""The pure core of one controller's Raft node: journal, snapshots, engine and state machine.
+"""The pure core of one controller's Raft node: PySyncObj's bookkeeping between our own parts.
 
-The owner drives it in rounds, and never lets anybody see a result before the round is durable::
-
-    propose (any number) -> flush -> tick -> flush -> tell the results
+Messages come in one by one and may lead to others in the outbox.  When they may leave, and when
+those who asked may be told, is for :mod:`quorate.quorum.raft.rounds` to know.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from quorate.errors import QuorateError
-from quorate.quorum.raft.engine import Engine, Hooks, Timing
-from quorate.quorum.raft.journal import Flush, Journal, ReplaceFlush, SnapshotEnd
-from quorate.quorum.raft.snapshots import Snapshot, SnapshotFlush, SnapshotStore
+from quorate.quorum.raft.changes import Changes
+from quorate.quorum.raft.configurations import (
+    Configurations,
+    decode_voters_entry,
+    encode_voters_command,
+)
+from quorate.quorum.raft.elections import Elections
+from quorate.quorum.raft.engine import REGULAR, VOTERS, Engine, EngineError, Hooks
+from quorate.quorum.raft.journal import Entry, Flush, Journal, ReplaceFlush, SnapshotEnd
+from quorate.quorum.raft.messages import (
+    Append,
+    AppendAnswer,
+    Heartbeat,
+    NewerTerm,
+    PreVote,
+    PreVoteRequest,
+    RaftMessage,
+    ReadProbe,
+    ReadProbeAnswer,
+    SnapshotAnswer,
+    SnapshotChunk,
+    TimeoutNow,
+    Vote,
+    VoteRequest,
+)
+from quorate.quorum.raft.outcomes import VotersChanged
+from quorate.quorum.raft.progress import ProgressBoard
+from quorate.quorum.raft.proposals import Proposals
+from quorate.quorum.raft.reads import Reads
+from quorate.quorum.raft.replication import Pacer, Receiver
+from quorate.quorum.raft.rules import Rules
+from quorate.quorum.raft.snapshots import (
+    Configuration,
+    InstallFlush,
+    Snapshot,
+    SnapshotFlush,
+    SnapshotStore,
+)
+from quorate.quorum.raft.state_machine import StateMachine
+from quorate.quorum.raft.streaming import ReceivedSnapshot, SnapshotReceiver, SnapshotSender
+from quorate.quorum.raft.voters import ReplicaKey, VoterSet
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from random import Random
 
     from quorate.quorum.raft.storage import Storage
 
-COMMAND_BYTES_MAX: Final = 4 * 2**20
 JOURNAL_BYTES_MIN: Final = 256 * 2**10
 """A journal that is larger than this, and than the snapshot, is compacted.
 
@@ -27,55 +63,47 @@ journal did.
 """
 
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
+
+_FROM_LEADERS_AND_CANDIDATES: Final = (Append, Heartbeat, VoteRequest)
+_WANT_AN_ANSWER: Final = (
+    Append,
+    Heartbeat,
+    VoteRequest,
+    PreVoteRequest,
+    ReadProbe,
+    SnapshotChunk,
+)
 
 
 class CommandTooLargeError(QuorateError):
-    """The command is larger than :data:`COMMAND_BYTES_MAX`."""
+    """The command is larger than ``COMMAND_BYTES_MAX``."""
 
 
-class StateMachine(Protocol[R_co]):
-    """What is replicated: equal on every node after the same commands.
+class Outgoing(NamedTuple):
+    """A message, and for whom it is."""
 
-    ``apply`` is total: whatever may be wrong with a command is a result. If it raises, the node
-    stops.
-    """
-
-    def apply(self, index: int, command: bytes) -> R_co:
-        """Carry out a committed command."""
-        ...
-
-    def dump(self) -> bytes:
-        """Return the state as bytes."""
-        ...
-
-    def load(self, data: bytes) -> None:
-        """Take over a dumped state."""
-        ...
+    target: ReplicaKey
+    message: RaftMessage
 
 
-@dataclass(frozen=True, slots=True)
-class Applied(Generic[R]):
-    """What the state machine said to the entry of an index and term."""
+class _Install(NamedTuple):
+    """A snapshot that has arrived and is to replace the log, and whose it is."""
 
-    index: int
+    source: ReplicaKey
     term: int
-    result: R
+    received: ReceivedSnapshot
 
 
 class RaftCore(Generic[R]):
-    """Owns the durable log and the state machine of a voter that is alone in its quorum.
-
-    Commands count as committed only once they are durable: :meth:`tick` refuses to run while the
-    journal has changes that no flush has written.
-    """
+    """Owns the log, the state machine and the Raft state of one replica."""
 
     def __init__(
         self,
-        node_id: str,
+        me: ReplicaKey,
+        voters: VoterSet,
         storage: "Storage",
         machine: StateMachine[R],
-        timing: Timing,
+        rules: Rules,
         rng: "Random",
     ) -> None:
         """Recover what the storage has.
@@ -84,90 +112,348 @@ class RaftCore(Generic[R]):
             JournalDamagedError: the journal is not what was written.
             SnapshotDamagedError: the snapshot is not what was written.
         """
-        self._voters = (node_id,)
+        self._me = me
         self._machine = machine
-        self._applied: list[Applied[R]] = []
-        self._snapshots = SnapshotStore(storage)
-        durable = self._snapshots.durable
-        end = durable.end if durable else None
-        self._journal = Journal(storage, end, rng=rng, retained_entries=0)
-        if durable is not None:
-            machine.load(durable.state)
-        hooks = Hooks(self._apply, self._take_snapshot)
-        self._engine = Engine(node_id, self._journal, end, hooks, timing, rng)
+        self._rules = rules
+        self._recovering = True
+        self.outbox: list[Outgoing] = []
+        self.proposals = Proposals()
         self._compacting = False
+        self._install: _Install | None = None
+        self._snapshots = SnapshotStore(storage)
+        found, self._snapshots.found = self._snapshots.found, None
+        end = found.end if found else None
+        retained, align = rules.timing.retained_entries, rules.hardening.align
+        self._journal = Journal(storage, end, rng=rng, retained_entries=retained, align=align)
+        if found is not None:
+            machine.prepare(found.state)()
+        self._engine = Engine(me, self._journal, end, self._hooks(), rules.timing, rng)
+        first = _first_configuration(found, voters)
+        self._configurations = Configurations(first, self._journal.entries)
+        self._engine.set_voters(self._configurations.voters.keys)
+        self._make_parts()
+        self._recovering = False
+
+    def _hooks(self) -> Hooks:
+        return Hooks(
+            apply=self._apply,
+            take_snapshot=self._take_snapshot,
+            send=self._send_filtered,
+            send_snapshot=self._send_snapshot,
+            appended=self._appended,
+            truncated=self._truncated,
+        )
+
+    def _make_parts(self) -> None:
+        engine, journal, send = self._engine, self._journal, self.send
+        configurations, rules = self._configurations, self._rules
+        heartbeat_s = rules.timing.heartbeat_s
+        self._elections = Elections(self._me, engine, journal, configurations, rules, send)
+        self._receiver = Receiver(engine, journal, rules.hardening, send)
+        self._pacer = Pacer(engine, journal, rules.hardening, heartbeat_s)
+        self._streams = SnapshotSender(engine, self._snapshots, heartbeat_s, send)
+        self._arriving = SnapshotReceiver(engine, send)
+        self._progress = ProgressBoard(engine, journal, configurations)
+        self.reads = Reads(self._me, engine, configurations, heartbeat_s, send)
+        self.changes = Changes(self._me, engine, journal, configurations, rules, send)
+        self._handlers: dict[type, Callable[[ReplicaKey, Any], None]] = {
+            Append: self._receive_append,
+            Heartbeat: self._receive_heartbeat,
+            AppendAnswer: self._receive_append_answer,
+            VoteRequest: self._elections.receive_vote_request,
+            Vote: self._elections.receive_vote,
+            PreVoteRequest: self._elections.receive_pre_vote_request,
+            PreVote: self._elections.receive_pre_vote,
+            NewerTerm: self._receive_newer_term,
+            ReadProbe: self.reads.receive_probe,
+            ReadProbeAnswer: self.reads.receive_answer,
+            SnapshotChunk: self._receive_chunk,
+            SnapshotAnswer: self._streams_receive_answer,
+            TimeoutNow: self._elections.receive_timeout_now,
+        }
+
+    # --- what is known
 
     @property
-    def is_leader(self) -> bool:
-        """Whether this node leads and knows everything that was ever committed."""
-        return self._engine.is_leader and self._engine.term_committed()
+    def engine(self) -> Engine:
+        """The Raft state."""
+        return self._engine
 
     @property
-    def term(self) -> int:
-        """The current term."""
-        return self._engine.term
+    def journal(self) -> Journal:
+        """The log."""
+        return self._journal
 
     @property
-    def commit_index(self) -> int:
-        """The last committed index."""
-        return self._engine.commit_index
+    def configurations(self) -> Configurations:
+        """Who votes."""
+        return self._configurations
 
     @property
-    def last_index(self) -> int:
-        """The last index of the log."""
-        return self._journal.last_index
+    def snapshots(self) -> SnapshotStore:
+        """The durable snapshot."""
+        return self._snapshots
 
     @property
-    def snapshot_index(self) -> int:
-        """The last index that the durable snapshot covers; 0 without one."""
-        durable = self._snapshots.durable
-        return durable.end.last.log_index if durable else 0
+    def progress(self) -> ProgressBoard:
+        """How far the followers are."""
+        return self._progress
 
-    def propose(self, command: bytes) -> tuple[int, int]:
-        """Append a command to the leader's log; return the index and term to look out for.
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody else votes, so that only the own disk decides what is committed."""
+        return self._configurations.voters.keys == (self._me,)
+
+    # --- messages out
+
+    def send(self, target: ReplicaKey, message: RaftMessage) -> None:
+        """Put a message in the outbox."""
+        self.outbox.append(Outgoing(target, message))
+
+    def _send_filtered(self, target: ReplicaKey, message: RaftMessage) -> None:
+        """Send what the library wants to send, unless it is not its turn."""
+        if type(message) is Append:
+            if target in self._streams:
+                self._send_snapshot(target)
+                return
+            if not self._pacer.may_send(target, message):
+                return
+        self.outbox.append(Outgoing(target, message))
+
+    def _send_snapshot(self, target: ReplicaKey) -> None:
+        self._streams.keep_going(target)
+        guarded = self._rules.hardening.snap_commit_guard
+        commit_index = 0 if guarded else self._engine.commit_index
+        self.send(target, Heartbeat(self._engine.term, commit_index))
+
+    # --- messages in
+
+    def connected(self, key: ReplicaKey) -> None:
+        """Messages to a replica have a chance."""
+        if key != self._me:
+            self._engine.connected(key)
+            self._pacer.connected(key)
+
+    def disconnected(self, key: ReplicaKey) -> None:
+        """Messages to a replica have no chance."""
+        if key != self._me:
+            self._engine.disconnected(key)
+            self._pacer.disconnected(key)
+            self._progress.forget(key)
+
+    def receive(self, source: ReplicaKey, message: RaftMessage) -> None:
+        """Take in a message, unless it is of the past.
 
         Raises:
-            CommandTooLargeError: nothing was appended.
+            EngineError: two leaders in one term, or a leader that contradicts what is committed.
         """
-        if len(command) > COMMAND_BYTES_MAX:
-            raise CommandTooLargeError(f"{len(command)} bytes; at most {COMMAND_BYTES_MAX}")
-        entry = self._engine.append(command)
-        return entry.log_index, entry.term
+        engine, hardening = self._engine, self._rules.hardening
+        if (
+            message.term > engine.term
+            and hardening.nack
+            and not isinstance(message, _FROM_LEADERS_AND_CANDIDATES)
+        ):
+            engine.adopt_term(source, message.term)
+        if message.term < engine.term and hardening.term_filter:
+            if hardening.nack and isinstance(message, _WANT_AN_ANSWER):
+                self.send(source, NewerTerm(engine.term))
+            return
+        self._handlers[type(message)](source, message)
 
-    def tick(self, now_s: float) -> list[Applied[R]]:
-        """Elect, commit, apply and compact as far as is possible; return what was applied."""
-        assert not self._journal.dirty, "what counts as committed is durable"
-        if self._journal.size_bytes > self._compact_above_bytes() and not self._compacting:
+    def _heard_leader(self, term: int) -> None:
+        if term == self._engine.term and self._engine.is_leader:
+            raise EngineError(f"two leaders in term {term}")
+        self._elections.heard_leader()
+
+    def _receive_append(self, source: ReplicaKey, append: Append) -> None:
+        if append.term >= self._engine.term:
+            self._heard_leader(append.term)
+            self._receiver.receive_append(source, append)
+
+    def _receive_heartbeat(self, source: ReplicaKey, heartbeat: Heartbeat) -> None:
+        if heartbeat.term >= self._engine.term:
+            self._heard_leader(heartbeat.term)
+            self._receiver.receive_heartbeat(source, heartbeat)
+
+    def _receive_append_answer(self, source: ReplicaKey, answer: AppendAnswer) -> None:
+        match = self._engine.match_index(source)
+        if not self._engine.is_leader or match is None:
+            return
+        if answer.success:
+            if answer.next_index - 1 > self._journal.last_index:
+                if self._rules.hardening.term_filter:
+                    raise EngineError(f"{source} has entries of this leader that it never sent")
+                return
+            if self._streams.finish(source):
+                self._engine.set_next_index(source, answer.next_index)
+        self._pacer.receive_answer(source, answer, match)
+        self._progress.heard(source, self._engine.match_index(source) or 0)
+
+    def _receive_newer_term(self, source: ReplicaKey, message: NewerTerm) -> None:
+        """Do nothing: the term is taken note of, whatever the message."""
+
+    def _streams_receive_answer(self, source: ReplicaKey, answer: SnapshotAnswer) -> None:
+        if self._engine.is_leader:
+            self._streams.receive_answer(source, answer)
+
+    # --- a leader's snapshot
+
+    def _receive_chunk(self, source: ReplicaKey, chunk: SnapshotChunk) -> None:
+        self._heard_leader(chunk.term)
+        if self._engine.leader != source:
+            self._engine.receive_heartbeat(source, chunk.term, 0)
+        if self._holds(chunk.last_index, chunk.last_term):
+            self._confirm_snapshot(source, chunk.term, chunk.last_index)
+            return
+        received = self._arriving.receive_chunk(source, chunk)
+        if received is not None and not self._snapshots.busy:
+            self._install = _Install(source, chunk.term, received)
+
+    def _holds(self, index: int, term: int) -> bool:
+        """Return whether the log has everything that a snapshot covers: never roll back."""
+        if not self._rules.hardening.snap_guard:
+            return False
+        entry = self._journal.entry_at(index)
+        return self._engine.committed >= index or (entry is not None and entry.term == term)
+
+    def _confirm_snapshot(self, source: ReplicaKey, term: int, last_index: int) -> None:
+        """Tell the leader that the log is as good as its snapshot, all of which is committed."""
+        self._engine.receive_heartbeat(source, term, last_index)
+        answer = AppendAnswer(
+            self._engine.term, last_index + 1, success=True, reset=False, rejected_index=0
+        )
+        self.send(source, answer)
+
+    def _finish_install(self, flush: InstallFlush) -> None:
+        assert self._install is not None, "an installation was started"
+        source, term, _ = self._install
+        self._install = None
+        snapshot = flush.snapshot
+        last = snapshot.end.last
+        self._snapshots.finish_install(flush)
+        self._engine.snapshot_forgotten()
+        self._arriving.forget()
+        self._compacting = False
+        if not self._holds(last.log_index, last.term):
+            flush.take_over()
+            self._engine.install(snapshot.end)
+            self._configurations.replace(snapshot.configuration)
+            self._engine.set_voters(self._configurations.voters.keys)
+            self.proposals.jumped(last.log_index)
+        self._confirm_snapshot(source, term, last.log_index)
+
+    # --- ticks
+
+    def tick(self) -> None:
+        """Elect, commit, apply, replicate and compact as far as is possible now."""
+        self._compact_by_size()
+        self._elections.before_tick()
+        engine = self._engine
+        if engine.is_leader and self._configurations.newest.log_index == 0:
+            self._log_bootstrap_voters()
+        commit_index, heartbeat_due_s = engine.commit_index, engine.heartbeat_due_s
+        engine.tick()
+        if not engine.is_leader:
+            self._streams.clear()
+            return
+        sent = engine.heartbeat_due_s != heartbeat_due_s
+        if self._has_news() or (engine.commit_index > commit_index and self._eager() and not sent):
+            engine.send_appends()
+        self._pacer.rewind()
+        self._leave_if_removed()
+
+    def _eager(self) -> bool:
+        return self._rules.hardening.eager_commit
+
+    def _has_news(self) -> bool:
+        """Return whether a follower lacks entries that may be sent now."""
+        engine, last_index = self._engine, self._journal.last_index
+        return any(
+            engine.next_index(key) <= last_index
+            and engine.is_connected(key)
+            and key not in self._streams
+            and not self._pacer.holds(key)
+            for key in engine.followers
+        )
+
+    def _log_bootstrap_voters(self) -> None:
+        """Have the log say what until now only those know who were there at the start."""
+        voters = self._configurations.voters
+        if len(voters) > 1:
+            self._engine.append(VOTERS, encode_voters_command(voters))
+
+    def _leave_if_removed(self) -> None:
+        newest = self._configurations.newest
+        if self._me in newest.voters or newest.log_index > self._engine.commit_index:
+            return
+        self._engine.send_appends()
+        self.lead_no_more()
+
+    def lead_no_more(self) -> None:
+        """Become a follower, and ask the best voter to take over."""
+        successor = self.changes.best_successor()
+        if successor is not None:
+            self.changes.hand_over(successor)
+        self._engine.step_down()
+
+    def _apply(self, entry: Entry) -> None:
+        sort = entry.command[:1]
+        result: R | VotersChanged | None = None
+        if sort == REGULAR:
+            result = self._machine.apply(entry.log_index, entry.command[1:])
+        elif sort == VOTERS:
+            result = VotersChanged(entry.log_index, decode_voters_entry(entry))
+        self.proposals.applied(entry.log_index, entry.term, result)
+
+    # --- who votes
+
+    def _appended(self, entry: Entry) -> None:
+        if not self._recovering:
+            self._configurations.appended(entry)
+            self._engine.set_voters(self._configurations.voters.keys)
+
+    def _truncated(self, index: int) -> None:
+        if self._configurations.truncated(index):
+            self._engine.set_voters(self._configurations.voters.keys)
+
+    # --- compaction
+
+    def _compact_by_size(self) -> None:
+        durable = self._snapshots.durable
+        above_bytes = max(JOURNAL_BYTES_MIN, durable.size_bytes if durable else 0)
+        if self._journal.size_bytes > above_bytes and not self._compacting:
             self._compacting = True
             self._engine.compact_soon()
-        self._engine.tick(now_s)
-        applied, self._applied = self._applied, []
-        return applied
 
-    def _compact_above_bytes(self) -> int:
-        durable = self._snapshots.durable
-        return max(JOURNAL_BYTES_MIN, len(durable.state) if durable else 0)
+    def _take_snapshot(self, end: SnapshotEnd) -> None:
+        configuration = self._configurations.at(end.last.log_index)
+        self._snapshots.take(end, configuration, self._machine.freeze())
 
-    def start_flush(self) -> Flush | SnapshotFlush | None:
-        """Return the next work that must be done for durability, or ``None`` if there is none.
+    def finish_snapshot(self, flush: SnapshotFlush) -> None:
+        """Note that a snapshot of this node's own state is durable."""
+        self._snapshots.finish_flush(flush)
+        self._configurations.forget_before(flush.end.last.log_index)
+        self._engine.snapshot_durable()
 
-        ``run`` may be called in another thread; :meth:`finish_flush` must follow.
-        """
-        return self._snapshots.start_flush() or self._journal.start_flush()
+    # --- durability
 
-    def finish_flush(self, flush: Flush | SnapshotFlush) -> None:
+    def start_flush(self) -> Flush | InstallFlush | None:
+        """Return the next work that makes what has changed durable."""
+        if self._install is not None:
+            received = self._install.received
+            return self._snapshots.start_install(*received, self._machine.prepare)
+        return self._journal.start_flush()
+
+    def finish_flush(self, flush: Flush | InstallFlush) -> None:
         """Note that a flush has run."""
-        if isinstance(flush, SnapshotFlush):
-            self._snapshots.finish_flush(flush)
+        if isinstance(flush, InstallFlush):
+            self._finish_install(flush)
         else:
             self._journal.finish_flush(flush)
             self._compacting = self._compacting and not isinstance(flush, ReplaceFlush)
 
-    def _apply(self, index: int, command: bytes) -> None:
-        entry = self._journal.entry_at(index)
-        assert entry is not None, "applied entries are in the log"
-        self._applied.append(Applied(index, entry.term, self._machine.apply(index, command)))
 
-    def _take_snapshot(self, end: SnapshotEnd) -> None:
-        snapshot = Snapshot(end, self._voters, self._machine.dump())
-        self._snapshots.take(snapshot, self._engine.snapshot_durable)
+def _first_configuration(found: Snapshot | None, bootstrap: VoterSet) -> Configuration:
+    if found is None or not found.configuration.voters.voters:
+        return Configuration(0, bootstrap)
+    return found.configuration

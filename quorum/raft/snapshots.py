@@ -3,17 +3,19 @@
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from quorate.control.codec import DecodeError, as_array, dump_cbor, load_cbor
 from quorate.errors import QuorateError
 from quorate.quorum.raft.journal import Entry, SnapshotEnd
+from quorate.quorum.raft.voters import VoterSet, decode_voters, encode_voters
 
 if TYPE_CHECKING:
     from quorate.quorum.raft.storage import Storage
 
 FILE_NAME: Final = "snapshot"
-FORMAT: Final = 1
+FORMAT: Final = 2
+SNAPSHOT_BYTES_MAX: Final = 2**30
 _CRC_BYTES: Final = 4
 
 
@@ -21,19 +23,27 @@ class SnapshotDamagedError(QuorateError):
     """The snapshot is not what was written; refuse to start."""
 
 
+class Configuration(NamedTuple):
+    """The voter set that a log says since an index; 0 for the bootstrap set, which no log says."""
+
+    log_index: int
+    voters: VoterSet
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state machine's bytes, and how much of the log they stand for."""
+    """The state machine's bytes, how much of the log they stand for, and who voted then."""
 
     end: SnapshotEnd
-    voters: tuple[str, ...]
+    configuration: Configuration
     state: bytes
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
     """Return a snapshot as bytes."""
     end = [list(snapshot.end.previous), list(snapshot.end.last)]
-    body = dump_cbor([FORMAT, end, list(snapshot.voters), snapshot.state])
+    since, voters = snapshot.configuration
+    body = dump_cbor([FORMAT, end, [since, encode_voters(voters)], snapshot.state])
     return body + zlib.crc32(body).to_bytes(_CRC_BYTES, "little")
 
 
@@ -47,34 +57,76 @@ def decode_snapshot(data: bytes) -> Snapshot:
     if zlib.crc32(body) != crc:
         raise SnapshotDamagedError("the snapshot's checksum is wrong")
     try:
-        content = as_array(load_cbor(body))
+        match as_array(load_cbor(body)):
+            case [2, [previous, last], [int() as since, voters], bytes() as state]:
+                end = SnapshotEnd(_entry(previous), _entry(last))
+                return Snapshot(end, Configuration(since, decode_voters(voters)), state)
+            case _:
+                raise SnapshotDamagedError("the snapshot has an unknown format")
     except DecodeError as error:
         raise SnapshotDamagedError(f"the snapshot cannot be read: {error}") from error
-    match content:
-        case [1, [previous, last], voters, bytes() as state]:
-            end = SnapshotEnd(Entry(*as_array(previous)), Entry(*as_array(last)))
-            return Snapshot(end, tuple(as_array(voters)), state)
+
+
+def _entry(value: Any) -> Entry:
+    match value:
+        case [bytes() as command, int() as log_index, int() as term]:
+            return Entry(command, log_index, term)
         case _:
-            raise SnapshotDamagedError("the snapshot has an unknown format")
+            raise DecodeError("expected [command, index, term]")
 
 
-@dataclass(frozen=True, slots=True)
+class SnapshotHead(NamedTuple):
+    """A durable snapshot without its state."""
+
+    end: SnapshotEnd
+    configuration: Configuration
+    size_bytes: int
+
+
+@dataclass(slots=True)
 class SnapshotFlush:
-    """A snapshot on its way to the disk; ``run`` may block, and may be repeated."""
+    """A snapshot of this node's own state on its way to the disk; ``run`` may be repeated."""
+
+    storage: "Storage"
+    end: SnapshotEnd
+    configuration: Configuration
+    frozen: Callable[[], bytes]
+    data: bytes = b""
+
+    def run(self) -> None:
+        """Encode the state, and replace the file durably."""
+        if not self.data:
+            self.data = encode_snapshot(Snapshot(self.end, self.configuration, self.frozen()))
+        self.storage.put(FILE_NAME, self.data)
+
+
+@dataclass(slots=True)
+class InstallFlush:
+    """A leader's snapshot on its way to the disk and to the state; ``run`` may be repeated."""
 
     storage: "Storage"
     snapshot: Snapshot
+    data: bytes
+    prepare: Callable[[bytes], Callable[[], None]]
+    prepared: Callable[[], None] | None = None
 
     def run(self) -> None:
-        """Replace the file durably."""
-        self.storage.put(FILE_NAME, encode_snapshot(self.snapshot))
+        """Decode the state, and replace the file durably."""
+        if self.prepared is None:
+            self.prepared = self.prepare(self.snapshot.state)
+        self.storage.put(FILE_NAME, self.data)
+
+    def take_over(self) -> None:
+        """Let the state machine have the state."""
+        assert self.prepared is not None, "the flush has run"
+        self.prepared()
 
 
 class SnapshotStore:
     """Owns the newest durable snapshot, and one that is being made durable.
 
     A snapshot is ``taken`` (in memory), flushed, and only then ``finished``: the journal may be
-    trimmed after that and not before.
+    trimmed after that and not before.  While one is being written, no other is.
     """
 
     def __init__(self, storage: "Storage") -> None:
@@ -85,22 +137,65 @@ class SnapshotStore:
         """
         self._storage = storage
         data = storage.read(FILE_NAME)
-        self.durable: Snapshot | None = None if data is None else decode_snapshot(data)
-        self._taken: Snapshot | None = None
-        self._when_durable: Callable[[], None] | None = None
+        self.found: Snapshot | None = None if data is None else decode_snapshot(data)
+        """What the node starts from; set to ``None`` once it is loaded, to free the memory."""
+        self.durable: SnapshotHead | None = None
+        if data is not None and self.found is not None:
+            self.durable = _head(self.found, data)
+        self._taken: SnapshotFlush | None = None
+        self._writing = False
 
-    def take(self, snapshot: Snapshot, when_durable: Callable[[], None]) -> None:
-        """Keep a snapshot to be flushed; call back when it is durable."""
+    @property
+    def busy(self) -> bool:
+        """Whether a snapshot of this node's own state is being written."""
+        return self._writing
+
+    def read(self) -> tuple[SnapshotHead, bytes]:
+        """Return the snapshot that is on the disk, to be sent to a follower.
+
+        Raises:
+            SnapshotDamagedError: it is not what was written.
+        """
+        data = self._storage.read(FILE_NAME)
+        assert data is not None, "logs are trimmed behind snapshots only"
+        return _head(decode_snapshot(data), data), data
+
+    # --- a snapshot of this node's own state
+
+    def take(
+        self, end: SnapshotEnd, configuration: Configuration, frozen: Callable[[], bytes]
+    ) -> None:
+        """Keep a snapshot to be written."""
         assert self._taken is None, "one snapshot at a time"
-        self._taken, self._when_durable = snapshot, when_durable
+        self._taken = SnapshotFlush(self._storage, end, configuration, frozen)
 
     def start_flush(self) -> SnapshotFlush | None:
-        """Return the work that makes the taken snapshot durable, if there is one."""
-        return None if self._taken is None else SnapshotFlush(self._storage, self._taken)
+        """Return the work that makes the taken snapshot durable, if it has not begun."""
+        if self._taken is None or self._writing:
+            return None
+        self._writing = True
+        return self._taken
 
     def finish_flush(self, flush: SnapshotFlush) -> None:
         """Note that a flush has run."""
-        assert self._taken is flush.snapshot, "another snapshot was taken meanwhile"
-        assert self._when_durable is not None
-        self.durable, self._taken = self._taken, None
-        self._when_durable()
+        assert self._taken is flush, "one snapshot at a time"
+        self.durable = SnapshotHead(flush.end, flush.configuration, len(flush.data))
+        self._taken, self._writing = None, False
+
+    # --- a snapshot of the leader's
+
+    def start_install(
+        self, snapshot: Snapshot, data: bytes, prepare: Callable[[bytes], Callable[[], None]]
+    ) -> InstallFlush:
+        """Return the work that makes it durable; a snapshot that was only taken is forgotten."""
+        assert not self._writing, "one file, one writer"
+        self._taken = None
+        return InstallFlush(self._storage, snapshot, data, prepare)
+
+    def finish_install(self, flush: InstallFlush) -> None:
+        """Note that the flush has run."""
+        self.durable = _head(flush.snapshot, flush.data)
+
+
+def _head(snapshot: Snapshot, data: bytes) -> SnapshotHead:
+    return SnapshotHead(snapshot.end, snapshot.configuration, len(data))

@@ -24,6 +24,9 @@ class StateMachine(Protocol[R_co]):
         """
         ...
 
-    def load(self, data: bytes) -> None:
-        """Take over a dumped state, instead of whatever there is."""
+    def prepare(self, data: bytes) -> Callable[[], None]:
+        """Decode a state; return a function that takes it over, instead of whatever there is.
+
+        Decoding may happen in another thread, taking over does not and is quick.
+        """
         ...
