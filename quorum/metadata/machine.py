@@ -5,8 +5,9 @@ version that its records were decided on; so a decision never acts on facts it d
 retry of a command that did take effect is dropped.
 """
 
+import functools
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -122,15 +123,30 @@ class MetadataMachine:
             self._snapshot = (self._image.version, encode_image(self._image))
         return self._snapshot[1]
 
+    def freeze(self) -> Callable[[], bytes]:
+        """Return a function that returns the state as of now as bytes, in whatever thread."""
+        return functools.partial(encode_image, self._image)
+
+    def prepare(self, data: bytes) -> Callable[[], None]:
+        """Decode a state, in whatever thread; return a function that takes it over.
+
+        Raises:
+            DecodeError: it is not one.
+        """
+        return functools.partial(self._take_over, decode_image(data))
+
+    def _take_over(self, image: MetadataImage) -> None:
+        self._image = image
+        self._recent.clear()
+        self._recent_bytes = 0
+
     def load(self, data: bytes) -> None:
         """Take over a state that :meth:`dump` returned.
 
         Raises:
             DecodeError: it is not one.
         """
-        self._image = decode_image(data)
-        self._recent.clear()
-        self._recent_bytes = 0
+        self.prepare(data)()
         self._base_version = self._image.version
         self._snapshot = (self._image.version, data)
 
