@@ -137,6 +137,7 @@ class MetadataMachine:
 
     def _take_over(self, image: MetadataImage) -> None:
         self._image = image
+        self._base_version = image.version
         self._recent.clear()
         self._recent_bytes = 0
 
@@ -147,7 +148,6 @@ class MetadataMachine:
             DecodeError: it is not one.
         """
         self.prepare(data)()
-        self._base_version = self._image.version
         self._snapshot = (self._image.version, data)
 
     def since(self, version: int) -> FetchMetadataAnswer:
