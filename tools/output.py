@@ -1,5 +1,6 @@
 """What commands print: a table for people, or JSON, JSON lines, YAML or names for programs."""
 
+import base64
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -109,6 +110,11 @@ def bytes_text(size_bytes: float) -> str:
             return f"{size_bytes:.0f} {unit}" if unit == "B" else f"{size_bytes:.1f} {unit}"
         size_bytes /= 1000
     return f"{size_bytes:.1f} TB"
+
+
+def id_text(value: bytes) -> str:
+    """Return an id of 16 bytes as Kafka writes it: URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
 
 
 def topic_config_text(configs: Sequence[tuple[str, str]]) -> str:

@@ -86,6 +86,18 @@ class ProblemFoundError(CommandError):
     exit_code = EXIT_PROBLEM_FOUND
 
 
+class UnreachableError(CommandError):
+    """Nobody answers."""
+
+    exit_code = EXIT_UNREACHABLE
+
+
+class RefusedError(CommandError):
+    """It was not done, because it would not be safe."""
+
+    exit_code = EXIT_REFUSED
+
+
 def leaf_errors(error: BaseException) -> Iterator[BaseException]:
     """Yield the errors inside nested groups; an error that is no group, itself."""
     if isinstance(error, BaseExceptionGroup):

@@ -15,6 +15,11 @@ def asks_controllers(options: GlobalOptions) -> bool:
     return bool(options.controllers) and not options.bootstrap
 
 
+def controllers_of(options: GlobalOptions) -> list[Endpoint]:
+    """Return the controllers that the options name."""
+    return list(parse_bootstrap(options.controllers))
+
+
 def client_of(options: GlobalOptions, environment: Mapping[str, str]) -> Client:
     """Return how to make the client that the options describe."""
     properties = client_properties(options)
@@ -31,7 +36,7 @@ async def find_controllers(
         QuorateError: no broker answers.
     """
     if asks_controllers(options):
-        return list(parse_bootstrap(options.controllers))
+        return controllers_of(options)
     async with client_of(options, environment).admin() as admin:
         quorum = await admin.describe_quorum()
     endpoints = [v.endpoint for v in (*quorum.voters, *quorum.observers) if v.endpoint is not None]

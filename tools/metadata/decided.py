@@ -1,6 +1,5 @@
 """What controllers decided, as values and as text: batches of records, filters, lines."""
 
-import base64
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,6 +9,7 @@ from typing import Any, Final, cast, get_args
 from quorate.model import Endpoint
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.image import TOPIC, MetadataImage, apply_records, image_records
+from quorate.tools.output import id_text
 from quorate.tools.positions import time_text
 from quorate.tools.problems import UsageError
 
@@ -132,11 +132,6 @@ def bytes_text(value: bytes) -> str:
     if len(value) == UUID_BYTES:
         return id_text(value)
     return value.decode() if value.isascii() and value.decode().isprintable() else value.hex()
-
-
-def id_text(value: bytes) -> str:
-    """Return an id of 16 bytes as Kafka writes it: URL-safe base64 without padding."""
-    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple, cast
 
 from quorate.model import Endpoint
 from quorate.quorum.metadata.image import MetadataImage, TopicImage
-from quorate.tools.metadata.decided import HIDDEN, HIDDEN_FIELDS, id_text, plain
+from quorate.tools.metadata.decided import HIDDEN, HIDDEN_FIELDS, plain
+from quorate.tools.output import id_text
 
 CLUSTER_DEFAULT_NAME: Final = "default"
 SHOWN_ELSEWHERE: Final = frozenset(

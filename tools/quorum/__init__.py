@@ -1,0 +1,1 @@
+"""What a person sees of the controllers, and what they may change (pure)."""
