@@ -69,4 +69,5 @@ class Proposals:
 
     def abandon(self) -> None:
         """Resolve all: this node will not learn what becomes of them."""
+        self.settle()
         self.abandon_expired(NEVER)

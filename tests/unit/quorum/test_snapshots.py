@@ -1,6 +1,7 @@
 """Snapshots: whole or refused."""
 
 import zlib
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -12,14 +13,17 @@ from quorate.quorum.raft.journal import Entry, SnapshotEnd
 from quorate.quorum.raft.simulated_storage import SimulatedStorage
 from quorate.quorum.raft.snapshots import (
     FILE_NAME,
+    Configuration,
     Snapshot,
     SnapshotDamagedError,
     SnapshotStore,
     decode_snapshot,
     encode_snapshot,
 )
+from tests.unit.quorum.cluster import voters
 
-SNAPSHOT = Snapshot(SnapshotEnd(Entry(b"\x00a", 6, 2), Entry(b"\x00b", 7, 3)), ("1", "2"), b"state")
+END = SnapshotEnd(Entry(b"\x00a", 6, 2), Entry(b"\x00b", 7, 3))
+SNAPSHOT = Snapshot(END, Configuration(4, voters(1, 2)), b"state")
 
 
 def test_a_snapshot_comes_back_as_it_went() -> None:
@@ -37,7 +41,10 @@ def test_a_changed_or_missing_byte_is_refused(data: st.DataObject) -> None:
         decode_snapshot(bytes(content[:place]))
 
 
-@pytest.mark.parametrize("body", [b"\xff", dump_cbor([2, [1], [1], b""]), dump_cbor([1])])
+@pytest.mark.parametrize(
+    "body",
+    [b"\xff", dump_cbor([1, [1], [1], b""]), dump_cbor([2]), dump_cbor([2, [1, 2], [1, []], b""])],
+)
 def test_another_format_is_refused(body: bytes) -> None:
     with pytest.raises(SnapshotDamagedError):
         decode_snapshot(body + zlib.crc32(body).to_bytes(4, "little"))
@@ -46,17 +53,39 @@ def test_another_format_is_refused(body: bytes) -> None:
 def test_a_snapshot_counts_once_it_is_durable() -> None:
     storage = SimulatedStorage(Random(1))
     store = SnapshotStore(storage)
-    told: list[str] = []
     assert store.start_flush() is None
-    store.take(SNAPSHOT, lambda: told.append("durable"))
+    store.take(END, SNAPSHOT.configuration, lambda: b"state")
     work = store.start_flush()
     assert work is not None
-    assert (store.durable, told) == (None, [])
+    assert store.start_flush() is None
+    assert store.busy
+    assert store.durable is None
     work.run()
     store.finish_flush(work)
-    assert (store.durable, told) == (SNAPSHOT, ["durable"])
+    assert not store.busy
+    assert store.durable is not None
+    assert store.durable.end == END
     assert store.start_flush() is None
-    assert SnapshotStore(storage).durable == SNAPSHOT
+    assert SnapshotStore(storage).found == SNAPSHOT
+    assert store.read() == (store.durable, encode_snapshot(SNAPSHOT))
     storage.damage(FILE_NAME, 3, 0xEE)
     with pytest.raises(SnapshotDamagedError):
         SnapshotStore(storage)
+
+
+def test_a_leaders_snapshot_takes_the_place_of_one_that_was_only_taken() -> None:
+    storage = SimulatedStorage(Random(1))
+    store = SnapshotStore(storage)
+    store.take(END, SNAPSHOT.configuration, lambda: b"own")
+    taken_over: list[bytes] = []
+
+    def prepare(state: bytes) -> Callable[[], None]:
+        return lambda: taken_over.append(state)
+
+    flush = store.start_install(SNAPSHOT, encode_snapshot(SNAPSHOT), prepare)
+    flush.run()
+    store.finish_install(flush)
+    flush.take_over()
+    assert taken_over == [b"state"]
+    assert store.start_flush() is None
+    assert SnapshotStore(storage).found == SNAPSHOT
