@@ -1,0 +1,180 @@
+"""Controllers and a broker as processes of their own, for tests of what people type."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+ROOT = Path(__file__).parents[2]
+TIMEOUT_S = 60.0
+POLL_S = 0.05
+COMMAND = (sys.executable, "-m", "quorate.tools.cli")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment of a command, without what a person may have set."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("QUORATE_")}
+    return {**kept, "PYTHONPATH": str(ROOT), "COLUMNS": "100", **more}
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    def items(self) -> list[dict[str, Any]]:
+        """Return the rows of what it printed as JSON."""
+        items: list[dict[str, Any]] = json.loads(self.out)["items"]
+        return items
+
+
+def quorate(*words: str, stdin: str = "") -> Done:
+    """Run a command to its end."""
+    done = subprocess.run(
+        [*COMMAND, *words], input=stdin, capture_output=True, text=True, timeout=TIMEOUT_S,
+        env=environment(), check=False,
+    )  # fmt: skip
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def free_addresses(count: int) -> list[str]:
+    """Return addresses that nobody listens on."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    addresses = [f"127.0.0.1:{sock.getsockname()[1]}" for sock in sockets]
+    for sock in sockets:
+        sock.close()
+    return addresses
+
+
+class Node:
+    """A node's process; its output is in a file, and says when it is ready."""
+
+    def __init__(self, words: Sequence[str], log_path: Path) -> None:
+        self._log_path = log_path
+        with log_path.open("wb") as log:
+            command = [*COMMAND, *words, "--format", "jsonl"]
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=subprocess.STDOUT, env=environment()
+            )
+
+    @property
+    def said(self) -> str:
+        """All it printed."""
+        return self._log_path.read_text(errors="replace")
+
+    def wait_ready(self) -> dict[str, Any]:
+        """Return what it says when it serves."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while time.monotonic() < deadline:
+            for line in self.said.splitlines():
+                if line.startswith("{"):
+                    ready: dict[str, Any] = json.loads(line)
+                    return ready
+            assert self.process.poll() is None, f"the node ended: {self.said}"
+            time.sleep(POLL_S)
+        raise AssertionError(f"the node is not ready: {self.said}")
+
+    def kill(self) -> None:
+        """End it without asking."""
+        self.process.kill()
+        self.process.wait(TIMEOUT_S)
+
+    def stop(self) -> None:
+        """End it as a person would; it must go in peace."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            assert self.process.wait(TIMEOUT_S) == 0, self.said
+        assert "Traceback" not in self.said, self.said
+
+
+class Quorum:
+    """Controllers 1 to n, and those that are started later."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.folder = folder
+        self.addresses = dict(enumerate(free_addresses(count), 1))
+        self.nodes: dict[int, Node] = {}
+
+    def __enter__(self) -> Self:
+        for node_id in self.addresses:
+            self.start(node_id)
+        for node_id in self.addresses:
+            self.nodes[node_id].wait_ready()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for node in self.nodes.values():
+            if kind is None:
+                node.process.send_signal(signal.SIGTERM)
+            else:
+                node.process.kill()
+        for node in self.nodes.values():
+            node.process.wait(TIMEOUT_S)
+
+    @property
+    def join(self) -> str:
+        """What all of them are told."""
+        return ",".join(self.addresses.values())
+
+    def directory(self, node_id: int) -> Path:
+        """Return where a controller keeps its data."""
+        return self.folder / f"c{node_id}"
+
+    def start(self, node_id: int) -> Node:
+        """Start a controller, one of the first or one more."""
+        if node_id not in self.addresses:
+            (self.addresses[node_id],) = free_addresses(1)
+        words = ["controller", "start", "--id", str(node_id), "--dir", str(self.directory(node_id))]
+        words += ["--listen", self.addresses[node_id], "--join", self.join]
+        node = self.nodes[node_id] = Node(words, self.folder / f"c{node_id}.log")
+        return node
+
+    def run(self, *words: str, stdin: str = "") -> Done:
+        """Run a command that asks the controllers."""
+        return quorate(*words, "-C", self.join, stdin=stdin)
+
+    def status(self) -> dict[str, Any]:
+        """Return the state of the quorum."""
+        (status,) = self.run("quorum", "status", "--json").items()
+        return status
+
+    def wait_for(self, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Return the first state of the quorum for which something holds."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            done = self.run("quorum", "status", "--json")
+            status: dict[str, Any] = done.items()[0] if done.out else {}
+            if status and holds(status):
+                return status
+            assert time.monotonic() < deadline, (status, done.err)
+            time.sleep(POLL_S)
+
+
+@contextmanager
+def broker_of(quorum: Quorum) -> Generator[str]:
+    """Run a broker of a quorum until the block ends; say where it serves."""
+    words = ["broker", "start", "--id", "100", "--port", "0", "--controllers", quorum.join]
+    node = Node([*words, "--dir", str(quorum.folder / "b100")], quorum.folder / "b100.log")
+    try:
+        yield str(node.wait_ready()["listeners"]["PLAINTEXT"])
+        node.stop()
+    finally:
+        node.process.kill()
+        node.process.wait(TIMEOUT_S)
