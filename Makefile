@@ -11,10 +11,10 @@ FRAMES ?= 1000000
 ROUNDS ?= 500
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo format check test bench sim compat cover docs fuzz clean
+.PHONY: help setup demo format check test bench bench-quorum sim compat cover docs fuzz break-quorum clean
 
 help: ## List the targets
-	@sed -nE 's/^([a-z]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | while read -r name meaning; do printf '  make %-8s %s\n' "$$name" "$$meaning"; done
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | while read -r name meaning; do printf '  make %-12s %s\n' "$$name" "$$meaning"; done
 
 setup: $(STAMP) ## Make .venv with the package and all development tools (quick when nothing changed)
 
@@ -53,8 +53,15 @@ fuzz: setup ## Throw random and mutated bytes at a node, and kill one again and 
 	$(BIN)/python -m tests.robustness.kill --mode kill --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.robustness.kill --mode power --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
 
+break-quorum: setup ## Kill three controllers, cut their power and their network, and send them garbage (SEED=)
+	$(BIN)/python -m tests.robustness.quorum $(if $(SEED),--seed $(SEED)) $(ARGS)
+	$(BIN)/python -m tests.robustness.quorum_fuzz $(if $(SEED),--seed $(SEED))
+
 bench: setup ## Measure, against Apache Kafka where there is Java
 	$(BIN)/python -m quorate.tools.bench $(ARGS)
+
+bench-quorum: setup ## Measure three controllers, and Apache Kafka's with very large topics
+	$(BIN)/python -m quorate.tools.bench.quorum $(ARGS)
 
 cover: setup ## Run the tests with coverage; fails where what decides is not covered
 	$(BIN)/python -m coverage run -m pytest -m "not compat" $(ARGS)

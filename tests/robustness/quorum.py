@@ -32,6 +32,8 @@ CHANGES_MAX: Final = 300
 MID_CHANGE_S_MAX: Final = 1.0
 PROGRESS_S_MAX: Final = 20.0
 FORMING_S_MAX: Final = 30.0
+FORMING_FAULTS_MAX: Final = 3
+FORMING_FAULT_S_MAX: Final = 1.0
 FINAL_READ_S_MAX: Final = 10.0
 
 PROPERTIES: Final[dict[str, str]] = {}
@@ -57,6 +59,7 @@ class Plan:
 class Tally:
     """What has happened so far."""
 
+    forming_faults: int = 0
     leader_kills: int = 0
     follower_kills: int = 0
     mid_change: int = 0
@@ -82,7 +85,8 @@ class Tally:
             f" ({self.mid_change} inside a change of the disk), {self.full_kills} times all;"
             f" {self.power_cuts} power cuts, {self.cuts_that_lost} of which lost unsynced bytes;"
             f" {self.partitions} partitions, {self.partitions_that_bit} of which bit;"
-            f" {self.clusters} clusters, {self.terms} terms, {self.operations} operations,"
+            f" {self.clusters} clusters, {self.forming_faults} faults while they formed,"
+            f" {self.terms} terms, {self.operations} operations,"
             f" {self.acknowledged} writes acknowledged, {self.unknown} unknown;"
             f" work went on after {recovery_s[len(recovery_s) // 2]:.2f} s in the median,"
             f" {recovery_s[-1]:.2f} s at most; {self.blind} clusters not read completely;"
@@ -95,6 +99,7 @@ class Life:
 
     def __init__(self, work: Path, plan: Plan, seed: int, tally: Tally) -> None:
         self._rng = Random(seed)
+        self._plan = plan
         self._tally = tally
         self.cluster = Cluster(work, PROPERTIES)
         for machine in self.cluster.machines:
@@ -120,6 +125,7 @@ class Life:
         self.cluster.start()
         self._load.start()
         try:
+            self._disturb_forming()
             self._wait_for_progress(FORMING_S_MAX)
             for fault in faults:
                 time.sleep(self._rng.uniform(0, CALM_S_MAX))
@@ -167,6 +173,18 @@ class Life:
                 raise StuckError(f"no write for {timeout_s} s {problems}: {self.cluster.tails()}")
             time.sleep(0.02)
 
+    def _disturb_forming(self) -> None:
+        """Let controllers fail that do not know yet which cluster they will belong to."""
+        for _ in range(self._rng.randrange(FORMING_FAULTS_MAX + 1)):
+            time.sleep(self._rng.uniform(0, FORMING_FAULT_S_MAX))
+            machine = self._rng.choice(self.cluster.machines)
+            if self._rng.random() < 0.5:
+                machine.kill()
+            else:
+                machine.cut_power(self._rng)
+            self._tally.forming_faults += 1
+            machine.start()
+
     # --- kill -9
 
     def _kill_one(self) -> None:
@@ -208,7 +226,7 @@ class Life:
         """Of all at once, half of the time; else of some, one soon after the other."""
         rng = self._rng
         self._tally.power_cuts += 1
-        count = rng.choice((1, 2, 3, 3))
+        count = 3 if self._plan.lying_disks else rng.choice((1, 2, 3, 3))
         victims = rng.sample(self.cluster.machines, count)
         self._maybe_die_mid_change(victims[0])
         if count == len(self.cluster.machines) or rng.random() < 0.5:

@@ -123,7 +123,20 @@ def wrong_terms(views: Sequence[View]) -> list[str]:
     for term, those in leaders.items():
         if len(those) > 1:
             problems.append(f"in term {term}, {sorted(those)} led")
+    problems += wrong_memory(views)
     return problems + wrong_progress([view for view in views if view.linearizable])
+
+
+def wrong_memory(views: Sequence[View]) -> list[str]:
+    """Say who forgot a term in which it led: its own vote for that was on its disk before."""
+    led: dict[int, View] = {}
+    for view in sorted(views, key=lambda view: view.returned):
+        before = led.get(view.node_id)
+        if before is not None and before.returned < view.called and view.term < before.term:
+            return [f"a controller forgot a term: {before}, then {view}"]
+        if view.leader_id == view.node_id and (before is None or view.term > before.term):
+            led[view.node_id] = view
+    return []
 
 
 def wrong_progress(views: Sequence[View]) -> list[str]:
