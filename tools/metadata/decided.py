@@ -19,7 +19,20 @@ HIDDEN: Final = "(hidden)"
 HIDDEN_FIELDS: Final = frozenset({"salt", "stored_key", "server_key", "salted_password"})
 """What a password can be guessed from, or stands for one: who may look need not see it."""
 
-RECORD_TYPES: Final = tuple(cls.__name__ for cls in get_args(r.MetadataRecord))
+
+@dataclass(frozen=True, slots=True)
+class VotersChanged:
+    """From this log entry on these replicas vote; it stands between the records of metadata.
+
+    ``voters`` are endpoints by id and directory id. When it was is not written down.
+    """
+
+    cause: str
+    voters: Mapping[str, Endpoint]
+
+
+AnyRecord = r.MetadataRecord | VotersChanged
+RECORD_TYPES: Final = tuple(cls.__name__ for cls in get_args(AnyRecord))
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +40,28 @@ class Batch:
     """The records that one log entry made facts: all of them at once.
 
     ``term`` is ``None`` where nobody knows it. With ``image``, the records are everything that was
-    true at ``offset``, out of a snapshot; how it came to be so is not known any more.
+    true at ``offset``, out of a snapshot; how it came to be so is not known any more. With
+    ``voters`` the metadata stays what it was.
     """
 
     offset: int
     term: int | None
     changes: tuple[r.MetadataRecord, ...] = ()
     image: MetadataImage | None = None
+    voters: VotersChanged | None = None
 
-    def records(self) -> Iterable[r.MetadataRecord]:
+    def records(self) -> Iterable[AnyRecord]:
         """Return the records, in their order."""
+        if self.voters is not None:
+            return (self.voters,)
         if self.image is None:
             return self.changes
         return image_records(self.image, SNAPSHOT_CAUSE, 0)
 
     def applied_to(self, image: MetadataImage) -> MetadataImage:
         """Return the image after this batch."""
+        if self.voters is not None:
+            return image
         if self.image is not None:
             return self.image
         return apply_records(image, self.offset, self.changes)
@@ -56,7 +75,7 @@ class Decided:
     term: int | None
     in_snapshot: bool
     topic: str | None
-    record: r.MetadataRecord
+    record: AnyRecord
 
     @property
     def type(self) -> str:
@@ -73,9 +92,16 @@ class Decided:
         named = self.topic is None or self.topic in fields.values()
         return fields if named else {"topic": self.topic, **fields}
 
+    @property
+    def time_ms(self) -> int | None:
+        """When it was decided, if that is known."""
+        if self.in_snapshot or isinstance(self.record, VotersChanged):
+            return None
+        return self.record.time_ms
+
     def fields(self) -> dict[str, Any]:
         """Return the record as an object of JSON."""
-        time_ms = None if self.in_snapshot else self.record.time_ms
+        time_ms = self.time_ms
         return {
             "offset": self.offset,
             "term": self.term,
@@ -88,7 +114,7 @@ class Decided:
 
     def line(self) -> str:
         """Return the record as a line for people; what is its own stands as JSON."""
-        when = "-" if self.in_snapshot else time_text(self.record.time_ms)
+        when = "-" if self.time_ms is None else time_text(self.time_ms)
         term = "-" if self.term is None else str(self.term)
         own = self.body()
         if "topic" in own:  # the name says it, and the id is long
@@ -183,7 +209,7 @@ class Reader:
         for record in batch.records():
             yield Decided(batch.offset, batch.term, in_snapshot, self._topic_of(record), record)
 
-    def _topic_of(self, record: r.MetadataRecord) -> str | None:
+    def _topic_of(self, record: AnyRecord) -> str | None:
         match record:
             case r.TopicCreated():
                 self._names[record.topic_id] = record.name

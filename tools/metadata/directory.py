@@ -5,19 +5,17 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from quorate.control.codec import DecodeError
 from quorate.quorum.directory import SUBDIRECTORY
 from quorate.quorum.metadata.codec import decode_image, decode_record
 from quorate.quorum.metadata.machine import decode_command
+from quorate.quorum.raft.configurations import decode_voters_entry
+from quorate.quorum.raft.engine import REGULAR, VOTERS
 from quorate.quorum.raft.journal import FILE_NAME, Entry, Journal, JournalDamagedError
 from quorate.quorum.raft.snapshots import FILE_NAME as SNAPSHOT
 from quorate.quorum.raft.snapshots import decode_snapshot
 from quorate.quorum.raft.watermark import FILE_NAME as WATERMARK
-from quorate.tools.metadata.decided import Batch
+from quorate.tools.metadata.decided import Batch, VotersChanged
 from quorate.tools.problems import CommandError
-
-COMMAND_TYPE_BYTES: Final = 1
-"""In front of every command, the Raft library's own mark."""
 
 TRIES: Final = 5
 
@@ -85,7 +83,8 @@ def batches_of(folder: Path) -> Iterator[Batch]:
     for entry in entries:
         batch = _batch_of(entry, version)
         if batch is not None:
-            version = batch.offset
+            if batch.voters is None:
+                version = batch.offset
             yield batch
 
 
@@ -114,10 +113,13 @@ def _consistent(folder: Path) -> tuple[Batch | None, list[Entry]]:
 
 def _batch_of(entry: Entry, version: int) -> Batch | None:
     """Return what an entry changes; nothing if it was decided on another version than that."""
-    try:
-        expected_version, records = decode_command(entry.command[COMMAND_TYPE_BYTES:])
-    except DecodeError:
+    if entry.command[:1] == VOTERS:
+        voters = {str(v.key): v.endpoint for v in decode_voters_entry(entry).voters}
+        change = VotersChanged("the voters changed", voters)
+        return Batch(entry.log_index, entry.term, voters=change)
+    if entry.command[:1] != REGULAR:
         return None
+    expected_version, records = decode_command(entry.command[len(REGULAR) :])
     if expected_version != version:
         return None
     return Batch(entry.log_index, entry.term, tuple(decode_record(data) for data in records))

@@ -6,10 +6,16 @@ from random import Random
 
 import pytest
 
+from quorate.model import Endpoint
 from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.image import EMPTY_IMAGE
 from quorate.quorum.metadata.machine import encode_command
+from quorate.quorum.raft.configurations import encode_voters_command
+from quorate.quorum.raft.engine import VOTERS
 from quorate.quorum.raft.journal import FILE_NAME, Entry, Journal, JournalDamagedError
 from quorate.quorum.raft.storage import FileStorage
+from quorate.quorum.raft.voters import ReplicaKey, Voter, VoterSet
+from quorate.tools.metadata.decided import Reader
 from quorate.tools.metadata.directory import batches_of, controller_folder
 from quorate.tools.problems import CommandError
 
@@ -50,6 +56,22 @@ def test_what_was_decided_on_another_version_never_took_effect(tmp_path: Path) -
     again = r.TopicCreated("c", 5, "other", b"o" * 16)
     write_journal(tmp_path, [command(0, CREATE), command(0, again), command(1, SET)])
     assert [b.changes for b in batches_of(tmp_path)] == [(CREATE,), (SET,)]
+
+
+def test_who_votes_stands_between_the_records(tmp_path: Path) -> None:
+    voters = VoterSet.of([Voter(ReplicaKey(2, b"d" * 16), Endpoint("c2", 9191))])
+    change = VOTERS + encode_voters_command(voters)
+    write_journal(tmp_path, [command(0, CREATE), change, command(1, SET)])
+    batches = list(batches_of(tmp_path))
+    reader = Reader()
+    told = [decided.fields() for batch in batches for decided in reader.read(batch)]
+    assert [record["type"] for record in told] == ["TopicCreated", "VotersChanged", "ConfigSet"]
+    assert told[1]["voters"] == {"2-ZGRkZGRkZGRkZGRkZGRkZA": "c2:9191"}
+    assert (told[1]["offset"], told[1]["term"], told[1]["time"]) == (2, 7, None)
+    image = EMPTY_IMAGE
+    for batch in batches:
+        image = batch.applied_to(image)
+    assert image.version == 3
 
 
 def test_a_tail_that_is_being_written_is_not_read(tmp_path: Path) -> None:
