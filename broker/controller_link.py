@@ -23,8 +23,12 @@ from quorate.control.messages import (
 from quorate.errors import ErrorCode, KafkaError
 from quorate.model import Endpoint
 from quorate.promise import Promise
-from quorate.quorum.metadata.codec import decode_image, decode_record
-from quorate.quorum.metadata.image import MetadataImage, apply_records
+from quorate.quorum.metadata.applying import apply_batch
+from quorate.quorum.metadata.codec import decode_batch
+from quorate.quorum.metadata.delta import MetadataDelta, difference, unchanged
+from quorate.quorum.metadata.features import SUPPORTED
+from quorate.quorum.metadata.image import MetadataImage
+from quorate.quorum.metadata.snapshot import decode_image
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +36,8 @@ METADATA_WAIT_MS: Final = 30_000
 RETRY_S: Final = 0.1
 RETRY_MAX_S: Final = 2.0
 SHUTDOWN_S: Final = 1.0
+LARGE_BYTES: Final = 256 * 2**10
+"""Metadata of this size takes some 50 ms to read: in a thread, so that clients are served."""
 
 A = TypeVar("A", bound=Answer)
 
@@ -75,10 +81,11 @@ class Identity:
 class ControllerLink:
     """Keeps a broker in the cluster, and its metadata current.
 
-    State: the broker epoch of this registration, and the image as followed so far. The replicas are
-    given images from that epoch on only: an older one, on the way there, may lack topics that this
-    broker has logs of, and what the image lacks is deleted. ``end_turn`` is called after metadata
-    was applied or an answer given, because both may make client answers ready.
+    State: the broker epoch of this registration, and what the replicas do not know yet of what was
+    followed. They are given images from that epoch on only: an older one, on the way there, may
+    lack topics that this broker has logs of, and what the image lacks is deleted. ``end_turn`` is
+    called after metadata was applied or an answer given, because both may make client answers
+    ready.
     """
 
     def __init__(
@@ -89,7 +96,7 @@ class ControllerLink:
         self._call = call
         self._end_turn = end_turn
         self._epoch = -1
-        self._image = broker.replicas.image
+        self._delta = unchanged(broker.replicas.image)
         self._applying = trio.Lock()
         self._nursery: trio.Nursery | None = None
         broker.ask_controller = self.ask
@@ -137,6 +144,7 @@ class ControllerLink:
             rack=config.broker_rack or None,
             directory_id=identity.directory_id,
             cluster_id=self._broker.cluster_id,
+            features=tuple(SUPPORTED.values()),
         )
         pause_s = RETRY_S
         while True:
@@ -200,17 +208,25 @@ class ControllerLink:
 
     async def _fetch(self, wait_ms: int) -> bool:
         """Follow one step; return whether there was anything new."""
-        answer = await self._call(FetchMetadata(self._image.version, wait_ms))
-        before, self._image = self._image, followed(self._image, answer)
+        answer = await self._call(FetchMetadata(self._delta.after.version, wait_ms))
         async with self._applying:
-            await self._apply(self._image)
-        return self._image is not before
+            image = self._delta.after
+            news = await self._followed(image, answer)
+            self._delta = self._delta.then(news)
+            await self._apply()
+        return news.after is not image
 
-    async def _apply(self, image: MetadataImage) -> None:
+    async def _followed(self, image: MetadataImage, answer: FetchMetadataAnswer) -> MetadataDelta:
+        if answer_bytes(answer) < LARGE_BYTES:
+            return followed(image, answer)
+        return await trio.to_thread.run_sync(followed, image, answer)
+
+    async def _apply(self) -> None:
         """Have the replicas follow, in steps, between which clients are served."""
-        replicas = self._broker.replicas
-        if replicas.image.version < image.version >= self._epoch:
-            for _ in replicas.follow(image, self._broker.now_ms):
+        delta = self._delta
+        if delta.before.version < delta.after.version >= self._epoch:
+            self._delta = unchanged(delta.after)
+            for _ in self._broker.replicas.follow(delta, self._broker.now_ms):
                 await trio.lowlevel.checkpoint()
             self._end_turn()
 
@@ -246,14 +262,24 @@ class ControllerLink:
             self._broker.producer_ids.no_block()
 
 
-def followed(image: MetadataImage, answer: FetchMetadataAnswer) -> MetadataImage:
-    """Return the image after what the controller sent; what is known already is skipped."""
+def followed(image: MetadataImage, answer: FetchMetadataAnswer) -> MetadataDelta:
+    """Return what the controller sent since the image; what is known already is skipped.
+
+    Raises:
+        UnsupportedLevelError: this broker is too old for the cluster.
+    """
+    delta = unchanged(image)
     if answer.snapshot is not None:
         snapshot = decode_image(answer.snapshot)
         if snapshot.version > image.version:
-            image = snapshot
+            delta = difference(image, snapshot)
     for batch in answer.batches:
-        if batch.version > image.version:
-            records = [decode_record(record) for record in batch.records]
-            image = apply_records(image, batch.version, records)
-    return image
+        if batch.version > delta.after.version:
+            records = decode_batch(batch.records)
+            delta = delta.then(apply_batch(delta.after, batch.version, records))
+    return delta
+
+
+def answer_bytes(answer: FetchMetadataAnswer) -> int:
+    """Return how much there is to read."""
+    return len(answer.snapshot or b"") + sum(len(batch.records) for batch in answer.batches)

@@ -8,7 +8,8 @@ import trio
 from quorate.control.messages import NO_NODE, FetchMetadata, FetchMetadataAnswer
 from quorate.errors import ErrorCode, KafkaError, RequestTimedOutError
 from quorate.model import Endpoint
-from quorate.quorum.metadata.codec import decode_image, decode_record
+from quorate.quorum.metadata.codec import decode_batch
+from quorate.quorum.metadata.snapshot import decode_image
 from quorate.tools.controllers import RETRY_S, RemoteController
 from quorate.tools.metadata.decided import Batch
 
@@ -85,4 +86,4 @@ def batches_of(answer: FetchMetadataAnswer) -> Iterator[Batch]:
         image = decode_image(answer.snapshot)
         yield Batch(image.version, None, image=image)
     for batch in answer.batches:
-        yield Batch(batch.version, None, tuple(decode_record(data) for data in batch.records))
+        yield Batch(batch.version, None, tuple(decode_batch(batch.records)))

@@ -13,7 +13,16 @@ from quorate.errors import (
     UnknownTopicOrPartitionError,
 )
 from quorate.model import TopicPartition
-from quorate.quorum.metadata.image import ConfigResource, MetadataImage, PartitionState
+from quorate.quorum.metadata.delta import MetadataDelta, difference
+from quorate.quorum.metadata.image import (
+    BROKER,
+    CLUSTER_DEFAULT,
+    TOPIC,
+    ConfigResource,
+    MetadataImage,
+    PartitionState,
+    TopicImage,
+)
 from quorate.settings import TOPIC_SETTINGS, TopicConfig, topic_config
 
 logger = logging.getLogger(__name__)
@@ -48,6 +57,7 @@ class Replicas:
         self.news = News()
         self.on_unsynced: Callable[[], None] | None = None
         self._node_texts = node_texts
+        self._own_resource = ConfigResource(BROKER, str(node_id))
         self._leaders: dict[tuple[str, int], LeaderReplica] = {}
 
     def __iter__(self) -> Iterator[LeaderReplica]:
@@ -77,61 +87,78 @@ class Replicas:
         return self._topic_config(topic, self.image)
 
     def _topic_config(self, topic: str, image: MetadataImage) -> TopicConfig:
-        configs = image.configs
         node = {
             **self._node_texts,
-            **configs.get(ConfigResource("broker", ""), {}),
-            **configs.get(ConfigResource("broker", str(self.node_id)), {}),
+            **image.config(ConfigResource(BROKER, CLUSTER_DEFAULT)),
+            **image.config(self._own_resource),
         }
-        own = configs.get(ConfigResource("topic", topic), {})
+        own = image.config(ConfigResource(TOPIC, topic))
         # A newer controller may know settings that this broker does not: they have no effect here.
         return topic_config(node, {n: v for n, v in own.items() if n in TOPIC_SETTINGS})
 
     def apply(self, image: MetadataImage, now_ms: int) -> None:
         """Follow the image, in one go."""
-        for _ in self.follow(image, now_ms):
+        for _ in self.follow(difference(self.image, image), now_ms):
             pass
 
-    def follow(self, image: MetadataImage, now_ms: int) -> Iterator[None]:
-        """Follow the image: stop what is not ours any more, then lead what is.
+    def follow(self, delta: MetadataDelta, now_ms: int) -> Iterator[None]:
+        """Follow what changed since the image: stop what is not ours any more, lead what is.
 
-        It must know every topic that this broker has a log of: the others' logs are deleted.
+        The first image that is followed must know every topic that this broker has a log of: the
+        others' logs are deleted.
 
         Yields after every few partitions, so that others can be served meanwhile: they find the old
-        image, less what is led no longer. Another image may be followed when this one is through.
+        image, less what is led no longer. Another delta may be followed when this one is through.
         """
-        before = self.image
-        ended = [r for r in self._leaders.values() if not self._still_led(r, image)]
+        assert delta.before.version == self.image.version, "deltas follow each other"
+        ended = list(self._ended(delta))
         for replica in ended:
             del self._leaders[replica.topic_partition]
-        for orphans in _few(self._orphans(image)):
+        for orphans in _few(self._orphans(delta)):
             self._delete(orphans)
             yield
-        for led in _few(self._led(image, before)):
+        for led in _few(self._led(delta)):
             for partition in led:
                 self._lead(partition, now_ms)
             yield
-        self.image = image
+        self.image = delta.after
         for replica in ended:
             replica.close()  # last, so that who waited there finds what is now
 
-    def _still_led(self, replica: LeaderReplica, image: MetadataImage) -> bool:
-        topic_partition = replica.topic_partition
-        topic = image.topics.get(topic_partition.topic)
+    def _ended(self, delta: MetadataDelta) -> Iterator[LeaderReplica]:
+        """Yield what is led no longer, or not in the same epoch."""
+        for name in delta.touched.topics:
+            before, after = delta.before.topics.get(name), delta.after.topics.get(name)
+            for index in range(len(before.partitions) if before else 0):
+                replica = self._leaders.get((name, index))
+                if replica is not None and not self._still_led(replica, after):
+                    yield replica
+
+    def _still_led(self, replica: LeaderReplica, topic: TopicImage | None) -> bool:
         if topic is None or topic.topic_id != replica.topic_id:
             return False
-        state = topic.partitions[topic_partition.partition]
+        state = topic.partitions[replica.topic_partition.partition]
         return (state.leader_id, state.leader_epoch) == (self.node_id, replica.leader_epoch)
 
-    def _led(self, image: MetadataImage, before: MetadataImage) -> Iterator["LedPartition"]:
+    def _led(self, delta: MetadataDelta) -> Iterator["LedPartition"]:
         """Yield the partitions to lead of the topics about which something changed."""
-        for name, topic in image.topics.items():
-            if topic is before.topics.get(name) and image.configs is before.configs:
+        for name in self._topics_to_see_to(delta):
+            topic = delta.after.topics.get(name)
+            if topic is None:
                 continue
-            config = self._topic_config(name, image)
+            config = self._topic_config(name, delta.after)
             for index, state in enumerate(topic.partitions):
                 if state.leader_id == self.node_id:
                     yield LedPartition(TopicPartition(name, index), topic.topic_id, state, config)
+
+    def _topics_to_see_to(self, delta: MetadataDelta) -> set[str]:
+        resources = delta.touched.configs
+        names = set(delta.touched.topics)
+        names.update(resource.name for resource in resources if resource.type == TOPIC)
+        defaults = {ConfigResource(BROKER, CLUSTER_DEFAULT), self._own_resource}
+        if not defaults.isdisjoint(resources):
+            names.update(replica.topic_partition.topic for replica in self)
+        return names
 
     def _lead(self, led: "LedPartition", now_ms: int) -> None:
         replica = self._leaders.get(led.topic_partition)
@@ -145,11 +172,19 @@ class Replicas:
             led.topic_partition, led.topic_id, led.state, log, self.news
         )
 
-    def _orphans(self, image: MetadataImage) -> Iterator[TopicPartition]:
-        """Yield the logs whose topics were deleted."""
-        for topic_partition, topic_id in list(self.store.topic_ids.items()):
-            if image.topic_of(topic_id) is None:
-                yield topic_partition
+    def _orphans(self, delta: MetadataDelta) -> Iterator[TopicPartition]:
+        """Yield the logs whose topics were deleted; at first, perhaps long ago."""
+        topic_ids = self.store.topic_ids
+        if delta.before.version == 0:
+            for topic_partition, topic_id in list(topic_ids.items()):
+                if delta.after.topic_of(topic_id) is None:
+                    yield topic_partition
+            return
+        for topic in delta.removed_topics():
+            for index in range(len(topic.partitions)):
+                topic_partition = TopicPartition(topic.name, index)
+                if topic_ids.get(topic_partition) == topic.topic_id:
+                    yield topic_partition
 
     def _delete(self, orphans: Sequence[TopicPartition]) -> None:
         """Delete logs; their files stay for ``file.delete.delay.ms``."""

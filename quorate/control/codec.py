@@ -14,6 +14,7 @@ of thousands of records.
 
 import functools
 import io
+import math
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -285,6 +286,12 @@ def _decode_int(value: Any) -> int:
     return value
 
 
+def _decode_float(value: Any) -> float:
+    if type(value) is not float or not math.isfinite(value):
+        _wrong(value, "a finite float")
+    return value
+
+
 def _decode_ints(value: Any) -> tuple[int, ...]:
     numbers = as_array(value)
     for number in numbers:
@@ -310,6 +317,7 @@ _KNOWN: Final[dict[Any, tuple[Encode, Decode]]] = {
     str: (_same, _plain(str)),
     bytes: (_same, _plain(bytes)),
     bool: (_same, _plain(bool)),
+    float: (_same, _decode_float),
     Endpoint: (_encode_endpoint, _decode_endpoint),
     tuple[int, ...]: (list, _decode_ints),
 }

@@ -127,6 +127,15 @@ class Hello(Request[HelloAnswer]):
 
 
 @dataclass(frozen=True, slots=True)
+class SupportedFeature:
+    """The levels of a feature that a broker can work at."""
+
+    name: Annotated[str, Key(1)]
+    level_min: Annotated[int, Key(2)]
+    level_max: Annotated[int, Key(3)]
+
+
+@dataclass(frozen=True, slots=True)
 class RegisterBrokerAnswer(Answer):
     """The broker is registered, and fenced until it has applied metadata up to ``broker_epoch``."""
 
@@ -148,6 +157,7 @@ class RegisterBroker(Request[RegisterBrokerAnswer]):
     rack: Annotated[str | None, Key(4)] = None
     directory_id: Annotated[bytes, Key(5)] = b""
     cluster_id: Annotated[str, Key(6)] = ""
+    features: Annotated[tuple[SupportedFeature, ...], Key(7)] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,10 +213,10 @@ class AllocateProducerIds(Request[AllocateProducerIdsAnswer]):
 
 @dataclass(frozen=True, slots=True)
 class MetadataBatch:
-    """The records that made one version; their meaning is ``quorate.quorum.metadata``'s."""
+    """The records that made one version, as ``quorate.quorum.metadata`` encodes batches."""
 
     version: Annotated[int, Key(1)]
-    records: Annotated[tuple[bytes, ...], Key(2)]
+    records: Annotated[bytes, Key(3)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from quorate.errors import InvalidReplicationFactorError
@@ -12,63 +11,89 @@ if TYPE_CHECKING:
     from random import Random
 
 
-def place(
-    brokers: Mapping[int, BrokerImage], partition_count: int, replication_factor: int, rng: "Random"
-) -> tuple[tuple[int, ...], ...]:
-    """Return the replicas of each new partition, the preferred leader first.
+class Placement:
+    """Places the partitions of one request.
 
-    Leaders go round the brokers in service; the other replicas go to racks that have none of the
-    partition yet as long as there are such. Fenced brokers get replicas only if there are not
-    enough others, and never the first one.
-
-    Raises:
-        InvalidReplicationFactorError: there are too few brokers, or none in service.
+    State: the brokers in two circles, those in service and the fenced ones, each in random order
+    with the racks spread evenly over it.
     """
-    if replication_factor > len(brokers):
-        raise InvalidReplicationFactorError(
-            f"replication factor {replication_factor}, but only {len(brokers)} brokers exist"
+
+    def __init__(self, brokers: Mapping[int, BrokerImage], rng: "Random") -> None:
+        self._rng = rng
+        self._live = _Circle((b for b in brokers.values() if not b.fenced), rng)
+        self._fenced = _Circle((b for b in brokers.values() if b.fenced), rng)
+
+    def place(self, partition_count: int, replication_factor: int) -> tuple[tuple[int, ...], ...]:
+        """Return the replicas of each partition of a topic, the preferred leader first.
+
+        Leaders go round the brokers in service; the other replicas go to racks that have none of
+        the partition yet as long as there are such. Fenced brokers get replicas only if there are
+        not enough others, and never the first one.
+
+        Raises:
+            InvalidReplicationFactorError: there are too few brokers, or none in service.
+        """
+        count = len(self._live.brokers) + len(self._fenced.brokers)
+        if replication_factor > count:
+            raise InvalidReplicationFactorError(
+                f"replication factor {replication_factor}, but only {count} brokers exist"
+            )
+        leaders = len(self._live.brokers)
+        if not leaders:
+            raise InvalidReplicationFactorError("no broker is in service")
+        start = self._rng.randrange(leaders)
+        return tuple(
+            self._replicas((start + n) % leaders, n // leaders, replication_factor)
+            for n in range(partition_count)
         )
-    circle = _interleaved_by_rack(brokers.values(), rng)
-    leaders = [b for b in circle if not b.fenced]
-    if not leaders:
-        raise InvalidReplicationFactorError("no broker is in service")
-    start = rng.randrange(len(leaders))
-    return tuple(
-        _replicas(
-            leaders[(start + n) % len(leaders)], circle, n // len(leaders), replication_factor
-        )
-        for n in range(partition_count)
-    )
+
+    def _replicas(self, leader: int, turn: int, replication_factor: int) -> tuple[int, ...]:
+        """Return a partition's replicas: its leader, and those that follow it in the circle.
+
+        ``turn`` shifts the followers, so that the partitions of one leader do not all share them.
+        """
+        broker = self._live.brokers[leader]
+        chosen = {broker.broker_id: broker.rack}
+        if len(chosen) < replication_factor:
+            others = max(1, len(self._live.brokers) - 1)
+            self._live.choose(chosen, replication_factor, leader + 1 + turn % others)
+        if len(chosen) < replication_factor:
+            self._fenced.choose(chosen, replication_factor, leader + turn)
+        return tuple(chosen)
 
 
-def _interleaved_by_rack(brokers: Iterable[BrokerImage], rng: "Random") -> list[BrokerImage]:
-    """Return the brokers in random order, neighbours in different racks as far as that goes."""
-    racks: defaultdict[str | None, list[BrokerImage]] = defaultdict(list)
-    for broker in sorted(brokers, key=lambda b: b.broker_id):
-        racks[broker.rack].append(broker)
-    columns = list(racks.values())
-    rng.shuffle(columns)
-    for column in columns:
-        rng.shuffle(column)
-    return [b for row in zip_longest(*columns) for b in row if b is not None]
+class _Circle:
+    """Some brokers in random order, those of each rack spread evenly over it; never changes."""
 
+    def __init__(self, brokers: Iterable[BrokerImage], rng: "Random") -> None:
+        racks: defaultdict[str | None, list[BrokerImage]] = defaultdict(list)
+        for broker in sorted(brokers, key=lambda b: b.broker_id):
+            racks[broker.rack].append(broker)
+        columns = list(racks.values())
+        rng.shuffle(columns)
+        for column in columns:
+            rng.shuffle(column)
+        placed = [((n + 0.5) / len(column), b) for column in columns for n, b in enumerate(column)]
+        self.brokers = [b for _, b in sorted(placed, key=lambda item: item[0])]
+        self._rack_count = len(racks)
 
-def _replicas(
-    leader: BrokerImage, circle: list[BrokerImage], turn: int, replication_factor: int
-) -> tuple[int, ...]:
-    """Return a partition's replicas: its leader, and those that follow it in the circle.
+    def choose(self, chosen: dict[int, str | None], count: int, start: int) -> None:
+        """Add brokers to those chosen (with their racks) until there are so many, or no more here.
 
-    ``turn`` shifts the followers, so that the partitions of one leader do not all share them.
-    """
-    chosen = [leader]
-    racks = Counter([leader.rack])
-    after = circle.index(leader) + 1
-    others = [b for b in circle[after:] + circle[:after] if b is not leader]
-    shift = turn % len(others) if others else 0
-    candidates = others[shift:] + others[:shift]
-    while len(chosen) < replication_factor:
-        best = min(candidates, key=lambda b: (b.fenced, racks[b.rack]))
-        candidates.remove(best)
-        chosen.append(best)
-        racks[best.rack] += 1
-    return tuple(b.broker_id for b in chosen)
+        The circle is walked from ``start``; racks with the fewest of those chosen come first.
+        """
+        racks = Counter(chosen.values())
+        for few in range(count):
+            done = set[str | None]()
+            for n in range(start, start + len(self.brokers)):
+                broker = self.brokers[n % len(self.brokers)]
+                rack = broker.rack
+                if racks[rack] == few and broker.broker_id not in chosen:
+                    chosen[broker.broker_id] = rack
+                    racks[rack] += 1
+                    if len(chosen) == count:
+                        return
+                if racks[rack] > few:
+                    done.add(rack)
+                    if len(done) == self._rack_count:
+                        break

@@ -19,7 +19,7 @@ from quorate.errors import (
 )
 from quorate.quorum.control.configs import checked_topic_configs
 from quorate.quorum.control.decision import Decision, Reason, because, failure_of
-from quorate.quorum.control.placement import place
+from quorate.quorum.control.placement import Placement
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.image import (
     BROKER,
@@ -29,7 +29,7 @@ from quorate.quorum.metadata.image import (
     MetadataImage,
     TopicImage,
 )
-from quorate.quorum.metadata.topic_names import check_topic_name, collision
+from quorate.quorum.metadata.topic_names import check_topic_name, metric_name
 
 if TYPE_CHECKING:
     from random import Random
@@ -56,19 +56,91 @@ def current_defaults(image: MetadataImage, configured: TopicDefaults) -> TopicDe
     return configured if changed is None else replace(configured, partition_count=int(changed))
 
 
-@dataclass(frozen=True, slots=True)
-class _Topics:
-    """The names taken: by topics that exist, and by those that the same request creates."""
+class _Plan:
+    """What one request has taken so far, and where its partitions may go.
 
-    image: MetadataImage
-    created: set[str]
+    The brokers are looked at once, however many topics the request has.
+    """
+
+    def __init__(self, image: MetadataImage, rng: "Random") -> None:
+        self.image = image
+        self.alive = image.live_broker_ids()
+        self.records: list[r.MetadataRecord] = []
+        self._rng = rng
+        self._placement = Placement(image.brokers, rng)
+        self._partitions_left = PARTITIONS_PER_REQUEST_MAX
+        self._metric_names: dict[str, str] = {}
 
     def check_free(self, name: str) -> None:
-        if name in self.image.topics or name in self.created:
+        """Refuse the name of a topic if another one has it, or would have it in metrics."""
+        if name in self.image.topics:
             raise TopicAlreadyExistsError(f"topic {name} exists already")
-        other = collision(name, self.image.topics) or collision(name, self.created)
+        in_metrics = metric_name(name) or name
+        other = self.image.metric_names.get(in_metrics) or self._metric_names.get(in_metrics)
         if other is not None:
             raise InvalidTopicError(f"topic {name} would collide with {other} in metric names")
+
+    def take(self, name: str, partition_count: int) -> None:
+        """Note that a topic is created, or gets so many more partitions."""
+        self._partitions_left -= partition_count
+        in_metrics = metric_name(name)
+        if in_metrics is not None:
+            self._metric_names[in_metrics] = name
+
+    def check_count(self, partition_count: int) -> None:
+        """Refuse so many more partitions if that is too much for one request."""
+        if partition_count > self._partitions_left:
+            raise InvalidPartitionsError(
+                f"one request creates at most {PARTITIONS_PER_REQUEST_MAX} partitions"
+            )
+
+    def place(self, partition_count: int, replication_factor: int) -> tuple[Replicas, ...]:
+        """Return the replicas of new partitions."""
+        return self._placement.place(partition_count, replication_factor)
+
+    def check_assignment(self, replicas: Sequence[Replicas], replication_factor: int) -> None:
+        """Refuse an assignment by hand that cannot be carried out.
+
+        Raises:
+            InvalidReplicaAssignmentError: no replicas, one twice, an unknown broker, none in
+                service, or another number than the other partitions have.
+        """
+        for partition in replicas:
+            if not partition or len(set(partition)) != len(partition):
+                raise InvalidReplicaAssignmentError("a partition's replicas are different brokers")
+            if len(partition) != replication_factor:
+                raise InvalidReplicaAssignmentError("all partitions have as many replicas")
+            unknown = [b for b in partition if b not in self.image.brokers]
+            if unknown:
+                raise InvalidReplicaAssignmentError(f"broker {min(unknown)} is not registered")
+            if self.alive.isdisjoint(partition):
+                raise InvalidReplicaAssignmentError("no broker of a partition is in service")
+
+    def new_topic_id(self) -> bytes:
+        """Return a random id; those that begin with a zero byte are left to special meanings."""
+        while True:
+            topic_id = self._rng.randbytes(TOPIC_ID_BYTES)
+            if topic_id[0] != 0 and topic_id not in self.image.topic_names:
+                return topic_id
+
+    def add_partitions(
+        self, topic_id: bytes, first: int, replicas: Iterable[Replicas], reason: Reason
+    ) -> None:
+        """Record new partitions; only brokers in service are in sync, the first of them leads."""
+        alive = self.alive
+        for partition, brokers in enumerate(replicas, first):
+            isr = brokers if alive.issuperset(brokers) else tuple(b for b in brokers if b in alive)
+            self.records.append(
+                r.PartitionCreated(
+                    cause=reason.cause,
+                    time_ms=reason.time_ms,
+                    topic_id=topic_id,
+                    partition=partition,
+                    replicas=brokers,
+                    isr=isr,
+                    leader_id=isr[0],
+                )
+            )
 
 
 def create_topics(
@@ -80,35 +152,32 @@ def create_topics(
 ) -> Decision[m.CreateTopicsAnswer]:
     """Create those topics of the request that can be created, and say why not for the others."""
     reason = because("CreateTopics", request.principal, now_ms)
-    taken = _Topics(image, set())
+    plan = _Plan(image, rng)
     repeated = _repeated(topic.name for topic in request.topics)
-    records: list[r.MetadataRecord] = []
     answers: list[m.TopicCreation] = []
-    budget = PARTITIONS_PER_REQUEST_MAX
     for topic in request.topics:
         try:
             if topic.name in repeated:
                 raise InvalidRequestError(f"topic {topic.name} is named twice")
             check_topic_name(topic.name)
-            taken.check_free(topic.name)
-            replicas = _placement(image, topic, defaults, budget, rng)
+            plan.check_free(topic.name)
+            replicas = _replicas(plan, topic, defaults)
             configs = checked_topic_configs(topic.configs or {})
         except KafkaError as error:
             answers.append(m.TopicCreation(topic.name, failure_of(error)))
             continue
-        topic_id = _new_topic_id(image, rng)
-        taken.created.add(topic.name)
-        budget -= len(replicas)
+        topic_id = plan.new_topic_id()
+        plan.take(topic.name, len(replicas))
         answers.append(_creation(topic.name, topic_id, replicas, configs))
         if not request.validate_only:
-            records += _topic_records(image, topic.name, topic_id, replicas, reason)
-            records += _config_records(topic.name, configs, reason)
-    return Decision(tuple(records), m.CreateTopicsAnswer(tuple(answers)))
+            created = r.TopicCreated(reason.cause, reason.time_ms, topic.name, topic_id)
+            plan.records.append(created)
+            plan.add_partitions(topic_id, 0, replicas, reason)
+            plan.records += _config_records(topic.name, configs, reason)
+    return Decision(tuple(plan.records), m.CreateTopicsAnswer(tuple(answers)))
 
 
-def _placement(
-    image: MetadataImage, topic: m.NewTopic, defaults: TopicDefaults, budget: int, rng: "Random"
-) -> tuple[Replicas, ...]:
+def _replicas(plan: _Plan, topic: m.NewTopic, defaults: TopicDefaults) -> tuple[Replicas, ...]:
     """Return the replicas of each partition, as the request or the placement says."""
     if topic.assignment is not None:
         if (topic.partition_count, topic.replication_factor) != (m.USE_DEFAULT, m.USE_DEFAULT):
@@ -116,9 +185,9 @@ def _placement(
         numbers = sorted(topic.assignment)
         if not numbers or numbers != list(range(len(numbers))):
             raise InvalidReplicaAssignmentError("partitions are numbered from 0, without a gap")
-        _check_budget(len(numbers), budget)
+        plan.check_count(len(numbers))
         replicas = tuple(topic.assignment[n] for n in numbers)
-        check_assignment(image, replicas, len(replicas[0]))
+        plan.check_assignment(replicas, len(replicas[0]))
         return replicas
     count = _or_default(topic.partition_count, defaults.partition_count)
     factor = _or_default(topic.replication_factor, defaults.replication_factor)
@@ -126,49 +195,12 @@ def _placement(
         raise InvalidPartitionsError(f"a topic has at least one partition, not {count}")
     if not 1 <= factor <= REPLICATION_FACTOR_MAX:
         raise InvalidReplicationFactorError(f"a partition has at least one replica, not {factor}")
-    _check_budget(count, budget)
-    return place(image.brokers, count, factor, rng)
+    plan.check_count(count)
+    return plan.place(count, factor)
 
 
 def _or_default(number: int, default: int) -> int:
     return default if number == m.USE_DEFAULT else number
-
-
-def _check_budget(count: int, budget: int) -> None:
-    if count > budget:
-        raise InvalidPartitionsError(
-            f"one request creates at most {PARTITIONS_PER_REQUEST_MAX} partitions"
-        )
-
-
-def check_assignment(
-    image: MetadataImage, replicas: Sequence[Replicas], replication_factor: int
-) -> None:
-    """Refuse an assignment by hand that cannot be carried out.
-
-    Raises:
-        InvalidReplicaAssignmentError: no replicas, one twice, an unknown broker, none in service,
-            or another number than the other partitions have.
-    """
-    alive = image.live_broker_ids()
-    for partition in replicas:
-        if not partition or len(set(partition)) != len(partition):
-            raise InvalidReplicaAssignmentError("a partition's replicas are different brokers")
-        if len(partition) != replication_factor:
-            raise InvalidReplicaAssignmentError("all partitions have the same number of replicas")
-        unknown = set(partition) - set(image.brokers)
-        if unknown:
-            raise InvalidReplicaAssignmentError(f"broker {min(unknown)} is not registered")
-        if alive.isdisjoint(partition):
-            raise InvalidReplicaAssignmentError("no broker of a partition is in service")
-
-
-def _new_topic_id(image: MetadataImage, rng: "Random") -> bytes:
-    """Return a random id; those that begin with a zero byte are left to special meanings."""
-    while True:
-        topic_id = rng.randbytes(TOPIC_ID_BYTES)
-        if topic_id[0] != 0 and topic_id not in image.topic_names:
-            return topic_id
 
 
 def _creation(
@@ -182,43 +214,6 @@ def _creation(
         replication_factor=len(replicas[0]),
         configs=configs,
     )
-
-
-def _topic_records(
-    image: MetadataImage,
-    name: str,
-    topic_id: bytes,
-    replicas: Sequence[Replicas],
-    reason: Reason,
-) -> list[r.MetadataRecord]:
-    created = r.TopicCreated(reason.cause, reason.time_ms, name, topic_id)
-    return [created, *_partition_records(image, topic_id, 0, replicas, reason)]
-
-
-def _partition_records(
-    image: MetadataImage,
-    topic_id: bytes,
-    first: int,
-    replicas: Iterable[Replicas],
-    reason: Reason,
-) -> list[r.PartitionCreated]:
-    """Return new partitions; only brokers in service are in sync, the first of them leads."""
-    alive = image.live_broker_ids()
-    records: list[r.PartitionCreated] = []
-    for partition, brokers in enumerate(replicas, first):
-        isr = tuple(b for b in brokers if b in alive)
-        records.append(
-            r.PartitionCreated(
-                cause=reason.cause,
-                time_ms=reason.time_ms,
-                topic_id=topic_id,
-                partition=partition,
-                replicas=brokers,
-                isr=isr,
-                leader_id=isr[0],
-            )
-        )
-    return records
 
 
 def _config_records(name: str, configs: dict[str, str], reason: Reason) -> list[r.ConfigSet]:
@@ -272,10 +267,9 @@ def create_partitions(
 ) -> Decision[m.CreatePartitionsAnswer]:
     """Give those topics of the request more partitions that can have them."""
     reason = because("CreatePartitions", request.principal, now_ms)
+    plan = _Plan(image, rng)
     repeated = _repeated(topic.name for topic in request.topics)
-    records: list[r.MetadataRecord] = []
     answers: list[m.PartitionsCreation] = []
-    budget = PARTITIONS_PER_REQUEST_MAX
     for wanted in request.topics:
         try:
             if wanted.name in repeated:
@@ -283,20 +277,19 @@ def create_partitions(
             topic = image.topics.get(wanted.name)
             if topic is None:
                 raise UnknownTopicOrPartitionError(f"there is no topic {wanted.name!r}")
-            replicas = _added_placement(image, topic, wanted, budget, rng)
+            replicas = _added_replicas(plan, topic, wanted)
         except KafkaError as error:
             answers.append(m.PartitionsCreation(wanted.name, failure_of(error)))
             continue
-        budget -= len(replicas)
+        plan.take(wanted.name, len(replicas))
         answers.append(m.PartitionsCreation(wanted.name, m.DONE))
         if not request.validate_only:
-            first = len(topic.partitions)
-            records += _partition_records(image, topic.topic_id, first, replicas, reason)
-    return Decision(tuple(records), m.CreatePartitionsAnswer(tuple(answers)))
+            plan.add_partitions(topic.topic_id, len(topic.partitions), replicas, reason)
+    return Decision(tuple(plan.records), m.CreatePartitionsAnswer(tuple(answers)))
 
 
-def _added_placement(
-    image: MetadataImage, topic: TopicImage, wanted: m.NewPartitions, budget: int, rng: "Random"
+def _added_replicas(
+    plan: _Plan, topic: TopicImage, wanted: m.NewPartitions
 ) -> tuple[Replicas, ...]:
     before = len(topic.partitions)
     added = wanted.total_count - before
@@ -304,15 +297,15 @@ def _added_placement(
         raise InvalidPartitionsError(
             f"topic {topic.name} has {before} partitions; {wanted.total_count} would not be more"
         )
-    _check_budget(added, budget)
+    plan.check_count(added)
     factor = len(topic.partitions[0].replicas)
     if wanted.assignment is None:
-        return place(image.brokers, added, factor, rng)
+        return plan.place(added, factor)
     if len(wanted.assignment) != added:
         raise InvalidReplicaAssignmentError(
             f"{added} new partitions, but {len(wanted.assignment)} are assigned"
         )
-    check_assignment(image, wanted.assignment, factor)
+    plan.check_assignment(wanted.assignment, factor)
     return wanted.assignment
 
 

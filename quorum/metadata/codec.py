@@ -1,37 +1,34 @@
-"""Bytes of records and of snapshots of the image.
+"""Bytes of records, one by one or in batches.
 
 A record is a CBOR map with integer keys; key 0 is its type.  A reader ignores fields that it does
 not know, but a record of an unknown type stops it: to skip one would be to disagree with others.
+
+A batch is ``[cause, time_ms, record...]``; records with the cause and time of the batch leave these
+them out.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from quorate.control.codec import (
     DecodeError,
     as_array,
     as_map,
-    decode_fields,
+    decoder_of,
     dump_cbor,
     encode_fields,
     load_cbor,
 )
 from quorate.quorum.metadata import records as r
-from quorate.quorum.metadata.image import (
-    EMPTY_IMAGE,
-    InconsistentRecordError,
-    MetadataImage,
-    apply_records,
-    image_records,
-)
 
-SNAPSHOT_FORMAT: Final = 1
-SNAPSHOT_CAUSE: Final = "snapshot"
 _TYPE: Final = 0
+_CAUSE: Final = r.CAUSE_KEY.number
+_TIME: Final = r.TIME_KEY.number
 
 # Numbers are never reused.
-_TYPES: Final[dict[int, Callable[..., r.MetadataRecord]]] = {
+_TYPES: Final[dict[int, type[r.MetadataRecord]]] = {
     1: r.ClusterFormatted,
+    2: r.FeatureLevelSet,
     10: r.BrokerRegistered,
     11: r.BrokerFenced,
     12: r.BrokerUnfenced,
@@ -44,8 +41,17 @@ _TYPES: Final[dict[int, Callable[..., r.MetadataRecord]]] = {
     31: r.ConfigDeleted,
     40: r.ProducerIdsAllocated,
     50: r.RequestAnswered,
+    60: r.AclAdded,
+    61: r.AclRemoved,
+    62: r.ScramCredentialSet,
+    63: r.ScramCredentialRemoved,
+    64: r.ClientQuotaSet,
+    65: r.ClientQuotaRemoved,
 }
 _NUMBERS: Final[dict[object, int]] = {cls: number for number, cls in _TYPES.items()}
+_DECODERS: Final[dict[int, Callable[[Any], r.MetadataRecord]]] = {
+    number: decoder_of(cls) for number, cls in _TYPES.items()
+}
 
 
 def encode_record(record: r.MetadataRecord) -> bytes:
@@ -59,7 +65,42 @@ def decode_record(data: bytes) -> r.MetadataRecord:
     Raises:
         DecodeError: not a record, or one of a type that this version does not know.
     """
-    return _from_map(load_cbor(data))
+    return _from_map(as_map(load_cbor(data)))
+
+
+def encode_batch(records: Sequence[r.MetadataRecord]) -> bytes:
+    """Return records as bytes, in order."""
+    if not records:
+        return dump_cbor(["", 0])
+    cause, time_ms = records[0].cause, records[0].time_ms
+    batch: list[Any] = [cause, time_ms]
+    for record in records:
+        body = _to_map(record)
+        if record.cause == cause and record.time_ms == time_ms:
+            del body[_CAUSE], body[_TIME]
+        batch.append(body)
+    return dump_cbor(batch)
+
+
+def decode_batch(data: bytes | memoryview) -> list[r.MetadataRecord]:
+    """Return the records of some bytes.
+
+    Raises:
+        DecodeError: not a batch, or one with a record of a type that this version does not know.
+    """
+    match as_array(load_cbor(data)):
+        case [str() as cause, int() as time_ms, *bodies]:
+            pass
+        case _:
+            raise DecodeError("not a batch of metadata records")
+    records: list[r.MetadataRecord] = []
+    for body in bodies:
+        content = as_map(body)
+        if _CAUSE not in content:
+            content[_CAUSE] = cause
+            content[_TIME] = time_ms
+        records.append(_from_map(content))
+    return records
 
 
 def _to_map(record: r.MetadataRecord) -> dict[int, Any]:
@@ -68,37 +109,10 @@ def _to_map(record: r.MetadataRecord) -> dict[int, Any]:
     return body
 
 
-def _from_map(value: Any) -> r.MetadataRecord:
-    body = as_map(value)
-    cls = _TYPES.get(body.get(_TYPE, -1))
-    if cls is None:
-        raise DecodeError(f"unknown record type {body.get(_TYPE)!r}")
-    record: r.MetadataRecord = decode_fields(cls, body)
-    return record
-
-
-def encode_image(image: MetadataImage) -> bytes:
-    """Return a snapshot of the image."""
-    records = [_to_map(record) for record in image_records(image, SNAPSHOT_CAUSE, 0)]
-    return dump_cbor([SNAPSHOT_FORMAT, image.version, records])
-
-
-def decode_image(data: bytes) -> MetadataImage:
-    """Return the image of a snapshot.
-
-    Raises:
-        DecodeError: not a snapshot, or not one of this format.
-    """
-    match as_array(load_cbor(data)):
-        case [format_version, *_] if format_version != SNAPSHOT_FORMAT:
-            raise DecodeError(f"unknown snapshot format {format_version!r}")
-        case [_, int() as version, bodies]:
-            records = [_from_map(body) for body in as_array(bodies)]
-        case _:
-            raise DecodeError("not a metadata snapshot")
-    if version == 0 and not records:
-        return EMPTY_IMAGE
-    try:
-        return apply_records(EMPTY_IMAGE, version, records)
-    except InconsistentRecordError as error:
-        raise DecodeError(f"the snapshot contradicts itself: {error}") from error
+def _from_map(body: dict[Any, Any]) -> r.MetadataRecord:
+    decode = _DECODERS.get(body.get(_TYPE, -1))
+    if decode is None:
+        raise DecodeError(
+            f"unknown record type {body.get(_TYPE)!r}: written by a newer version of Quorate?"
+        )
+    return decode(body)

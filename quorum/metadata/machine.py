@@ -5,7 +5,6 @@ version that its records were decided on; so a decision never acts on facts it d
 retry of a command that did take effect is dropped.
 """
 
-import functools
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,19 +12,11 @@ from typing import Final
 
 from quorate.control.codec import DecodeError, as_array, dump_cbor, load_cbor
 from quorate.control.messages import FetchMetadataAnswer, MetadataBatch
-from quorate.quorum.metadata.codec import (
-    decode_image,
-    decode_record,
-    encode_image,
-    encode_record,
-)
-from quorate.quorum.metadata.image import (
-    EMPTY_IMAGE,
-    InconsistentRecordError,
-    MetadataImage,
-    apply_records,
-)
+from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.codec import decode_batch, encode_batch
+from quorate.quorum.metadata.image import EMPTY_IMAGE, InconsistentRecordError, MetadataImage
 from quorate.quorum.metadata.records import MetadataRecord
+from quorate.quorum.metadata.snapshot import decode_image, encode_image
 
 RECENT_BATCHES_MAX: Final = 4096
 RECENT_BYTES_MAX: Final = 4 * 2**20
@@ -58,18 +49,18 @@ Result = Committed | Conflict | Refused
 
 def encode_command(expected_version: int, records: Sequence[MetadataRecord]) -> bytes:
     """Return the command that commits these records if the image still has that version."""
-    return dump_cbor([expected_version, [encode_record(record) for record in records]])
+    return dump_cbor([expected_version, encode_batch(records)])
 
 
-def decode_command(command: bytes) -> tuple[int, tuple[bytes, ...]]:
-    """Return the expected version and the encoded records of a command.
+def decode_command(command: bytes) -> tuple[int, bytes]:
+    """Return the expected version and the encoded batch of a command.
 
     Raises:
         DecodeError: it is none.
     """
     match as_array(load_cbor(command)):
-        case [int() as expected_version, records]:
-            return expected_version, tuple(as_array(records))
+        case [int() as expected_version, bytes() as records]:
+            return expected_version, records
         case _:
             raise DecodeError("not a metadata command")
 
@@ -85,7 +76,6 @@ class MetadataMachine:
         self._recent: deque[MetadataBatch] = deque()
         self._recent_bytes = 0
         self._base_version = 0
-        self._snapshot: tuple[int, bytes] | None = None
 
     @property
     def image(self) -> MetadataImage:
@@ -103,7 +93,7 @@ class MetadataMachine:
         if expected_version != self._image.version:
             return Conflict(self._image.version)
         try:
-            self._image = apply_records(self._image, index, [decode_record(e) for e in encoded])
+            self._image = apply_records(self._image, index, decode_batch(encoded))
         except InconsistentRecordError as error:
             return Refused(str(error))
         self._remember(MetadataBatch(index, encoded))
@@ -111,44 +101,40 @@ class MetadataMachine:
 
     def _remember(self, batch: MetadataBatch) -> None:
         self._recent.append(batch)
-        self._recent_bytes += _size_bytes(batch)
+        self._recent_bytes += len(batch.records)
         while len(self._recent) > RECENT_BATCHES_MAX or self._recent_bytes > RECENT_BYTES_MAX:
             oldest = self._recent.popleft()
-            self._recent_bytes -= _size_bytes(oldest)
+            self._recent_bytes -= len(oldest.records)
             self._base_version = oldest.version
 
-    def dump(self) -> bytes:
-        """Return the state as bytes."""
-        if self._snapshot is None or self._snapshot[0] != self._image.version:
-            self._snapshot = (self._image.version, encode_image(self._image))
-        return self._snapshot[1]
-
     def freeze(self) -> Callable[[], bytes]:
-        """Return a function that returns the state as of now as bytes, in whatever thread."""
-        return functools.partial(encode_image, self._image)
+        """Return what makes bytes of the state as it is now, later, in any thread."""
+        image = self._image
+        return lambda: encode_image(image)
 
     def prepare(self, data: bytes) -> Callable[[], None]:
-        """Decode a state, in whatever thread; return a function that takes it over.
+        """Read a state that :meth:`freeze` made bytes of, in any thread; return what takes it over.
 
         Raises:
             DecodeError: it is not one.
+            UnsupportedLevelError: it is that of a cluster that this version cannot take part in.
         """
-        return functools.partial(self._take_over, decode_image(data))
+        image = decode_image(data)
+        return lambda: self._take_over(image)
+
+    def dump(self) -> bytes:
+        """Return the state as bytes, now."""
+        return self.freeze()()
+
+    def load(self, data: bytes) -> None:
+        """Take over a state, now, like :meth:`prepare`."""
+        self.prepare(data)()
 
     def _take_over(self, image: MetadataImage) -> None:
         self._image = image
-        self._base_version = image.version
         self._recent.clear()
         self._recent_bytes = 0
-
-    def load(self, data: bytes) -> None:
-        """Take over a state that :meth:`dump` returned.
-
-        Raises:
-            DecodeError: it is not one.
-        """
-        self.prepare(data)()
-        self._snapshot = (self._image.version, data)
+        self._base_version = image.version
 
     def since(self, version: int) -> FetchMetadataAnswer:
         """Return what a follower at ``version`` lacks; the same version if it lacks nothing."""
@@ -161,9 +147,5 @@ class MetadataMachine:
         for batch in self._recent:
             if batch.version > version and size_bytes < ANSWER_BYTES_TARGET:
                 batches.append(batch)
-                size_bytes += _size_bytes(batch)
+                size_bytes += len(batch.records)
         return FetchMetadataAnswer(batches[-1].version, tuple(batches))
-
-
-def _size_bytes(batch: MetadataBatch) -> int:
-    return sum(map(len, batch.records))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from quorate.control.codec import Key
+from quorate.control.messages import SupportedFeature
 from quorate.model import Endpoint
 
 CAUSE_KEY: Final = Key(1)
@@ -41,6 +42,7 @@ class BrokerRegistered:
     endpoints: Annotated[Mapping[str, Endpoint], Key(7)]
     rack: Annotated[str | None, Key(8)]
     fenced: Annotated[bool, Key(9)]
+    features: Annotated[tuple[SupportedFeature, ...], Key(10)] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,103 @@ class RequestAnswered:
     answer: Annotated[bytes, Key(4)]
 
 
+@dataclass(frozen=True, slots=True)
+class FeatureLevelSet:
+    """A feature of the whole cluster works at this level from now on; 0 switches it off.
+
+    The level of ``metadata.version`` says which records may be written.
+    """
+
+    cause: Annotated[str, CAUSE_KEY]
+    time_ms: Annotated[int, TIME_KEY]
+    name: Annotated[str, Key(3)]
+    level: Annotated[int, Key(4)]
+
+
+@dataclass(frozen=True, slots=True)
+class AclAdded:
+    """An access rule (an ACL) holds; the codes of its parts are Kafka's."""
+
+    cause: Annotated[str, CAUSE_KEY]
+    time_ms: Annotated[int, TIME_KEY]
+    acl_id: Annotated[bytes, Key(3)]
+    resource_type: Annotated[int, Key(4)]
+    resource_name: Annotated[str, Key(5)]
+    pattern_type: Annotated[int, Key(6)]
+    principal: Annotated[str, Key(7)]
+    host: Annotated[str, Key(8)]
+    operation: Annotated[int, Key(9)]
+    permission: Annotated[int, Key(10)]
+
+
+@dataclass(frozen=True, slots=True)
+class AclRemoved:
+    """An access rule does not hold any more."""
+
+    cause: Annotated[str, CAUSE_KEY]
+    time_ms: Annotated[int, TIME_KEY]
+    acl_id: Annotated[bytes, Key(3)]
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredentialSet:
+    """A user has a password for a SCRAM mechanism (Kafka's code); what is kept cannot log in."""
+
+    cause: Annotated[str, CAUSE_KEY]
+    time_ms: Annotated[int, TIME_KEY]
+    user: Annotated[str, Key(3)]
+    mechanism: Annotated[int, Key(4)]
+    salt: Annotated[bytes, Key(5)]
+    stored_key: Annotated[bytes, Key(6)]
+    server_key: Annotated[bytes, Key(7)]
+    iterations: Annotated[int, Key(8)]
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredentialRemoved:
+    """A user cannot log in with a SCRAM mechanism any more."""
+
+    cause: Annotated[str, CAUSE_KEY]
+    time_ms: Annotated[int, TIME_KEY]
+    user: Annotated[str, Key(3)]
+    mechanism: Annotated[int, Key(4)]
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaEntityPart:
+    """One side of who is limited: a user, a client id, ...; without a name, all that have none."""
+
+    type: Annotated[str, Key(1)]
+    name: Annotated[str | None, Key(2)]
+
+    def __str__(self) -> str:
+        return f"{self.type}={'<default>' if self.name is None else self.name}"
+
+
+QuotaEntity = tuple[QuotaEntityPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientQuotaSet:
+    """Some clients may use so much of something: bytes per second, per cent of a thread, ..."""
+
+    cause: Annotated[str, CAUSE_KEY]
+    time_ms: Annotated[int, TIME_KEY]
+    entity: Annotated[QuotaEntity, Key(3)]
+    name: Annotated[str, Key(4)]
+    value: Annotated[float, Key(5)]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientQuotaRemoved:
+    """Some clients are not limited in something any more."""
+
+    cause: Annotated[str, CAUSE_KEY]
+    time_ms: Annotated[int, TIME_KEY]
+    entity: Annotated[QuotaEntity, Key(3)]
+    name: Annotated[str, Key(4)]
+
+
 MetadataRecord = (
     ClusterFormatted
     | BrokerRegistered
@@ -185,4 +284,11 @@ MetadataRecord = (
     | ConfigSet
     | ConfigDeleted
     | RequestAnswered
+    | FeatureLevelSet
+    | AclAdded
+    | AclRemoved
+    | ScramCredentialSet
+    | ScramCredentialRemoved
+    | ClientQuotaSet
+    | ClientQuotaRemoved
 )

@@ -1,7 +1,6 @@
 """Which names a topic may have (Kafka's rules)."""
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from quorate.errors import InvalidTopicError
@@ -40,16 +39,9 @@ def may_be_named(name: str) -> bool:
     return True
 
 
-def collision(name: str, others: Iterable[str]) -> str | None:
-    """Return one of the other names that would give metrics of the same name, if there is one.
+def metric_name(name: str) -> str | None:
+    """Return the name in metrics of a topic, if another topic could have it too.
 
-    In metric names, ``.`` becomes ``_``, so names that differ in nothing else collide.
+    In names of metrics ``.`` becomes ``_``, so topics that differ in nothing else would collide.
     """
-    if "." not in name and "_" not in name:
-        return None
-    folded = _fold(name)
-    return next((other for other in others if other != name and _fold(other) == folded), None)
-
-
-def _fold(name: str) -> str:
-    return name.replace(".", "_")
+    return name.replace(".", "_") if "." in name or "_" in name else None

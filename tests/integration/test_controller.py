@@ -28,13 +28,9 @@ from quorate.net.control import connect_control
 from quorate.quorum.control.decision import Decision
 from quorate.quorum.controller import Controller
 from quorate.quorum.directory import ControllerDirectory, open_controller_directory
-from quorate.quorum.metadata.codec import decode_record
-from quorate.quorum.metadata.image import (
-    EMPTY_IMAGE,
-    ConfigResource,
-    MetadataImage,
-    apply_records,
-)
+from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.codec import decode_batch
+from quorate.quorum.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage
 from quorate.quorum.metadata.records import ConfigSet, MetadataRecord, TopicRemoved
 from quorate.quorum.raft_node import Outcome, RaftNode
 from quorate.settings import NodeConfig
@@ -67,7 +63,7 @@ async def controller(path: Path, config: NodeConfig = CONFIG) -> AsyncGenerator[
 async def follow(service: Controller, image: MetadataImage = EMPTY_IMAGE) -> MetadataImage:
     answer = await service.handle(m.FetchMetadata(image.version, 0))
     for batch in answer.batches:
-        image = apply_records(image, batch.version, map(decode_record, batch.records))
+        image = apply_records(image, batch.version, decode_batch(batch.records))
     return image
 
 

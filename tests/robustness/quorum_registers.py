@@ -14,15 +14,11 @@ from typing import Final
 from quorate.control import messages as m
 from quorate.errors import ErrorCode
 from quorate.jepsen.linearizability import NEVER, Cas, Get, Operation
-from quorate.quorum.metadata.codec import decode_image, decode_record
-from quorate.quorum.metadata.image import (
-    BROKER,
-    EMPTY_IMAGE,
-    ConfigResource,
-    MetadataImage,
-    apply_records,
-)
+from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.codec import decode_batch
+from quorate.quorum.metadata.image import BROKER, EMPTY_IMAGE, ConfigResource, MetadataImage
 from quorate.quorum.metadata.records import ConfigSet
+from quorate.quorum.metadata.snapshot import decode_image
 from tests.robustness.quorum_client import (
     ControlSocket,
     MaybeDoneError,
@@ -86,7 +82,7 @@ class Reader:
             if before or image.version > 1:
                 feed.gaps.append((before, image.version))
         for batch in answer.batches:
-            records = [decode_record(record) for record in batch.records]
+            records = decode_batch(batch.records)
             image = apply_records(image, batch.version, records)
             feed.changes[batch.version] = tuple(
                 Change(record.resource_name, record.value)

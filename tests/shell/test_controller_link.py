@@ -26,8 +26,10 @@ from quorate.control.messages import (
 from quorate.errors import ErrorCode, KafkaError
 from quorate.model import Endpoint
 from quorate.quorum.metadata import records as r
-from quorate.quorum.metadata.codec import encode_image, encode_record
-from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage, apply_records
+from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.codec import encode_batch
+from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage
+from quorate.quorum.metadata.snapshot import encode_image
 from tests.unit.broker.harness import Node, new_node
 
 IDENTITY = Identity(b"i" * 16, b"d" * 16, {"PLAINTEXT": Endpoint("127.0.0.1", 9092)})
@@ -46,7 +48,7 @@ class Script:
         self.failures: dict[type[Any], list[KafkaError]] = {}
 
     def commit(self, version: int, *records: r.MetadataRecord) -> None:
-        self.batches.append(MetadataBatch(version, tuple(map(encode_record, records))))
+        self.batches.append(MetadataBatch(version, encode_batch(records)))
 
     def fail(self, request: type[Any], code: ErrorCode, times: int = 1) -> None:
         self.failures.setdefault(request, []).extend([KafkaError(code=code)] * times)
@@ -313,10 +315,12 @@ def test_a_snapshot_replaces_what_is_older_and_batches_known_already_are_skipped
         return apply_records(EMPTY_IMAGE, version, records)
 
     def batch(version: int, name: str) -> MetadataBatch:
-        return MetadataBatch(version, tuple(map(encode_record, topic_records(name))))
+        return MetadataBatch(version, encode_batch(topic_records(name)))
 
     snapshot = encode_image(image(5, "a"))
     answer = FetchMetadataAnswer(7, (batch(5, "a"), batch(7, "b")), snapshot)
-    assert followed(EMPTY_IMAGE, answer) == image(7, "a", "b")
+    delta = followed(EMPTY_IMAGE, answer)
+    assert delta.after == image(7, "a", "b")
+    assert delta.touched.topics == {"a", "b"}
     newer = image(9, "c")
-    assert followed(newer, answer) is newer
+    assert followed(newer, answer).after is newer

@@ -8,12 +8,13 @@ from typing import Any, Final, cast, get_args
 
 from quorate.model import Endpoint
 from quorate.quorum.metadata import records as r
-from quorate.quorum.metadata.image import TOPIC, MetadataImage, apply_records, image_records
+from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.image import TOPIC, MetadataImage
+from quorate.quorum.metadata.snapshot import image_records
 from quorate.tools.output import id_text
 from quorate.tools.positions import time_text
 from quorate.tools.problems import UsageError
 
-SNAPSHOT_CAUSE: Final = "snapshot"
 UUID_BYTES: Final = 16
 HIDDEN: Final = "(hidden)"
 HIDDEN_FIELDS: Final = frozenset({"salt", "stored_key", "server_key", "salted_password"})
@@ -56,7 +57,7 @@ class Batch:
             return (self.voters,)
         if self.image is None:
             return self.changes
-        return image_records(self.image, SNAPSHOT_CAUSE, 0)
+        return image_records(self.image)
 
     def applied_to(self, image: MetadataImage) -> MetadataImage:
         """Return the image after this batch."""

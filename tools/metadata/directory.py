@@ -6,8 +6,9 @@ from random import Random
 from typing import Final
 
 from quorate.quorum.directory import SUBDIRECTORY
-from quorate.quorum.metadata.codec import decode_image, decode_record
+from quorate.quorum.metadata.codec import decode_batch
 from quorate.quorum.metadata.machine import decode_command
+from quorate.quorum.metadata.snapshot import decode_image
 from quorate.quorum.raft.configurations import decode_voters_entry
 from quorate.quorum.raft.engine import REGULAR, VOTERS
 from quorate.quorum.raft.journal import FILE_NAME, Entry, Journal, JournalDamagedError
@@ -122,4 +123,4 @@ def _batch_of(entry: Entry, version: int) -> Batch | None:
     expected_version, records = decode_command(entry.command[len(REGULAR) :])
     if expected_version != version:
         return None
-    return Batch(entry.log_index, entry.term, tuple(decode_record(data) for data in records))
+    return Batch(entry.log_index, entry.term, tuple(decode_batch(records)))

@@ -17,7 +17,16 @@ from quorate.tools.output import id_text
 
 CLUSTER_DEFAULT_NAME: Final = "default"
 SHOWN_ELSEWHERE: Final = frozenset(
-    {"version", "cluster_id", "topics", "topic_names", "configs", "answers", "next_producer_id"}
+    {
+        "version",
+        "cluster_id",
+        "topics",
+        "topic_names",
+        "metric_names",
+        "configs",
+        "answers",
+        "next_producer_id",
+    }
 )
 """Fields of the image that the tree shows in another shape, or that are no facts of the cluster."""
 

@@ -17,7 +17,8 @@ from quorate.errors import ErrorCode
 from quorate.model import Endpoint
 from quorate.promise import Promise
 from quorate.quorum.metadata import records as r
-from quorate.quorum.metadata.image import EMPTY_IMAGE, apply_records
+from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.image import EMPTY_IMAGE
 from quorate.records.slices import FileSlice
 from quorate.settings import node_config
 from tests.simulation.disk import SimDisk

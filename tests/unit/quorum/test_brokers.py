@@ -17,7 +17,8 @@ from quorate.quorum.control import brokers
 from quorate.quorum.control.brokers import Now, Sessions
 from quorate.quorum.control.decision import Decision
 from quorate.quorum.metadata import records as r
-from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage, apply_records
+from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage
 
 TIMEOUT_MS = 9000
 REGISTER = m.RegisterBroker(

@@ -8,12 +8,8 @@ from quorate.errors import ErrorCode
 from quorate.quorum.control.configs import alter_configs
 from quorate.quorum.control.decision import Decision
 from quorate.quorum.metadata import records as r
-from quorate.quorum.metadata.image import (
-    EMPTY_IMAGE,
-    ConfigResource,
-    MetadataImage,
-    apply_records,
-)
+from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage
 
 SET, DELETE = ConfigOperation.SET, ConfigOperation.DELETE
 APPEND, SUBTRACT = ConfigOperation.APPEND, ConfigOperation.SUBTRACT

@@ -11,12 +11,8 @@ from quorate.quorum.control.elections import (
     on_brokers_fenced,
 )
 from quorate.quorum.metadata import records as r
-from quorate.quorum.metadata.image import (
-    EMPTY_IMAGE,
-    MetadataImage,
-    PartitionState,
-    apply_records,
-)
+from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionState
 
 ID = b"i" * 16
 REASON = Reason("why", 1)

@@ -6,6 +6,7 @@ import pytest
 
 from quorate.model import NO_LEADER, Endpoint
 from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.applying import apply_records
 from quorate.quorum.metadata.image import (
     ANSWERS_BYTES_MAX,
     ANSWERS_MAX,
@@ -15,9 +16,8 @@ from quorate.quorum.metadata.image import (
     MetadataImage,
     PartitionState,
     TopicImage,
-    apply_records,
-    image_records,
 )
+from quorate.quorum.metadata.snapshot import image_records
 
 ID = b"i" * 16
 OTHER_ID = b"j" * 16
@@ -75,7 +75,9 @@ def test_a_removed_topic_takes_its_configuration_with_it() -> None:
     before = image_of(TOPIC, PARTITION, r.ConfigSet("c", 1, "topic", "t", "k", "v"))
     assert before.config(RESOURCE) == {"k": "v"}
     image = image_of(r.TopicRemoved("c", 1, ID), after=before)
-    assert (image.topics, image.topic_names, image.configs) == ({}, {}, {})
+    assert not image.topics
+    assert not image.topic_names
+    assert not image.configs
     recreated = image_of(
         r.TopicRemoved("c", 1, ID),
         r.TopicCreated("c", 1, "t", OTHER_ID),
@@ -89,7 +91,8 @@ def test_a_removed_topic_takes_its_configuration_with_it() -> None:
         r.TopicRemoved("c", 1, ID),
         after=before,
     )
-    assert (gone_at_once.topics, gone_at_once.configs) == ({}, {})
+    assert not gone_at_once.topics
+    assert not gone_at_once.configs
 
 
 def test_configurations_are_set_and_deleted() -> None:
@@ -177,5 +180,10 @@ def test_an_image_can_be_made_again_from_its_records() -> None:
         r.PartitionChanged("c", 1, ID, 0, 2, 7, (2,)),
         after=BASE,
     )
-    assert apply_records(EMPTY_IMAGE, full.version, image_records(full, "again", 0)) == full
-    assert list(image_records(EMPTY_IMAGE, "nothing", 0)) == []
+    assert apply_records(EMPTY_IMAGE, full.version, image_records(full)) == full
+    assert list(image_records(EMPTY_IMAGE)) == []
+
+
+def test_a_quota_says_whom_it_is_for() -> None:
+    assert str(r.QuotaEntityPart("user", "alice")) == "user=alice"
+    assert str(r.QuotaEntityPart("client-id", None)) == "client-id=<default>"

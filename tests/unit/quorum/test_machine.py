@@ -6,8 +6,9 @@ import pytest
 from quorate.control.codec import DecodeError, dump_cbor
 from quorate.control.messages import FetchMetadataAnswer
 from quorate.quorum.metadata import machine as machine_module
-from quorate.quorum.metadata.codec import decode_image, decode_record
-from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage, apply_records
+from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.codec import decode_batch
+from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage
 from quorate.quorum.metadata.machine import (
     Committed,
     Conflict,
@@ -16,6 +17,7 @@ from quorate.quorum.metadata.machine import (
     encode_command,
 )
 from quorate.quorum.metadata.records import ConfigSet, TopicRemoved
+from quorate.quorum.metadata.snapshot import decode_image
 
 
 def config(value: str) -> ConfigSet:
@@ -31,7 +33,7 @@ def follow(image: MetadataImage, answer: FetchMetadataAnswer) -> MetadataImage:
     if answer.snapshot is not None:
         image = decode_image(answer.snapshot)
     for batch in answer.batches:
-        image = apply_records(image, batch.version, map(decode_record, batch.records))
+        image = apply_records(image, batch.version, decode_batch(batch.records))
     return image
 
 
@@ -59,7 +61,7 @@ def test_a_command_that_contradicts_the_image_has_no_effect_at_all() -> None:
 
 def test_a_command_that_cannot_be_read_stops_the_node() -> None:
     machine = MetadataMachine()
-    for command in (dump_cbor([1]), dump_cbor([0, [dump_cbor({0: 999})]]), b"\xff"):
+    for command in (dump_cbor([1]), dump_cbor([0, dump_cbor(["c", 1, {0: 999}])]), b"\xff"):
         with pytest.raises(DecodeError):
             machine.apply(3, command)
 

@@ -1,4 +1,4 @@
-"""Bytes of records and snapshots."""
+"""Bytes of records and of batches of them."""
 
 import contextlib
 from dataclasses import fields
@@ -12,13 +12,13 @@ from quorate.control.codec import DecodeError, dump_cbor, load_cbor
 from quorate.model import Endpoint
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.codec import (
-    decode_image,
+    decode_batch,
     decode_record,
-    encode_image,
+    encode_batch,
     encode_record,
 )
-from quorate.quorum.metadata.image import EMPTY_IMAGE, apply_records
 
+st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
 st.register_type_strategy(int, st.integers(-(2**63), 2**63 - 1))
 st.register_type_strategy(
     Endpoint, st.builds(Endpoint, host=st.text(max_size=9), port=st.integers(0, 65535))
@@ -54,32 +54,31 @@ def test_fields_of_the_future_are_ignored_and_records_of_the_future_are_not() ->
         decode_record(dump_cbor({}))
 
 
-def test_a_snapshot_comes_back_as_it_went() -> None:
-    image = apply_records(
-        EMPTY_IMAGE,
-        7,
-        [
-            r.ClusterFormatted("c", 1, "x"),
-            r.TopicCreated("c", 1, "t", b"i" * 16),
-            r.PartitionCreated("c", 1, b"i" * 16, 0, (1,), (1,), 1, 3, 4),
-            r.ConfigSet("c", 1, "topic", "t", "k", "v"),
-            r.ProducerIdsAllocated("c", 1, 1, 1, 1000),
-        ],
-    )
-    assert decode_image(encode_image(image)) == image
-    assert decode_image(encode_image(EMPTY_IMAGE)) == EMPTY_IMAGE
+@given(st.lists(RECORDS, max_size=5))
+def test_every_batch_comes_back_as_it_went(records: list[r.MetadataRecord]) -> None:
+    assert decode_batch(encode_batch(records)) == records
+
+
+def test_records_of_a_batch_share_their_cause_and_time() -> None:
+    one = r.TopicRemoved("a cause that is worth being said only once", 1, b"i" * 16)
+    two = r.TopicRemoved(one.cause, 1, b"j" * 16)
+    other = r.TopicRemoved("another cause", 2, b"k" * 16)
+    assert len(encode_batch([one, two])) < len(encode_batch([one])) + 30
+    assert decode_batch(encode_batch([one, two, other, one])) == [one, two, other, one]
 
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ([2, 7, [1]], "unknown snapshot format 2"),
-        ([1], "not a metadata snapshot"),
-        ({1: 1}, "expected list"),
-        ([1, 7, [{0: 21, 1: "c", 2: 1, 3: b"i"}]], "contradicts itself"),
-        ([1, 7, 7], "expected list"),
+        ([1, 1], "not a batch"),
+        (["c"], "not a batch"),
+        ({}, "expected list"),
+        (["c", 1, 7], "expected dict"),
+        (["c", 1, {0: 999}], "unknown record type 999: written by a newer version"),
+        (["c", 1, {0: 21}], "TopicRemoved.topic_id is missing"),
+        (["c", 1, {0: 21, 1: "own", 3: b"i"}], "TopicRemoved.time_ms is missing"),
     ],
 )
-def test_what_is_no_snapshot_is_refused(content: Any, complaint: str) -> None:
+def test_what_is_no_batch_is_refused(content: Any, complaint: str) -> None:
     with pytest.raises(DecodeError, match=complaint):
-        decode_image(dump_cbor(content))
+        decode_batch(dump_cbor(content))

@@ -8,8 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.errors import InvalidReplicationFactorError
-from quorate.quorum.control.placement import place
+from quorate.quorum.control.placement import Placement
 from quorate.quorum.metadata.image import BrokerImage
+
+
+def place(
+    registered: dict[int, BrokerImage], partition_count: int, replication_factor: int, rng: Random
+) -> tuple[tuple[int, ...], ...]:
+    return Placement(registered, rng).place(partition_count, replication_factor)
 
 
 def broker(broker_id: int, rack: str | None = None, *, fenced: bool = False) -> BrokerImage:

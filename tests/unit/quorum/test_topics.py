@@ -10,12 +10,8 @@ from quorate.quorum.control import topics
 from quorate.quorum.control.decision import Decision
 from quorate.quorum.control.topics import TopicDefaults
 from quorate.quorum.metadata import records as r
-from quorate.quorum.metadata.image import (
-    EMPTY_IMAGE,
-    ConfigResource,
-    MetadataImage,
-    apply_records,
-)
+from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage
 
 DEFAULTS = TopicDefaults(partition_count=3, replication_factor=1)
 

@@ -11,7 +11,8 @@ from quorate.errors import (
 )
 from quorate.model import TopicPartition
 from quorate.quorum.metadata import records as r
-from quorate.quorum.metadata.image import apply_records
+from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.delta import difference
 from tests.unit.broker.harness import Node, new_node
 
 
@@ -148,7 +149,7 @@ def test_a_long_change_lets_others_in_who_find_no_half_of_it() -> None:
         ],
     )
     steps = 0
-    for _ in node.replicas.follow(changed, 0):
+    for _ in node.replicas.follow(difference(image, changed), 0):
         steps += 1
         assert node.replicas.image is image
         with pytest.raises(NotLeaderOrFollowerError):

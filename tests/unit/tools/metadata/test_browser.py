@@ -76,9 +76,11 @@ def test_several_places_are_listed_with_their_names() -> None:
 
 def test_on_a_screen_names_stand_in_columns() -> None:
     assert typed("ls", browser=new_browser(40)) == [
-        "brokers/       producer_ids/",
-        "cluster/       topic_ids/",
-        "configs/       topics/",
+        "access_rules/  producer_ids/",
+        "brokers/       quotas/",
+        "cluster/       scram/",
+        "configs/       topic_ids/",
+        "features/      topics/",
     ]
     assert typed("ls /brokers", browser=new_browser(40)) == []
 

@@ -6,7 +6,8 @@ import pytest
 
 from quorate.model import Endpoint
 from quorate.quorum.metadata import records as r
-from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage, apply_records
+from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage
 from quorate.tools.metadata.tree import (
     Folder,
     Place,

@@ -1,0 +1,379 @@
+"""How records become facts: the next image, and what is different in it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, Final
+
+from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.delta import MetadataDelta, Touched
+from quorate.quorum.metadata.features import (
+    LEVELS,
+    METADATA_VERSION,
+    check_supported,
+    metadata_level,
+)
+from quorate.quorum.metadata.image import (
+    ANSWERS_BYTES_MAX,
+    ANSWERS_MAX,
+    TOPIC,
+    AccessRule,
+    BrokerImage,
+    ConfigResource,
+    InconsistentRecordError,
+    MetadataImage,
+    PartitionState,
+    ScramCredential,
+    ScramUser,
+    TopicImage,
+)
+from quorate.quorum.metadata.sharded import DictDraft, ShardedDraft
+from quorate.quorum.metadata.topic_names import metric_name
+
+
+def apply_records(
+    image: MetadataImage, version: int, records: Iterable[r.MetadataRecord]
+) -> MetadataImage:
+    """Return the image after one batch of records, like :func:`apply_batch`."""
+    return apply_batch(image, version, records).after
+
+
+def apply_batch(
+    image: MetadataImage, version: int, records: Iterable[r.MetadataRecord]
+) -> MetadataDelta:
+    """Apply one batch of records: all of them, or none if one does not fit.
+
+    Every node runs this on the same batches in the same order, so it is deterministic.
+
+    Raises:
+        InconsistentRecordError: a record contradicts the image, or is of a kind that not every node
+            of the cluster knows yet.
+        UnsupportedLevelError: from now on the cluster works at a level that is not known here.
+    """
+    if version <= image.version:
+        raise InconsistentRecordError(f"version {version} after {image.version}")
+    draft = _Draft(image)
+    for record in records:
+        _APPLY[type(record)](draft, record)
+    return draft.finish(version)
+
+
+class _Draft:
+    """Owns an image while a batch is applied: what changes is copied, the rest is shared."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._image = image
+        self._cluster_id = image.cluster_id
+        self._next_producer_id = image.next_producer_id
+        self._topics = ShardedDraft(image.topics)
+        self._topic_names = ShardedDraft(image.topic_names)
+        self._metric_names = ShardedDraft(image.metric_names)
+        self._configs = ShardedDraft(image.configs)
+        self._brokers = DictDraft(image.brokers)
+        self._answers = DictDraft(image.answers)
+        self._features = DictDraft(image.features)
+        self._access_rules = DictDraft(image.access_rules)
+        self._scram = DictDraft(image.scram)
+        self._quotas = DictDraft(image.quotas)
+        self._partitions: dict[bytes, list[PartitionState]] = {}
+        self._open_configs: dict[ConfigResource, dict[str, str]] = {}
+
+    def finish(self, version: int) -> MetadataDelta:
+        """Return the draft as an image, and what is new in it."""
+        for topic_id, partitions in self._partitions.items():
+            topic = self._topic(topic_id)
+            self._topics[topic.name] = TopicImage(topic.name, topic_id, tuple(partitions))
+        for resource, properties in self._open_configs.items():
+            if properties:
+                self._configs[resource] = properties
+            else:
+                self._configs.discard(resource)
+        if self._answers.touched:
+            self._forget_answers()
+        after = MetadataImage(
+            version=version,
+            cluster_id=self._cluster_id,
+            topics=self._topics.finish(),
+            topic_names=self._topic_names.finish(),
+            metric_names=self._metric_names.finish(),
+            configs=self._configs.finish(),
+            brokers=self._brokers.finish(),
+            next_producer_id=self._next_producer_id,
+            answers=self._answers.finish(),
+            features=self._features.finish(),
+            access_rules=self._access_rules.finish(),
+            scram=self._scram.finish(),
+            quotas=self._quotas.finish(),
+        )
+        touched = Touched(
+            topics=frozenset(self._topics.touched),
+            configs=frozenset(self._configs.touched),
+            brokers=frozenset(self._brokers.touched),
+            features=frozenset(self._features.touched),
+            access_rules=frozenset(self._access_rules.touched),
+            scram=frozenset(self._scram.touched),
+            quotas=frozenset(self._quotas.touched),
+        )
+        return MetadataDelta(self._image, after, touched)
+
+    # --- the cluster
+
+    def cluster_formatted(self, record: r.ClusterFormatted) -> None:
+        """Give the cluster its id."""
+        _require(not self._cluster_id, "the cluster has an id already")
+        self._cluster_id = record.cluster_id
+
+    def producer_ids_allocated(self, record: r.ProducerIdsAllocated) -> None:
+        """Take producer ids."""
+        _require(record.next_producer_id > self._next_producer_id, "producer ids grow")
+        self._next_producer_id = record.next_producer_id
+
+    def feature_level_set(self, record: r.FeatureLevelSet) -> None:
+        """Work at another level."""
+        check_supported(record.name, record.level)
+        _require(record.level > 0 or record.name != METADATA_VERSION, "metadata has a level")
+        if record.level:
+            self._features[record.name] = record.level
+        else:
+            self._features.discard(record.name)
+
+    def check_level(self, record: r.MetadataRecord) -> None:
+        """Refuse a record that not every node of the cluster knows yet."""
+        level = self._features.get(METADATA_VERSION) or metadata_level({})
+        needed = LEVELS[type(record)]
+        what = f"{type(record).__name__} needs {METADATA_VERSION} {needed}, which is {level}"
+        _require(level >= needed, what)
+
+    def request_answered(self, record: r.RequestAnswered) -> None:
+        """Keep the answer to a request, as the newest."""
+        self._answers.discard(record.request_id)
+        self._answers[record.request_id] = record.answer
+
+    def _forget_answers(self) -> None:
+        """Drop the oldest answers if there are too many, or they are too large."""
+        answers = self._answers.finish()
+        size_bytes = sum(map(len, answers.values()))
+        oldest = list(answers)[:-1]
+        for request_id in oldest:
+            if len(answers) <= ANSWERS_MAX and size_bytes <= ANSWERS_BYTES_MAX:
+                return
+            size_bytes -= len(answers[request_id])
+            self._answers.discard(request_id)
+
+    # --- topics and partitions
+
+    def topic_created(self, record: r.TopicCreated) -> None:
+        """Add a topic without partitions."""
+        name, topic_id = record.name, record.topic_id
+        _require(self._topics.get(name) is None, f"topic {name} exists")
+        _require(self._topic_names.get(topic_id) is None, f"topic id of {name} exists")
+        self._topics[name] = TopicImage(name, topic_id, ())
+        self._topic_names[topic_id] = name
+        in_metrics = metric_name(name)
+        if in_metrics is not None:
+            _require(self._metric_names.get(in_metrics) is None, f"{name} collides in metrics")
+            self._metric_names[in_metrics] = name
+
+    def topic_removed(self, record: r.TopicRemoved) -> None:
+        """Remove a topic with all that it has."""
+        name = self._topic(record.topic_id).name
+        self._topics.discard(name)
+        self._topic_names.discard(record.topic_id)
+        in_metrics = metric_name(name)
+        if in_metrics is not None:
+            self._metric_names.discard(in_metrics)
+        self._partitions.pop(record.topic_id, None)
+        resource = ConfigResource(TOPIC, name)
+        self._open_configs.pop(resource, None)
+        self._configs.discard(resource)
+
+    def partition_created(self, record: r.PartitionCreated) -> None:
+        """Add a partition."""
+        partitions = self._open_partitions(record.topic_id)
+        if record.partition != len(partitions):
+            raise InconsistentRecordError("partitions are created in order")
+        replicas, isr = record.replicas, record.isr
+        partitions.append(
+            PartitionState(
+                replicas,
+                replicas if isr == replicas else isr,  # one object: there are very many
+                record.leader_id,
+                record.leader_epoch,
+                record.partition_epoch,
+            )
+        )
+
+    def partition_changed(self, record: r.PartitionChanged) -> None:
+        """Change who leads a partition and who is in sync."""
+        partitions = self._open_partitions(record.topic_id)
+        _require(0 <= record.partition < len(partitions), "no such partition")
+        before = partitions[record.partition]
+        epochs = record.leader_epoch - before.leader_epoch
+        _require(epochs >= 0, "leader epochs never go back")
+        _require(epochs > 0 or record.leader_id == before.leader_id, "an epoch has one leader")
+        replicas, isr = before.replicas, record.isr
+        partitions[record.partition] = PartitionState(
+            replicas,
+            replicas if isr == replicas else isr,
+            record.leader_id,
+            record.leader_epoch,
+            before.partition_epoch + 1,
+        )
+
+    def _topic(self, topic_id: bytes) -> TopicImage:
+        name = self._topic_names.get(topic_id)
+        topic = None if name is None else self._topics.get(name)
+        if topic is None:
+            raise InconsistentRecordError(f"no topic has the id {topic_id.hex()}")
+        return topic
+
+    def _open_partitions(self, topic_id: bytes) -> list[PartitionState]:
+        partitions = self._partitions.get(topic_id)
+        if partitions is None:
+            partitions = self._partitions[topic_id] = list(self._topic(topic_id).partitions)
+        return partitions
+
+    # --- brokers
+
+    def broker_registered(self, record: r.BrokerRegistered) -> None:
+        """Add a broker, or put it in the place of the one before it."""
+        before = self._brokers.get(record.broker_id)
+        fresh = before is None or record.broker_epoch > before.broker_epoch
+        _require(fresh, "broker epochs grow")
+        self._brokers[record.broker_id] = BrokerImage(
+            broker_id=record.broker_id,
+            broker_epoch=record.broker_epoch,
+            incarnation_id=record.incarnation_id,
+            directory_id=record.directory_id,
+            endpoints=record.endpoints,
+            rack=record.rack,
+            fenced=record.fenced,
+            features=record.features,
+        )
+
+    def broker_fenced(self, record: r.BrokerFenced) -> None:
+        """Take a broker out of service."""
+        broker = self._broker(record.broker_id, record.broker_epoch)
+        self._brokers[record.broker_id] = replace(broker, fenced=True)
+
+    def broker_unfenced(self, record: r.BrokerUnfenced) -> None:
+        """Take a broker into service."""
+        broker = self._broker(record.broker_id, record.broker_epoch)
+        self._brokers[record.broker_id] = replace(broker, fenced=False)
+
+    def broker_unregistered(self, record: r.BrokerUnregistered) -> None:
+        """Forget a broker."""
+        self._broker(record.broker_id, record.broker_epoch)
+        self._brokers.discard(record.broker_id)
+
+    def _broker(self, broker_id: int, broker_epoch: int) -> BrokerImage:
+        broker = self._brokers.get(broker_id)
+        if broker is None or broker.broker_epoch != broker_epoch:
+            raise InconsistentRecordError(f"no broker {broker_id} of epoch {broker_epoch}")
+        return broker
+
+    # --- configurations
+
+    def config_set(self, record: r.ConfigSet) -> None:
+        """Give a property a value."""
+        resource = ConfigResource(record.resource_type, record.resource_name)
+        self._open_properties(resource)[record.name] = record.value
+
+    def config_deleted(self, record: r.ConfigDeleted) -> None:
+        """Put a property back to its default."""
+        resource = ConfigResource(record.resource_type, record.resource_name)
+        self._open_properties(resource).pop(record.name, None)
+
+    def _open_properties(self, resource: ConfigResource) -> dict[str, str]:
+        properties = self._open_configs.get(resource)
+        if properties is None:
+            properties = self._open_configs[resource] = dict(self._configs.get(resource) or {})
+        return properties
+
+    # --- who may do what, who is who, and how much
+
+    def acl_added(self, record: r.AclAdded) -> None:
+        """Add an access rule."""
+        known = self._access_rules.get(record.acl_id) is not None
+        _require(not known, f"access rule {record.acl_id.hex()} exists")
+        self._access_rules[record.acl_id] = AccessRule(
+            resource_type=record.resource_type,
+            resource_name=record.resource_name,
+            pattern_type=record.pattern_type,
+            principal=record.principal,
+            host=record.host,
+            operation=record.operation,
+            permission=record.permission,
+        )
+
+    def acl_removed(self, record: r.AclRemoved) -> None:
+        """Remove an access rule."""
+        known = self._access_rules.get(record.acl_id) is not None
+        _require(known, f"no access rule {record.acl_id.hex()}")
+        self._access_rules.discard(record.acl_id)
+
+    def scram_credential_set(self, record: r.ScramCredentialSet) -> None:
+        """Give a user a password."""
+        self._scram[ScramUser(record.user, record.mechanism)] = ScramCredential(
+            record.salt, record.stored_key, record.server_key, record.iterations
+        )
+
+    def scram_credential_removed(self, record: r.ScramCredentialRemoved) -> None:
+        """Take a user's password away."""
+        user = ScramUser(record.user, record.mechanism)
+        _require(self._scram.get(user) is not None, f"{user.name} has no such credential")
+        self._scram.discard(user)
+
+    def client_quota_set(self, record: r.ClientQuotaSet) -> None:
+        """Limit some clients."""
+        quotas = self._quotas.get(record.entity) or {}
+        self._quotas[record.entity] = {**quotas, record.name: record.value}
+
+    def client_quota_removed(self, record: r.ClientQuotaRemoved) -> None:
+        """Limit some clients no more."""
+        quotas = dict(self._quotas.get(record.entity) or {})
+        _require(record.name in quotas, f"no quota {record.name}")
+        del quotas[record.name]
+        if quotas:
+            self._quotas[record.entity] = quotas
+        else:
+            self._quotas.discard(record.entity)
+
+
+def _require(holds: bool, rule: str) -> None:  # noqa: FBT001 - a fact, not a switch
+    if not holds:
+        raise InconsistentRecordError(rule)
+
+
+_Apply = Callable[[_Draft, Any], None]
+
+
+def _checked(apply: _Apply) -> _Apply:
+    def apply_checked(draft: _Draft, record: Any) -> None:
+        draft.check_level(record)
+        apply(draft, record)
+
+    return apply_checked
+
+
+_APPLY: Final[dict[type[object], _Apply]] = {
+    r.ClusterFormatted: _Draft.cluster_formatted,
+    r.BrokerRegistered: _Draft.broker_registered,
+    r.BrokerFenced: _Draft.broker_fenced,
+    r.BrokerUnfenced: _Draft.broker_unfenced,
+    r.BrokerUnregistered: _Draft.broker_unregistered,
+    r.ProducerIdsAllocated: _Draft.producer_ids_allocated,
+    r.TopicCreated: _Draft.topic_created,
+    r.TopicRemoved: _Draft.topic_removed,
+    r.PartitionCreated: _Draft.partition_created,
+    r.PartitionChanged: _Draft.partition_changed,
+    r.ConfigSet: _Draft.config_set,
+    r.ConfigDeleted: _Draft.config_deleted,
+    r.RequestAnswered: _Draft.request_answered,
+    r.FeatureLevelSet: _Draft.feature_level_set,
+    r.AclAdded: _checked(_Draft.acl_added),
+    r.AclRemoved: _checked(_Draft.acl_removed),
+    r.ScramCredentialSet: _checked(_Draft.scram_credential_set),
+    r.ScramCredentialRemoved: _checked(_Draft.scram_credential_removed),
+    r.ClientQuotaSet: _checked(_Draft.client_quota_set),
+    r.ClientQuotaRemoved: _checked(_Draft.client_quota_removed),
+}

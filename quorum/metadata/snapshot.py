@@ -1,0 +1,181 @@
+"""Snapshots: an image as bytes, in pieces that each take little time to make and to read.
+
+A snapshot is the CBOR array ``[format, version, piece...]``, a piece is a batch of records.  There
+is a piece for each shard of the topics and of the configurations, made once and kept until the
+shard changes; so a snapshot costs no more than what changed since the last one.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from quorate.control.codec import DecodeError, as_array, dump_cbor, load_cbor
+from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.codec import decode_batch, encode_batch
+from quorate.quorum.metadata.image import (
+    EMPTY_IMAGE,
+    BrokerImage,
+    ConfigResource,
+    InconsistentRecordError,
+    MetadataImage,
+    PartitionState,
+    TopicImage,
+)
+from quorate.quorum.metadata.sharded import K, Shard, ShardedMap, V
+
+FORMAT: Final = 2
+CAUSE: Final = "snapshot"
+"""Why the records of a snapshot are there: what made them so is not kept."""
+
+
+def encode_image(image: MetadataImage) -> bytes:
+    """Return a snapshot of the image.
+
+    It takes its time for a large one, in steps; an image never changes, so another thread may do
+    it.
+    """
+    return dump_cbor([FORMAT, image.version, list(_pieces(image))])
+
+
+def decode_image(data: bytes) -> MetadataImage:
+    """Return the image of a snapshot; like :func:`encode_image`, in another thread if need be.
+
+    Raises:
+        DecodeError: not a snapshot, or not one of this format.
+        UnsupportedLevelError: the cluster works at a level that is not known here.
+    """
+    match as_array(load_cbor(data)):
+        case [format_version, *_] if format_version != FORMAT:
+            raise DecodeError(f"unknown snapshot format {format_version!r}")
+        case [_, int() as version, [*pieces]] if all(isinstance(p, bytes) for p in pieces):
+            pass
+        case _:
+            raise DecodeError("not a metadata snapshot")
+    if version == 0 and not pieces:
+        return EMPTY_IMAGE
+    try:
+        return apply_records(EMPTY_IMAGE, version, _decoded(pieces))
+    except InconsistentRecordError as error:
+        raise DecodeError(f"the snapshot contradicts itself: {error}") from error
+
+
+def _decoded(pieces: Iterable[bytes]) -> Iterator[r.MetadataRecord]:
+    for piece in pieces:
+        yield from decode_batch(piece)
+
+
+def _pieces(image: MetadataImage) -> Iterator[bytes]:
+    few = list(_few_records(image))
+    if few:
+        yield encode_batch(few)
+    for topics in _filled(image.topics):
+        yield _kept(topics, _topic_records(topics.entries.values()))
+    for configs in _filled(image.configs):
+        yield _kept(configs, _config_records(configs.entries.items()))
+
+
+def _filled(entries: ShardedMap[K, V]) -> Iterator[Shard[K, V]]:
+    return (shard for shard in entries.shards if shard.entries)
+
+
+def _kept(shard: Shard[K, V], records: Iterable[r.MetadataRecord]) -> bytes:
+    """Return the bytes of a shard; the records are only asked for the first time."""
+    if shard.encoded is None:
+        shard.encoded = encode_batch(list(records))
+    return shard.encoded
+
+
+def image_records(image: MetadataImage) -> Iterator[r.MetadataRecord]:
+    """Yield records that make this image from the empty one."""
+    yield from _few_records(image)
+    yield from _topic_records(image.topics.values())
+    yield from _config_records(image.configs.items())
+
+
+def _few_records(image: MetadataImage) -> Iterator[r.MetadataRecord]:
+    """Yield the records of what there is little of; the features first: others need their level."""
+    if image.cluster_id:
+        yield r.ClusterFormatted(CAUSE, 0, image.cluster_id)
+    for name, level in image.features.items():
+        yield r.FeatureLevelSet(CAUSE, 0, name, level)
+    if image.next_producer_id:
+        yield r.ProducerIdsAllocated(CAUSE, 0, -1, -1, image.next_producer_id)
+    for broker in image.brokers.values():
+        yield _broker_record(broker)
+    for request_id, answer in image.answers.items():
+        yield r.RequestAnswered(CAUSE, 0, request_id, answer)
+    yield from _access_records(image)
+
+
+def _access_records(image: MetadataImage) -> Iterator[r.MetadataRecord]:
+    for acl_id, rule in image.access_rules.items():
+        yield r.AclAdded(
+            cause=CAUSE,
+            time_ms=0,
+            acl_id=acl_id,
+            resource_type=rule.resource_type,
+            resource_name=rule.resource_name,
+            pattern_type=rule.pattern_type,
+            principal=rule.principal,
+            host=rule.host,
+            operation=rule.operation,
+            permission=rule.permission,
+        )
+    for user, known in image.scram.items():
+        yield r.ScramCredentialSet(
+            cause=CAUSE,
+            time_ms=0,
+            user=user.name,
+            mechanism=user.mechanism,
+            salt=known.salt,
+            stored_key=known.stored_key,
+            server_key=known.server_key,
+            iterations=known.iterations,
+        )
+    for entity, quotas in image.quotas.items():
+        for name, value in quotas.items():
+            yield r.ClientQuotaSet(CAUSE, 0, entity, name, value)
+
+
+def _topic_records(topics: Iterable[TopicImage]) -> Iterator[r.MetadataRecord]:
+    for topic in topics:
+        yield r.TopicCreated(CAUSE, 0, topic.name, topic.topic_id)
+        for partition, state in enumerate(topic.partitions):
+            yield _partition_record(topic.topic_id, partition, state)
+
+
+def _config_records(
+    configs: Iterable[tuple[ConfigResource, Mapping[str, str]]],
+) -> Iterator[r.MetadataRecord]:
+    for resource, properties in configs:
+        for name, value in properties.items():
+            yield r.ConfigSet(CAUSE, 0, resource.type, resource.name, name, value)
+
+
+def _broker_record(broker: BrokerImage) -> r.BrokerRegistered:
+    return r.BrokerRegistered(
+        cause=CAUSE,
+        time_ms=0,
+        broker_id=broker.broker_id,
+        broker_epoch=broker.broker_epoch,
+        incarnation_id=broker.incarnation_id,
+        directory_id=broker.directory_id,
+        endpoints=broker.endpoints,
+        rack=broker.rack,
+        fenced=broker.fenced,
+        features=broker.features,
+    )
+
+
+def _partition_record(topic_id: bytes, partition: int, state: PartitionState) -> r.PartitionCreated:
+    return r.PartitionCreated(
+        cause=CAUSE,
+        time_ms=0,
+        topic_id=topic_id,
+        partition=partition,
+        replicas=state.replicas,
+        isr=state.isr,
+        leader_id=state.leader_id,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+    )

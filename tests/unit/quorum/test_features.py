@@ -1,0 +1,61 @@
+"""Levels: what not every node knows is not written, and who does not know enough stops."""
+
+import pytest
+
+from quorate.control.messages import SupportedFeature
+from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.features import (
+    LEVELS,
+    METADATA_VERSION,
+    SUPPORTED,
+    UnsupportedLevelError,
+    bootstrap_records,
+    metadata_level,
+    supports,
+)
+from quorate.quorum.metadata.image import EMPTY_IMAGE, InconsistentRecordError
+
+ACL = r.AclAdded("c", 1, b"a", 2, "t", 3, "User:alice", "*", 3, 3)
+
+
+def level(number: int, name: str = METADATA_VERSION) -> r.FeatureLevelSet:
+    return r.FeatureLevelSet("c", 1, name, number)
+
+
+def test_new_clusters_work_at_the_newest_level() -> None:
+    image = apply_records(EMPTY_IMAGE, 1, bootstrap_records("x", 1))
+    assert image.cluster_id == "x"
+    assert metadata_level(image.features) == SUPPORTED[METADATA_VERSION].level_max
+    assert all(needed <= metadata_level(image.features) for needed in LEVELS.values())
+
+
+def test_a_cluster_that_does_not_say_works_at_the_first_level() -> None:
+    assert metadata_level(EMPTY_IMAGE.features) == 1
+
+
+def test_records_of_a_newer_level_are_not_written() -> None:
+    with pytest.raises(InconsistentRecordError, match=r"AclAdded needs metadata.version 2.*is 1"):
+        apply_records(EMPTY_IMAGE, 1, [ACL])
+    image = apply_records(EMPTY_IMAGE, 1, [level(2), ACL])
+    assert list(image.access_rules) == [b"a"]
+
+
+@pytest.mark.parametrize(("name", "number"), [(METADATA_VERSION, 99), ("other.version", 1)])
+def test_a_node_that_does_not_know_the_level_of_its_cluster_stops(name: str, number: int) -> None:
+    with pytest.raises(UnsupportedLevelError, match=f"works at {name} {number}.*upgrade this node"):
+        apply_records(EMPTY_IMAGE, 1, [level(number, name)])
+
+
+def test_features_can_be_switched_off_but_not_the_metadata() -> None:
+    image = apply_records(EMPTY_IMAGE, 1, [level(0, "other.version")])
+    assert image.features == {}
+    with pytest.raises(InconsistentRecordError, match="metadata has a level"):
+        apply_records(EMPTY_IMAGE, 1, [level(0)])
+
+
+def test_a_node_supports_what_it_says_and_the_first_level_of_the_metadata() -> None:
+    features = [SupportedFeature("f", 2, 3)]
+    assert [n for n in range(6) if supports(features, "f", n)] == [0, 2, 3]
+    assert [n for n in range(6) if supports(features, METADATA_VERSION, n)] == [0, 1]
+    assert [n for n in range(6) if supports([], "f", n)] == [0]

@@ -1,0 +1,105 @@
+"""Snapshots: bytes of an image, made and read in pieces, the same ones wherever they are made."""
+
+from typing import Any
+
+import pytest
+
+from quorate.control.codec import DecodeError, dump_cbor, load_cbor
+from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.codec import encode_batch
+from quorate.quorum.metadata.features import UnsupportedLevelError, bootstrap_records
+from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage
+from quorate.quorum.metadata.snapshot import decode_image, encode_image, image_records
+
+USER = (r.QuotaEntityPart("user", "alice"), r.QuotaEntityPart("client-id", None))
+
+
+def topic_id(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
+def topic(number: int, partitions: int = 2) -> list[r.MetadataRecord]:
+    return [
+        r.TopicCreated("c", 1, f"t-{number}", topic_id(number)),
+        *(
+            r.PartitionCreated("c", 1, topic_id(number), n, (1, 2), (1,), 1, 3, 4)
+            for n in range(partitions)
+        ),
+    ]
+
+
+def everything() -> MetadataImage:
+    """An image that has something of all that there is."""
+    records = [
+        *bootstrap_records("x", 1),
+        r.BrokerRegistered("c", 1, 1, 5, b"x" * 16, b"d" * 16, {}, "r1", fenced=True),
+        r.ProducerIdsAllocated("c", 1, 1, 1, 1000),
+        *(record for number in range(1000) for record in topic(number)),
+        r.ConfigSet("c", 1, "topic", "t-7", "k", "v"),
+        r.RequestAnswered("c", 1, b"id", b"answer"),
+        r.AclAdded("c", 1, b"a", 2, "t", 3, "User:alice", "*", 3, 3),
+        r.ScramCredentialSet("c", 1, "alice", 1, b"salt", b"stored", b"server", 4096),
+        r.ClientQuotaSet("c", 1, USER, "producer_byte_rate", 1024.5),
+    ]
+    return apply_records(EMPTY_IMAGE, 7, records)
+
+
+def test_a_snapshot_comes_back_as_it_went() -> None:
+    image = everything()
+    assert decode_image(encode_image(image)) == image
+    assert decode_image(encode_image(EMPTY_IMAGE)) == EMPTY_IMAGE
+
+
+def test_the_records_of_an_image_make_it_again() -> None:
+    image = everything()
+    assert apply_records(EMPTY_IMAGE, image.version, image_records(image)) == image
+    assert list(image_records(EMPTY_IMAGE)) == []
+
+
+def test_who_loaded_a_snapshot_makes_the_same_one() -> None:
+    data = encode_image(everything())
+    assert encode_image(decode_image(data)) == data
+
+
+def test_only_the_pieces_that_changed_are_made_again() -> None:
+    image = everything()
+    encode_image(image)
+    changed = r.PartitionChanged("c", 2, topic_id(7), 0, 2, 4, (2,))
+    after = apply_records(image, 8, [changed])
+    missing = [shard for shard in after.topics.shards if shard.encoded is None]
+    assert [list(shard.entries) for shard in missing if "t-7" in shard.entries]
+    assert len(missing) == 1
+    assert decode_image(encode_image(after)) == after
+
+
+def test_pieces_are_small() -> None:
+    pieces = load_cbor(encode_image(everything()))[2]
+    assert len(pieces) > 200
+    assert max(map(len, pieces)) < 2000
+
+
+NO_PIECES: list[bytes] = []
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ([1, 7, NO_PIECES], "unknown snapshot format 1"),
+        ([2], "not a metadata snapshot"),
+        ({1: 1}, "expected list"),
+        ([2, 7, 7], "not a metadata snapshot"),
+        ([2, 7, [7]], "not a metadata snapshot"),
+        ([2, 7, [b"\x80"]], "not a batch"),
+        ([2, 7, [encode_batch([r.TopicRemoved("c", 2, b"i")])]], "contradicts itself"),
+    ],
+)
+def test_what_is_no_snapshot_is_refused(content: Any, complaint: str) -> None:
+    with pytest.raises(DecodeError, match=complaint):
+        decode_image(dump_cbor(content))
+
+
+def test_a_snapshot_of_a_newer_cluster_stops_the_node() -> None:
+    newer = encode_batch([r.FeatureLevelSet("c", 1, "metadata.version", 99)])
+    with pytest.raises(UnsupportedLevelError, match=r"works at metadata.version 99.*upgrade"):
+        decode_image(dump_cbor([2, 7, [newer]]))
