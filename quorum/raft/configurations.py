@@ -4,7 +4,7 @@ from quorate.control.codec import DecodeError, dump_cbor, load_cbor
 from quorate.quorum.raft.engine import VOTERS, EngineError
 from quorate.quorum.raft.journal import Entry
 from quorate.quorum.raft.snapshots import Configuration
-from quorate.quorum.raft.voters import VoterSet, decode_voters, encode_voters
+from quorate.quorum.raft.voters import ReplicaKey, VoterSet, decode_voters, encode_voters
 
 
 def encode_voters_command(voters: VoterSet) -> bytes:
@@ -43,6 +43,23 @@ class Configurations:
     def voters(self) -> VoterSet:
         """Who votes."""
         return self._history[-1].voters
+
+    def may_lead(self, key: ReplicaKey, commit_index: int) -> bool:
+        """Return whether a replica votes now, or did before a change that is not committed.
+
+        One that is on its way out may be the only one whose log is good enough to lead, until its
+        removal is committed (Raft dissertation, 4.2.2).
+        """
+        return any(
+            key in configuration.voters
+            for configuration in self._history[self._committed_position(commit_index) :]
+        )
+
+    def _committed_position(self, commit_index: int) -> int:
+        last = len(self._history) - 1
+        return next(
+            (n for n in range(last, 0, -1) if self._history[n].log_index <= commit_index), 0
+        )
 
     def at(self, index: int) -> Configuration:
         """Return the one that counted when the log ended at an index."""

@@ -204,6 +204,11 @@ class RaftCore(Generic[R]):
         """Whether nobody else votes, so that only the own disk decides what is committed."""
         return self._configurations.voters.keys == (self._me,)
 
+    @property
+    def may_lead(self) -> bool:
+        """Whether this replica may stand for election."""
+        return self._elections.may_lead
+
     # --- messages out
 
     def send(self, target: ReplicaKey, message: RaftMessage) -> None:

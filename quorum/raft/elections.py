@@ -60,9 +60,9 @@ class Elections:
         engine, voters = self._engine, self._configurations.voters
         if engine.is_leader:
             return
-        if self._me not in voters:
+        if not self.may_lead:
             engine.forget_election()
-        elif len(voters) == 1 or self._encouraged:
+        elif voters.keys == (self._me,) or self._encouraged:
             engine.elect_at_once()
         elif self._is_due():
             if not any(engine.is_connected(key) for key in voters.keys):
@@ -71,13 +71,18 @@ class Elections:
                 self._ask_for_pre_votes()
         self._encouraged = False
 
+    @property
+    def may_lead(self) -> bool:
+        """Whether this replica may stand for election."""
+        return self._configurations.may_lead(self._me, self._engine.committed)
+
     def _is_due(self) -> bool:
         return self._engine.election_due_s < self._engine.now_s and not self._engine.transferring
 
     def _ask_for_pre_votes(self) -> None:
         self._engine.postpone_election()
         self._number += 1
-        self._pre_voted = {self._me}
+        self._pre_voted = {self._me} & set(self._configurations.voters.keys)
         last = self._journal.entries[-1]
         request = PreVoteRequest(self._engine.term, self._number, last.log_index, last.term)
         for key in self._configurations.voters.keys:
@@ -126,5 +131,5 @@ class Elections:
 
     def receive_timeout_now(self, source: ReplicaKey, message: TimeoutNow) -> None:
         """Stand for election at once if the leader wants to hand over."""
-        if message.term == self._engine.term and self._me in self._configurations.voters:
+        if message.term == self._engine.term and self.may_lead:
             self._engine.receive_timeout_now(source, message.term)

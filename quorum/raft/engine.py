@@ -206,6 +206,8 @@ class _HookedTransport(Transport):  # type: ignore[misc]
 
     def send(self, node: Any, message: Any) -> bool:
         kind = message["type"]
+        if node is _SILENT:
+            return True
         if kind == "append_entries":
             self._send_append(node.key, message)
         elif kind == "next_node_idx":

@@ -116,7 +116,6 @@ class Rounds(Generic[R]):
             SnapshotDamagedError: the snapshot is not what was written.
         """
         self._core = RaftCore[R](me, voters, storage, machine, rules, rng)
-        self._me = me
         self._barrier = rules.hardening.barrier
         self._now_s = 0.0
         self._begun = False
@@ -322,7 +321,7 @@ class Rounds(Generic[R]):
         engine = self._core.engine
         if engine.is_leader:
             return engine.heartbeat_due_s if engine.followers else _NEVER
-        return engine.election_due_s if self._me in self._core.configurations.voters else _NEVER
+        return engine.election_due_s if self._core.may_lead else _NEVER
 
     @property
     def is_leader(self) -> bool:
