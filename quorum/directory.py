@@ -117,7 +117,7 @@ def open_controller_directory(
     """
     path = node_directory / SUBDIRECTORY
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        _make_durably(path)
         lock = _lock(path)
     except OSError as error:
         raise ControllerDirectoryError(f"cannot use {path}: {error.strerror}") from error
@@ -128,6 +128,21 @@ def open_controller_directory(
     except BaseException:
         os.close(lock)
         raise
+
+
+def _make_durably(path: Path) -> None:
+    """Make a directory, if it is not there, so that no power cut takes its name away again.
+
+    One that is there may have been made by a process that was killed before it could see to that.
+    """
+    made = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for each in dict.fromkeys([path, *made]):
+        descriptor = os.open(each.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _lock(path: Path) -> int:
