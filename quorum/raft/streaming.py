@@ -69,14 +69,18 @@ class SnapshotSender:
         """Begin a stream, or send again what seems to be lost."""
         stream = self._streams.get(target)
         if stream is None:
-            others = iter(self._streams.values())
-            twin = next(others, None)
-            head, data = (twin.head, twin.data) if twin else self._store.read()
-            stream = self._streams[target] = _Outgoing(head, data)
+            stream = self._streams[target] = self._new_stream()
         if self._engine.now_s - stream.progress_s > self._resend_s:
             stream.progress_s = self._engine.now_s
             stream.sent = stream.confirmed = stream.claimed
             self._fill_window(target, stream)
+
+    def _new_stream(self) -> _Outgoing:
+        """Begin with the newest snapshot: behind an older one the log may be gone already."""
+        for other in self._streams.values():
+            if other.head == self._store.durable:
+                return _Outgoing(other.head, other.data)
+        return _Outgoing(*self._store.read())
 
     def receive_answer(self, source: ReplicaKey, answer: SnapshotAnswer) -> None:
         """Go on behind what has arrived."""
