@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from quorate.quorum.metadata import records as r
 from quorate.tools.metadata import tree
-from quorate.tools.metadata.decided import Decided
+from quorate.tools.metadata.decided import Decided, VotersChanged
 from quorate.tools.metadata.tree import Folder, Place
 
 PROMPT_NAME: Final = "quorate"
@@ -229,22 +230,38 @@ def concerns(decided: Decided, path: Sequence[str]) -> bool:
 
 def _place_of(decided: Decided) -> tuple[str, ...]:
     """Return where the tree shows what a record changed; the root's name if nowhere."""
-    body = decided.body()
-    match decided.type:
-        case "ConfigSet" | "ConfigDeleted":
-            name = body["resource_name"] or tree.CLUSTER_DEFAULT_NAME
-            return ("configs", body["resource_type"], name, body["name"])
-        case "ClusterFormatted":
-            return ("cluster", "id")
-        case "ProducerIdsAllocated":
-            return ("producer_ids",)
-        case kind if kind.startswith("Broker"):
-            return ("brokers", str(body["broker_id"]))
-        case _ if decided.topic is None:
-            return ("",)
+    place: tuple[str, ...]
+    match record := decided.record:
+        case r.ConfigSet() | r.ConfigDeleted():
+            name = tree.name_of(record.resource_name)
+            place = ("configs", record.resource_type, name, record.name)
+        case r.ClusterFormatted():
+            place = ("cluster", "id")
+        case r.ProducerIdsAllocated():
+            place = ("producer_ids",)
+        case r.FeatureLevelSet():
+            place = ("features", record.name)
+        case r.AclAdded() | r.AclRemoved():
+            place = ("acls", tree.name_of(record.acl_id))
+        case r.ScramCredentialSet() | r.ScramCredentialRemoved():
+            place = ("scram", tree.name_of((record.user, record.mechanism)))
+        case r.ClientQuotaSet() | r.ClientQuotaRemoved():
+            place = ("quotas", tree.name_of(record.entity), record.name)
+        case VotersChanged():
+            place = ("quorum", "voters")
         case _:
-            partition = body.get("partition")
-            return ("topics", decided.topic, *([] if partition is None else [str(partition)]))
+            place = _place_of_broker_or_topic(decided)
+    return place
+
+
+def _place_of_broker_or_topic(decided: Decided) -> tuple[str, ...]:
+    body = decided.body()
+    if decided.type.startswith("Broker"):
+        return ("brokers", str(body["broker_id"]))
+    if decided.topic is None:
+        return ("",)
+    partition = [str(body["partition"])] if "partition" in body else []
+    return ("topics", decided.topic, *partition)
 
 
 def value_text(value: Any) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast, get_args
 
+from quorate.control.codec import DecodeError
+from quorate.control.frames import decode_frame
 from quorate.model import Endpoint
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records
@@ -90,6 +92,8 @@ class Decided:
             for field in dataclasses.fields(self.record)
             if field.name not in ("cause", "time_ms")
         }
+        if isinstance(self.record, r.RequestAnswered):
+            fields["answer"] = _answer(self.record.answer)
         named = self.topic is None or self.topic in fields.values()
         return fields if named else {"topic": self.topic, **fields}
 
@@ -122,6 +126,15 @@ class Decided:
             del own["topic_id"]
         body = json.dumps(own, ensure_ascii=False)
         return f"{self.offset:>7} {term:>4}  {when:<24}  {self.type} {body}  # {self.record.cause}"
+
+
+def _answer(frame: bytes) -> Any:
+    """Return the answer that a frame holds, as JSON has it."""
+    try:
+        message = decode_frame(frame).message
+    except DecodeError:
+        return frame.hex()
+    return {"type": type(message).__name__, **plain(message)}
 
 
 HEADING: Final = f"{'OFFSET':>7} {'TERM':>4}  {'TIME':<24}  RECORD  # CAUSE"

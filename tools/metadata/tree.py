@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from quorate.model import Endpoint
 from quorate.quorum.metadata.image import MetadataImage, TopicImage
-from quorate.tools.metadata.decided import HIDDEN, HIDDEN_FIELDS, plain
+from quorate.tools.metadata.decided import HIDDEN, HIDDEN_FIELDS, bytes_text, plain
 from quorate.tools.output import id_text
 
 CLUSTER_DEFAULT_NAME: Final = "default"
@@ -61,6 +61,7 @@ def root_of(image: MetadataImage, quorum: Mapping[str, Any] | None) -> Folder:
 
     def entries() -> dict[str, Node]:
         made: dict[str, Node] = {
+            "acls": node_of(image.access_rules),
             "brokers": node_of(image.brokers),
             "cluster": node_of({"id": image.cluster_id, "version": image.version}),
             "configs": Folder(partial(_config_types, image)),
@@ -127,7 +128,8 @@ def _field(name: str, value: object) -> Node:
 def name_of(key: object) -> str:
     """Return a key as one name of a path."""
     parts = cast("tuple[object, ...]", key) if isinstance(key, tuple) else (key,)
-    text = ",".join(str(plain(part)) for part in parts)
+    texts = [bytes_text(part) if isinstance(part, bytes) else str(part) for part in parts]
+    text = ",".join(texts)
     return text.replace("/", "%2F") or CLUSTER_DEFAULT_NAME
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.image import EMPTY_IMAGE
-from quorate.tools.metadata.browser import HELP, BrowseError, Browser, Screen
-from quorate.tools.metadata.decided import Batch, Decided, Reader
+from quorate.tools.metadata.browser import HELP, BrowseError, Browser, Screen, concerns
+from quorate.tools.metadata.decided import Batch, Decided, Reader, VotersChanged
 from quorate.tools.metadata.tree import Folder, root_of
 
 A, B = b"a" * 16, b"b" * 16
@@ -76,7 +76,7 @@ def test_several_places_are_listed_with_their_names() -> None:
 
 def test_on_a_screen_names_stand_in_columns() -> None:
     assert typed("ls", browser=new_browser(40)) == [
-        "access_rules/  producer_ids/",
+        "acls/          producer_ids/",
         "brokers/       quotas/",
         "cluster/       scram/",
         "configs/       topic_ids/",
@@ -113,6 +113,33 @@ def test_records_tell_how_a_place_came_to_be_as_it_is() -> None:
     assert offsets("cd topics/b", "records") == [3]
     assert len(offsets("records /")) == 8
     assert typed("records /topics/a/1")[-1].endswith("# broker 1 died")
+
+
+def test_records_of_rules_credentials_limits_features_and_voters_are_found_by_their_place() -> None:
+    limited = (r.QuotaEntityPart("user", "bob"),)
+    made: list[r.MetadataRecord] = [
+        r.FeatureLevelSet("c", 0, "metadata.version", 1),
+        r.AclAdded("c", 0, A, 2, "a", 3, "User:a", "*", 3, 3),
+        r.AclRemoved("c", 0, A),
+        r.ScramCredentialSet("c", 0, "alice", 1, b"salt", b"stored", b"server", 4096),
+        r.ClientQuotaSet("c", 0, limited, "producer_byte_rate", 1e6),
+        r.BrokerFenced("c", 0, 1, 2),
+        r.RequestAnswered("c", 0, b"id", b"answer"),
+    ]
+    reader = Reader()
+    decided = list(reader.read(Batch(1, 1, tuple(made))))
+    decided += reader.read(Batch(2, 1, voters=VotersChanged("v", {})))
+    found = {
+        path: [d.type for d in decided if concerns(d, path)]
+        for path in (
+            ("features",), ("acls",), ("scram", "alice,1"), ("quotas", "user=bob"),
+            ("brokers", "1"), ("quorum",), ("topics",),
+        )
+    }  # fmt: skip
+    assert list(found.values()) == [
+        ["FeatureLevelSet"], ["AclAdded", "AclRemoved"], ["ScramCredentialSet"],
+        ["ClientQuotaSet"], ["BrokerFenced"], ["VotersChanged"], [],
+    ]  # fmt: skip
 
 
 def test_a_refresh_shows_what_came_since_and_leaves_what_is_gone() -> None:

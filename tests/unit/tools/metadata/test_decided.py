@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from quorate.control.frames import LENGTH_BYTES, Frame, encode_frame
+from quorate.control.messages import RegisterBrokerAnswer
 from quorate.model import Endpoint
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.image import EMPTY_IMAGE
@@ -116,6 +118,16 @@ def test_values_become_json() -> None:
         "b": ["ff00", "text"],
     }
     assert plain(CREATED.changes[0])["topic_id"] == "AAECAwQFBgcICQoLDA0ODw"
+
+
+def test_the_answer_that_a_retry_would_get_is_told_in_full() -> None:
+    frame = encode_frame(Frame(1, RegisterBrokerAnswer(77)))[LENGTH_BYTES:]
+    answered = Batch(9, 1, (r.RequestAnswered("x", 5, b"\0\1", frame),))
+    assert read(answered)[0].body() == {
+        "request_id": "0001", "answer": {"type": "RegisterBrokerAnswer", "broker_epoch": 77},
+    }  # fmt: skip
+    unknown = Batch(9, 1, (r.RequestAnswered("x", 5, b"\0\1", b"\xff"),))
+    assert read(unknown)[0].body()["answer"] == "ff"
 
 
 def test_what_a_password_can_be_guessed_from_is_hidden() -> None:

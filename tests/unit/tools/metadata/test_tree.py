@@ -8,6 +8,7 @@ from quorate.model import Endpoint
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records
 from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage
+from quorate.tools.metadata.decided import HIDDEN
 from quorate.tools.metadata.tree import (
     Folder,
     Place,
@@ -62,6 +63,31 @@ def test_everything_has_its_place() -> None:
     assert at("/configs/broker/default/log.retention.ms") == "7"
     assert at("/producer_ids/next") == 1000
     assert at("/quorum/voters/1/log_end_offset") == 9
+
+
+def test_rules_credentials_and_limits_are_there_without_what_would_give_a_password_away() -> None:
+    limited = (r.QuotaEntityPart("user", "a/b"), r.QuotaEntityPart("client-id", None))
+    image = apply_records(
+        EMPTY_IMAGE,
+        1,
+        [
+            r.FeatureLevelSet("c", 0, "metadata.version", 2),
+            r.AclAdded("c", 0, ID, 2, "appLogs", 3, "User:a", "*", 3, 3),
+            r.ScramCredentialSet("c", 0, "alice", 1, b"salt", b"stored", b"server", 4096),
+            r.ClientQuotaSet("c", 0, limited, "producer_byte_rate", 1e6),
+        ],
+    )
+    seen = contents(root_of(image, None))
+    assert seen["features"] == {"metadata.version": 2}
+    assert seen["acls"]["AAECAwQFBgcICQoLDA0ODw"]["principal"] == "User:a"
+    assert seen["scram"] == {
+        "alice,1": {
+            "iterations": 4096, "salt": HIDDEN, "server_key": HIDDEN, "stored_key": HIDDEN,
+        }
+    }  # fmt: skip
+    assert seen["quotas"] == {
+        "user=a%2Fb,client-id=<default>": {"producer_byte_rate": 1e6},
+    }
 
 
 def test_without_controllers_there_is_no_quorum_to_see() -> None:
