@@ -26,6 +26,7 @@ SHOWN_ELSEWHERE: Final = frozenset(
         "configs",
         "answers",
         "next_producer_id",
+        "access_rules",
     }
 )
 """Fields of the image that the tree shows in another shape, or that are no facts of the cluster."""
