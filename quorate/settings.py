@@ -183,6 +183,26 @@ class NodeConfig:
     controller_listener: str = _text(
         "quorate.controller.listener", "127.0.0.1:9190", "Where the controller listens for brokers.",
     )  # fmt: skip
+    controller_advertised_listener: str = _text(
+        "quorate.controller.advertised.listener", "", "What others are told to connect to; the listener if empty.",
+    )  # fmt: skip
+    controller_join: tuple[str, ...] = _setting(
+        "quorate.controller.join", Kind.LIST, (), "All controllers of the quorum; this one is the only one if empty.",
+    )  # fmt: skip
+    controller_security_protocol: str = _text(
+        "quorate.controller.security.protocol", "PLAINTEXT", "How one talks to controllers.",
+        choices=("PLAINTEXT", "SSL"),
+    )  # fmt: skip
+    controller_insecure_listener: bool = _flag(
+        "quorate.controller.insecure.listener", False, "Let a controller listen beyond this host without TLS.",
+    )  # fmt: skip
+    quorum_heartbeat_interval_ms: int = _ms(
+        "quorate.quorum.heartbeat.interval.ms", 100, "How often the leading controller tells the others.", low=10,
+    )  # fmt: skip
+    quorum_election_timeout_ms: int = _ms(
+        "quorate.quorum.election.timeout.ms", 400, "Controllers elect after one to two times this without a leader.",
+        low=40,
+    )  # fmt: skip
     controller_quorum_bootstrap_servers: tuple[str, ...] = _setting(
         "controller.quorum.bootstrap.servers", Kind.LIST, (), "The controllers that a broker connects to.",
     )  # fmt: skip
@@ -256,6 +276,19 @@ class NodeConfig:
     ssl_truststore_type: str = _text(
         "ssl.truststore.type", "PEM", "The truststore's format.", choices=("PEM",)
     )
+    controller_ssl_keystore_location: str = _text(
+        "listener.name.controller.ssl.keystore.location", "", "Towards controllers; ssl.keystore.location if empty.",
+    )  # fmt: skip
+    controller_ssl_key_password: str = _text(
+        "listener.name.controller.ssl.key.password", "", "Towards controllers; ssl.key.password if empty.",
+    )  # fmt: skip
+    controller_ssl_truststore_location: str = _text(
+        "listener.name.controller.ssl.truststore.location", "", "Towards controllers; ssl.truststore.location if empty.",
+    )  # fmt: skip
+    controller_ssl_client_auth: str = _text(
+        "listener.name.controller.ssl.client.auth", "required", "Whether others must show a certificate to a controller.",
+        choices=("none", "requested", "required"),
+    )  # fmt: skip
     ssl_client_auth: str = _text(
         "ssl.client.auth", "none", "Whether clients must show a certificate.",
         choices=("none", "requested", "required"),

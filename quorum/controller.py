@@ -1,8 +1,11 @@
 """Trio shell of a controller: decide on the image, propose, wait for the commit, answer."""
 
 import logging
+import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import trio
@@ -12,21 +15,25 @@ from quorate.control.frames import Frame
 from quorate.errors import (
     ErrorCode,
     InconsistentClusterIdError,
+    InvalidConfigError,
     KafkaError,
     NotControllerError,
-    RequestTimedOutError,
     UnsupportedVersionError,
 )
-from quorate.net.control import ControlStream, serve_control_connection
+from quorate.model import Endpoint
+from quorate.net.control import ControlStream
 from quorate.quorum.control import brokers, configs, topics
 from quorate.quorum.control.decision import Decision
+from quorate.quorum.deciding import Asked, Decide, Decider
 from quorate.quorum.directory import ControllerDirectory
 from quorate.quorum.metadata.image import MetadataImage
-from quorate.quorum.metadata.machine import Committed, Conflict, Refused
 from quorate.quorum.metadata.records import ClusterFormatted
-from quorate.quorum.raft.core import CommandTooLargeError
-from quorate.quorum.raft.proposals import Lost, NotLeader, Unknown
-from quorate.quorum.raft_node import RaftNode, RunBlocking, in_thread
+from quorate.quorum.quorum_requests import QuorumRequests
+from quorate.quorum.raft.rules import Rules
+from quorate.quorum.raft.timing import Timing
+from quorate.quorum.raft.voters import NO_VOTERS, VoterSet
+from quorate.quorum.raft_mesh import Connect, Identity, RaftMesh
+from quorate.quorum.raft_node import RaftNode, RaftPlan, RunBlocking, Standing
 from quorate.settings import NodeConfig
 
 if TYPE_CHECKING:
@@ -34,13 +41,17 @@ if TYPE_CHECKING:
 
 logger: Final = logging.getLogger(__name__)
 
-DECISIONS_MAX: Final = 10
-"""How often a decision is made again because the image moved on meanwhile."""
+REQUEST_TIMEOUT_S: Final = 30.0
+"""How long a request may take that does not say how long it may take."""
 
-COMMIT_TIMEOUT_S: Final = 30.0
+REQUEST_TIMEOUT_MAX_S: Final = 300.0
 METADATA_WAIT_MAX_S: Final = 60.0
+HAND_OVER_S: Final = 0.2
+FORMAT_TIMEOUT_S: Final = 10.0
 SESSION_CHECKS_PER_TIMEOUT: Final = 10
-CONNECTIONS_MAX: Final = 2000
+INCARNATION_BYTES: Final = 16
+SNAPSHOT_ENTRIES: Final = 5000
+RETAINED_ENTRIES: Final = 1000
 
 A = TypeVar("A", bound=m.Answer)
 
@@ -55,10 +66,40 @@ def _session_clock_ms() -> int:
     return int(trio.current_time() * 1000)
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a controller meets the world with.
+
+    ``endpoint`` is where others reach it, ``connect`` reaches others; ``bootstrap`` are addresses
+    of controllers to look for a cluster at that it joins. ``run_blocking`` runs what waits for the
+    disk.
+    """
+
+    endpoint: Endpoint
+    connect: Connect
+    bootstrap: tuple[Endpoint, ...]
+    run_blocking: RunBlocking
+    clock_ms: Callable[[], int] = wall_clock_ms
+
+
+async def _connect_to_nobody(endpoint: Endpoint) -> trio.abc.Stream:
+    raise AssertionError(f"a controller that is alone connects to nobody, not to {endpoint}")
+
+
+NO_LISTENER: Final = Endpoint("localhost", 0)
+"""Where a controller listens that is one process with its only broker: nowhere."""
+
+
+def alone(run_blocking: RunBlocking) -> Surroundings:
+    """Return the surroundings of a controller that is the only one."""
+    return Surroundings(NO_LISTENER, _connect_to_nobody, (), run_blocking)
+
+
 class Controller:
     """Owns the controller's part of a node: its Raft node, and the brokers' sessions.
 
-    Brokers in the same process call :meth:`handle`; others come through :meth:`serve`.
+    Brokers in the same process call :meth:`handle`; others come through a ``ControlServer``. It is
+    active while its Raft node leads; in between it only passes metadata on.
     """
 
     def __init__(
@@ -66,33 +107,45 @@ class Controller:
         directory: ControllerDirectory,
         config: NodeConfig,
         rng: "Random",
-        *,
-        clock_ms: Callable[[], int] = wall_clock_ms,
-        run_blocking: RunBlocking = in_thread,
+        surroundings: Surroundings,
     ) -> None:
-        """Recover the metadata from the directory.
+        """Recover the metadata from the directory, which is formatted.
 
         Raises:
             JournalDamagedError: the journal is not what was written.
             SnapshotDamagedError: the snapshot is not what was written.
         """
-        self._meta = directory.meta
+        meta = self._meta = directory.meta
+        assert meta.is_formatted, "a controller is in a cluster"
         self._config = config
         self._rng = rng
-        self._clock_ms = clock_ms
-        self._raft = RaftNode(
-            directory.meta.node_id, directory.storage, rng=rng, run_blocking=run_blocking
+        self._clock_ms = surroundings.clock_ms
+        self._identity = Identity(
+            meta.key,
+            meta.cluster_id,
+            surroundings.endpoint,
+            secrets.token_bytes(INCARNATION_BYTES),
         )
-        self._deciding = trio.Lock()
-        self._connections = 0
+        self._mesh = RaftMesh(
+            self._identity, surroundings.connect, rng, bootstrap=surroundings.bootstrap
+        )
+        plan = RaftPlan(meta.key, meta.founders, _rules(config), surroundings.run_blocking)
+        self._raft = RaftNode(plan, directory.storage, self._mesh.send, rng)
+        self._quorum = QuorumRequests(self._raft, self._mesh, self._identity, self._clock_ms)
+        self._decider = Decider(self._raft, self._refusal, self._clock_ms)
+        self._active_term = 0
+        self._first_active = trio.Event()
         self._sessions = brokers.Sessions(0, config.broker_session_timeout_ms)
-        self._handlers: Final[dict[type[Any], Callable[[Any], Awaitable[m.Answer]]]] = {
+        self._handlers: Final[dict[type[Any], Callable[[Any, Asked], Awaitable[m.Answer]]]] = {
             m.RegisterBroker: self._register_broker,
             m.BrokerHeartbeat: self._broker_heartbeat,
             m.UnregisterBroker: self._unregister_broker,
             m.AllocateProducerIds: self._allocate_producer_ids,
             m.FetchMetadata: self._fetch_metadata,
-            m.DescribeQuorum: self._describe_quorum,
+            m.DescribeQuorum: self._quorum.describe,
+            m.AddVoter: self._quorum.add_voter,
+            m.RemoveVoter: self._quorum.remove_voter,
+            m.TransferLeadership: self._quorum.transfer,
             m.CreateTopics: self._create_topics,
             m.DeleteTopics: self._delete_topics,
             m.CreatePartitions: self._create_partitions,
@@ -109,6 +162,11 @@ class Controller:
         """The metadata as of the last committed records."""
         return self._raft.image
 
+    @property
+    def raft(self) -> RaftNode:
+        """The Raft node, to look at."""
+        return self._raft
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Be a controller until cancelled; started once requests are served.
 
@@ -118,39 +176,123 @@ class Controller:
         """
         async with trio.open_nursery() as nursery:
             await nursery.start(self._raft.run)
-            await self._become_active()
+            await nursery.start(self._mesh.run, self._raft)
+            nursery.start_soon(self._keep_mesh)
+            nursery.start_soon(self._decider.run)
+            nursery.start_soon(self._lead_when_elected)
+            if self._raft.rounds.voters.keys == (self._meta.key,):
+                await self._first_active.wait()
             task_status.started()
-            await self._watch_sessions()
+            await trio.sleep_forever()
 
-    async def serve(self, listeners: Sequence[trio.abc.Listener[Any]]) -> None:
-        """Serve brokers and tools of other processes, until cancelled."""
-        await trio.serve_listeners(self._serve_connection, list(listeners))
+    async def hand_over(self) -> None:
+        """Let another controller lead before this one stops, if there is one and it is quick."""
+        if not self._raft.is_leader or len(self._raft.rounds.voters) < 2:
+            return
+        deadline_s = trio.current_time() + HAND_OVER_S
+        with trio.move_on_at(deadline_s):
+            outcome = await self._raft.transfer_leadership(None, deadline_s)
+            logger.info("stopping: %s", outcome)
 
-    async def handle(self, request: m.Request[A]) -> A:
+    # --- the listener
+
+    def greet(self, hello: m.Hello) -> m.HelloAnswer:
+        """Return who we are.
+
+        Raises:
+            KafkaError: the other side is not of this cluster, or speaks another language.
+        """
+        if hello.cluster_id and hello.cluster_id != self.cluster_id:
+            raise InconsistentClusterIdError(
+                f"this is cluster {self.cluster_id}, not {hello.cluster_id}"
+            )
+        version = common_version(hello)
+        if hello.purpose is m.Purpose.MESH:
+            self._mesh.admit(hello)
+        founders = [
+            m.Member(v.key.node_id, v.key.directory_id, v.endpoint)
+            for v in self._meta.founders.voters
+        ]
+        return m.HelloAnswer(
+            self.cluster_id,
+            self._meta.node_id,
+            version,
+            self._meta.key.directory_id,
+            self._identity.endpoint,
+            tuple(founders),
+        )
+
+    async def answer(self, frame: Frame) -> m.Answer:
+        """Carry out a request that came through the listener.
+
+        Raises:
+            KafkaError: as :meth:`handle` does.
+        """
+        timeout_s = frame.timeout_ms / 1000 or REQUEST_TIMEOUT_S
+        deadline_s = trio.current_time() + min(timeout_s, REQUEST_TIMEOUT_MAX_S)
+        return await self._handle(frame.message, Asked(frame.request_id, deadline_s))
+
+    async def serve_mesh(self, hello: m.Hello, frames: ControlStream) -> None:
+        """Take in the Raft frames of another controller."""
+        await self._mesh.serve(hello, frames)
+
+    async def handle(self, request: m.Request[A], /) -> A:
         """Carry out a request.
 
         Raises:
             KafkaError: it failed as a whole. ``NotControllerError``: nothing was done;
                 ``RequestTimedOutError``: it may or may not have been carried out.
         """
+        asked = Asked(b"", trio.current_time() + REQUEST_TIMEOUT_S)
+        answer: Any = await self._handle(request, asked)
+        return answer  # type: ignore[no-any-return]  # the table pairs each request with its answer
+
+    async def _handle(self, request: object, asked: Asked) -> m.Answer:
         handler = self._handlers.get(type(request))
         if handler is None:
             raise UnsupportedVersionError(f"{type(request).__name__} is no request to a controller")
-        answer: Any = await handler(request)
-        return answer  # type: ignore[no-any-return]  # the table pairs each request with its answer
+        return await handler(request, asked)
 
     # --- being active
 
-    async def _become_active(self) -> None:
+    async def _keep_mesh(self) -> None:
+        """Stay connected to those who vote."""
+        followed = NO_VOTERS
+        while True:
+            standing = await self._raft.wait_until(partial(_votes_otherwise, followed))
+            followed = standing.voters
+            self._mesh.follow(followed)
+
+    async def _lead_when_elected(self) -> None:
+        while True:
+            standing = await self._raft.wait_until(lambda now: now.is_leader)
+            logger.info("this controller is active in term %d", standing.term)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._be_active, standing)
+                await self._raft.wait_until(partial(_leads_no_more, standing.term))
+                nursery.cancel_scope.cancel()
+            self._active_term = 0
+            logger.info("this controller is not active any more")
+
+    async def _be_active(self, standing: Standing) -> None:
+        """Decide, for as long as this controller leads in this term."""
         self._begin_sessions()
         if not self.image.cluster_id:
-            now_ms = self._clock_ms()
-            formatted = ClusterFormatted("the cluster was formatted", now_ms, self.cluster_id)
-            await self._raft.propose(self.image.version, (formatted,))
-        if self.image.cluster_id != self.cluster_id:
+            await self._format()
+        if self.image.cluster_id and self.image.cluster_id != self.cluster_id:
             raise InconsistentClusterIdError(
                 f"the metadata belongs to cluster {self.image.cluster_id}, not {self.cluster_id}"
             )
+        self._active_term = standing.term
+        self._first_active.set()
+        await self._watch_sessions()
+
+    async def _format(self) -> None:
+        """Say in the metadata whose it is, unless somebody has by now."""
+        formatted = ClusterFormatted("the cluster was formatted", self._clock_ms(), self.cluster_id)
+        while not self.image.cluster_id:
+            deadline_s = trio.current_time() + FORMAT_TIMEOUT_S
+            await self._raft.propose(self.image.version, (formatted,), deadline_s)
 
     def _begin_sessions(self) -> None:
         self._sessions = brokers.Sessions(
@@ -167,7 +309,7 @@ class Controller:
                 self._begin_sessions()
                 continue
             try:
-                await self._decide(self._fence_stale)
+                await self._decide_unless_nothing(self._fence_stale, _in_time())
             except KafkaError as error:
                 logger.warning("stale brokers could not be fenced: %s", error)
 
@@ -178,94 +320,62 @@ class Controller:
     def _now(self) -> brokers.Now:
         return brokers.Now(_session_clock_ms(), self._clock_ms())
 
-    # --- deciding
+    def _refusal(self) -> NotControllerError | None:
+        """Return why this controller does not decide, if it does not."""
+        if self._raft.is_leader and self._raft.term == self._active_term:
+            return None
+        return self._quorum.not_active()
 
-    async def _decide(self, decide: Callable[[MetadataImage], Decision[A]]) -> A:
-        """Commit what is decided on the current image, and return its answer.
-
-        Raises:
-            KafkaError: the decision's own, or the commit failed.
-        """
-        self._check_active()
+    async def _decide_unless_nothing(self, decide: Decide[A], asked: Asked) -> A:
+        """Carry out what is often nothing: then nobody need be asked whether it is still true."""
+        refusal = self._refusal()
+        if refusal is not None:
+            raise refusal
         decision = decide(self.image)
         if not decision.records:
             return decision.answer
-        with trio.move_on_after(COMMIT_TIMEOUT_S):
-            # One at a time: two decisions on one version would only make each other wait.
-            async with self._deciding:
-                return await self._commit(decide)
-        raise RequestTimedOutError("not committed in time; it may be later")
-
-    async def _commit(self, decide: Callable[[MetadataImage], Decision[A]]) -> A:
-        for _ in range(DECISIONS_MAX):
-            self._check_active()
-            image = self.image
-            decision = decide(image)
-            if not decision.records:
-                return decision.answer
-            if await self._committed(image.version, decision):
-                return decision.answer
-        raise RequestTimedOutError("the metadata changed again and again meanwhile")
-
-    async def _committed(self, version: int, decision: Decision[Any]) -> bool:
-        """Return whether a decision was committed; if not, it must be made again."""
-        try:
-            outcome = await self._raft.propose(version, decision.records)
-        except CommandTooLargeError as error:
-            raise KafkaError(
-                f"the change is too large, split it: {error}", code=ErrorCode.POLICY_VIOLATION
-            ) from error
-        match outcome:
-            case Committed():
-                return True
-            case Conflict():
-                return False
-            case NotLeader() | Lost():
-                raise NotControllerError
-            case Unknown():
-                raise RequestTimedOutError("the controller stops; the change may be committed")
-            case Refused(reason):
-                logger.error("a decision contradicts the metadata, this is a bug: %s", reason)
-                raise KafkaError(reason)
-
-    def _check_active(self) -> None:
-        if not self._raft.is_leader:
-            raise NotControllerError
+        return await self._decider.carry_out(decide, asked)
 
     # --- requests
 
-    async def _register_broker(self, request: m.RegisterBroker) -> m.RegisterBrokerAnswer:
+    async def _register_broker(
+        self, request: m.RegisterBroker, asked: Asked
+    ) -> m.RegisterBrokerAnswer:
         before = self.image.brokers.get(request.broker_id)
-        answer = await self._decide(
-            lambda image: brokers.register(image, self._sessions, request, self._now())
+        answer = await self._decider.carry_out(
+            lambda image: brokers.register(image, self._sessions, request, self._now()), asked
         )
         if before is not None and before.incarnation_id != request.incarnation_id:
             self._sessions.replace(before.incarnation_id)
         self._sessions.touch(request.broker_id, _session_clock_ms())
         return answer
 
-    async def _broker_heartbeat(self, request: m.BrokerHeartbeat) -> m.BrokerHeartbeatAnswer:
-        answer = await self._decide(
-            lambda image: brokers.heartbeat(image, request, self._clock_ms())
+    async def _broker_heartbeat(
+        self, request: m.BrokerHeartbeat, asked: Asked
+    ) -> m.BrokerHeartbeatAnswer:
+        answer = await self._decide_unless_nothing(
+            lambda image: brokers.heartbeat(image, request, self._clock_ms()), asked
         )
         self._sessions.touch(request.broker_id, _session_clock_ms())
         return answer
 
-    async def _unregister_broker(self, request: m.UnregisterBroker) -> m.UnregisterBrokerAnswer:
-        answer = await self._decide(
-            lambda image: brokers.unregister(image, request, self._clock_ms())
+    async def _unregister_broker(
+        self, request: m.UnregisterBroker, asked: Asked
+    ) -> m.UnregisterBrokerAnswer:
+        answer = await self._decider.carry_out(
+            lambda image: brokers.unregister(image, request, self._clock_ms()), asked
         )
         self._sessions.forget(request.broker_id)
         return answer
 
     async def _allocate_producer_ids(
-        self, request: m.AllocateProducerIds
+        self, request: m.AllocateProducerIds, asked: Asked
     ) -> m.AllocateProducerIdsAnswer:
-        return await self._decide(
-            lambda image: brokers.allocate_producer_ids(image, request, self._clock_ms())
+        return await self._decider.carry_out(
+            lambda image: brokers.allocate_producer_ids(image, request, self._clock_ms()), asked
         )
 
-    async def _create_topics(self, request: m.CreateTopics) -> m.CreateTopicsAnswer:
+    async def _create_topics(self, request: m.CreateTopics, asked: Asked) -> m.CreateTopicsAnswer:
         configured = topics.TopicDefaults(
             self._config.num_partitions, self._config.default_replication_factor
         )
@@ -274,75 +384,75 @@ class Controller:
             defaults = topics.current_defaults(image, configured)
             return topics.create_topics(image, request, defaults, self._clock_ms(), self._rng)
 
-        return await self._decide(decide)
+        return await self._decider.carry_out(decide, asked)
 
-    async def _delete_topics(self, request: m.DeleteTopics) -> m.DeleteTopicsAnswer:
+    async def _delete_topics(self, request: m.DeleteTopics, asked: Asked) -> m.DeleteTopicsAnswer:
         if not self._config.delete_topic_enable:
             raise KafkaError(code=ErrorCode.TOPIC_DELETION_DISABLED)
-        return await self._decide(
-            lambda image: topics.delete_topics(image, request, self._clock_ms())
+        return await self._decider.carry_out(
+            lambda image: topics.delete_topics(image, request, self._clock_ms()), asked
         )
 
-    async def _create_partitions(self, request: m.CreatePartitions) -> m.CreatePartitionsAnswer:
-        return await self._decide(
-            lambda image: topics.create_partitions(image, request, self._clock_ms(), self._rng)
+    async def _create_partitions(
+        self, request: m.CreatePartitions, asked: Asked
+    ) -> m.CreatePartitionsAnswer:
+        return await self._decider.carry_out(
+            lambda image: topics.create_partitions(image, request, self._clock_ms(), self._rng),
+            asked,
         )
 
-    async def _alter_configs(self, request: m.AlterConfigs) -> m.AlterConfigsAnswer:
-        return await self._decide(
-            lambda image: configs.alter_configs(image, request, self._clock_ms())
+    async def _alter_configs(self, request: m.AlterConfigs, asked: Asked) -> m.AlterConfigsAnswer:
+        return await self._decider.carry_out(
+            lambda image: configs.alter_configs(image, request, self._clock_ms()), asked
         )
 
-    async def _fetch_metadata(self, request: m.FetchMetadata) -> m.FetchMetadataAnswer:
+    async def _fetch_metadata(self, request: m.FetchMetadata, _: Asked) -> m.FetchMetadataAnswer:
         wait_s = min(max(0, request.wait_ms) / 1000, METADATA_WAIT_MAX_S)
         with trio.move_on_after(wait_s):
             await self._raft.wait_for_version_after(request.from_version)
         return self._raft.machine.since(request.from_version)
 
-    async def _describe_quorum(self, _: m.DescribeQuorum) -> m.DescribeQuorumAnswer:
-        if not await self._raft.read_barrier():
-            raise NotControllerError
-        node_id = self._meta.node_id
-        return m.DescribeQuorumAnswer(
-            leader_id=node_id,
-            leader_epoch=self._raft.term,
-            high_watermark=self._raft.commit_index + 1,
-            voters=(m.QuorumReplica(node_id, self._raft.last_index + 1),),
-            metadata_version=self.image.version,
+
+def common_version(hello: m.Hello) -> int:
+    """Return the version of the protocol that both sides speak.
+
+    Raises:
+        UnsupportedVersionError: there is none.
+    """
+    version = min(hello.version_max, m.PROTOCOL_VERSION_MAX)
+    if version < max(hello.version_min, m.PROTOCOL_VERSION_MIN):
+        raise UnsupportedVersionError(
+            f"this controller speaks versions {m.PROTOCOL_VERSION_MIN} to "
+            f"{m.PROTOCOL_VERSION_MAX}, you {hello.version_min} to {hello.version_max}"
         )
+    return version
 
-    # --- the listener
 
-    async def _serve_connection(self, stream: trio.abc.Stream) -> None:
-        if self._connections >= CONNECTIONS_MAX:
-            logger.warning("refused a control connection: there are %d", self._connections)
-            await trio.aclose_forcefully(stream)
-            return
-        self._connections += 1
-        try:
-            await serve_control_connection(stream, self)
-        finally:
-            self._connections -= 1
+def _votes_otherwise(voters: VoterSet, now: Standing) -> bool:
+    return now.voters != voters
 
-    async def answer(self, frame: Frame) -> m.Answer:
-        """Carry out a request that came through the listener."""
-        assert isinstance(frame.message, m.Request), "the connection looked"
-        answer: m.Answer = await self.handle(frame.message)
-        return answer
 
-    async def serve_mesh(self, hello: m.Hello, frames: ControlStream) -> None:
-        """Take in nothing: this controller is alone."""
+def _leads_no_more(term: int, now: Standing) -> bool:
+    return not now.is_leader or now.term != term
 
-    def greet(self, hello: m.Hello) -> m.HelloAnswer:
-        """Return who we are, or refuse."""
-        if hello.cluster_id and hello.cluster_id != self.cluster_id:
-            raise InconsistentClusterIdError(
-                f"this is cluster {self.cluster_id}, not {hello.cluster_id}"
-            )
-        version = min(hello.version_max, m.PROTOCOL_VERSION_MAX)
-        if version < max(hello.version_min, m.PROTOCOL_VERSION_MIN):
-            raise UnsupportedVersionError(
-                f"this controller speaks versions {m.PROTOCOL_VERSION_MIN} to "
-                f"{m.PROTOCOL_VERSION_MAX}, you {hello.version_min} to {hello.version_max}"
-            )
-        return m.HelloAnswer(self.cluster_id, self._meta.node_id, version)
+
+def _in_time() -> Asked:
+    return Asked(b"", trio.current_time() + REQUEST_TIMEOUT_S)
+
+
+def _rules(config: NodeConfig) -> Rules:
+    heartbeat_ms = config.quorum_heartbeat_interval_ms
+    if config.quorum_election_timeout_ms <= 3 * heartbeat_ms:
+        raise InvalidConfigError(
+            "quorate.quorum.election.timeout.ms must be more than three times"
+            f" quorate.quorum.heartbeat.interval.ms, which is {heartbeat_ms} ms"
+        )
+    return Rules(
+        Timing(
+            heartbeat_s=heartbeat_ms / 1000,
+            election_min_s=config.quorum_election_timeout_ms / 1000,
+            election_max_s=2 * config.quorum_election_timeout_ms / 1000,
+            snapshot_entries=SNAPSHOT_ENTRIES,
+            retained_entries=RETAINED_ENTRIES,
+        )
+    )

@@ -1,34 +1,49 @@
-"""Trio shell around the Raft core: proposals in, durable rounds, applied facts out.
+"""Trio shell around the Raft rounds: proposals in, durable rounds, applied facts out.
 
-One task drives the core.  What blocks (writes, fsync) runs in a worker thread, so that in a process
-that is a broker too the data plane goes on meanwhile; proposals that arrive during an fsync share
-the next one.
+One task drives the rounds.  What blocks (writes, fsync) runs in that task where a process is only a
+controller, and in a worker thread where it is a broker too, so that the data plane goes on
+meanwhile; proposals that arrive during an fsync share the next one.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
+from quorate.net.bell import Bell
 from quorate.promise import Promise
 from quorate.quorum.metadata.image import MetadataImage
 from quorate.quorum.metadata.machine import MetadataMachine, Result, encode_command
 from quorate.quorum.metadata.records import MetadataRecord
-from quorate.quorum.raft.core import COMMAND_BYTES_MAX, CommandTooLargeError, RaftCore
-from quorate.quorum.raft.engine import PRODUCTION_TIMING, Timing
-from quorate.quorum.raft.proposals import NotDone, NotLeader, Proposals
-from quorate.quorum.raft.storage import Storage, StorageFullError
+from quorate.quorum.raft.messages import RaftMessage
+from quorate.quorum.raft.outcomes import (
+    ChangeOutcome,
+    NotDone,
+    NotLeader,
+    ReadOutcome,
+    TransferOutcome,
+)
+from quorate.quorum.raft.rounds import Flush, Outgoing, Rounds
+from quorate.quorum.raft.rules import Rules
+from quorate.quorum.raft.storage import StorageFullError
+from quorate.quorum.raft.voters import ReplicaKey, Voter, VoterSet
 
 if TYPE_CHECKING:
     from random import Random
 
+    from quorate.quorum.raft.storage import Storage
+
 logger: Final = logging.getLogger(__name__)
 
-FULL_RETRY_S: Final = 1.0
+FULL_RETRY_S: Final = 0.5
 
 Outcome = Result | NotDone
 RunBlocking = Callable[[Callable[[], None]], Awaitable[None]]
+Send = Callable[[Iterable[Outgoing]], None]
+
+T = TypeVar("T")
 
 
 # Of our own, so that a data plane whose threads are all busy does not hold up metadata.
@@ -41,27 +56,44 @@ async def in_thread(work: Callable[[], None]) -> None:
 
 
 async def inline(work: Callable[[], None]) -> None:
-    """Run blocking work in the loop: for a process that has nothing else to do meanwhile."""
-    work()
+    """Run blocking work in the loop: for a process that has nothing else to do meanwhile.
+
+    What was queued before is on its way first: it takes the writers two turns to wake and to send.
+    """
     await trio.lowlevel.checkpoint()
+    await trio.lowlevel.checkpoint()
+    work()
+
+
+@dataclass(frozen=True, slots=True)
+class RaftPlan:
+    """What a Raft node is started with; ``voters`` hold until its log knows better."""
+
+    key: ReplicaKey
+    voters: VoterSet
+    rules: Rules
+    run_blocking: RunBlocking
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What others wait for: how far the facts are, who leads, who votes."""
+
+    version: int
+    term: int
+    leader: ReplicaKey | None
+    is_leader: bool
+    voters: VoterSet
 
 
 class RaftNode:
-    """Owns the Raft core of this controller.
+    """Owns the rounds of this controller.
 
     What it tells (outcomes, the image, versions) is durable and committed. Once :meth:`run` has
-    ended, for whatever reason, every proposal is answered.
+    ended, for whatever reason, everything that was asked of it is answered.
     """
 
-    def __init__(
-        self,
-        node_id: int,
-        storage: Storage,
-        *,
-        rng: "Random",
-        timing: Timing = PRODUCTION_TIMING,
-        run_blocking: RunBlocking = in_thread,
-    ) -> None:
+    def __init__(self, plan: RaftPlan, storage: "Storage", send: Send, rng: "Random") -> None:
         """Recover from the storage.
 
         Raises:
@@ -69,13 +101,21 @@ class RaftNode:
             SnapshotDamagedError: the snapshot is not what was written.
         """
         self._machine = MetadataMachine()
-        self._core = RaftCore[Result](str(node_id), storage, self._machine, timing, rng)
-        self._run_blocking = run_blocking
-        self._arrived: list[tuple[bytes, Promise[Outcome]]] = []
-        self._proposals = Proposals[Result]()
-        self._woken = trio.Event()
-        self._applied = trio.Condition()
+        self._rounds = Rounds[Result](
+            plan.key, plan.voters, storage, self._machine, plan.rules, rng
+        )
+        self._run_blocking = plan.run_blocking
+        self._send = send
+        self._woken = Bell()
         self._running = False
+        self._standing = self._look()
+        self._changed = trio.Event()
+        self._snapshot_written: Flush | None = None
+
+    @property
+    def rounds(self) -> Rounds[Result]:
+        """What is driven, to look at."""
+        return self._rounds
 
     @property
     def machine(self) -> MetadataMachine:
@@ -90,47 +130,38 @@ class RaftNode:
     @property
     def is_leader(self) -> bool:
         """Whether this node leads, and its image holds everything that was ever committed."""
-        return self._running and self._core.is_leader
+        return self._running and self._rounds.is_leader
 
     @property
     def term(self) -> int:
         """The current term."""
-        return self._core.term
-
-    @property
-    def commit_index(self) -> int:
-        """The last committed index."""
-        return self._core.commit_index
-
-    @property
-    def last_index(self) -> int:
-        """The last index of this node's log."""
-        return self._core.last_index
-
-    @property
-    def snapshot_index(self) -> int:
-        """The last index that the durable snapshot covers; 0 without one."""
-        return self._core.snapshot_index
+        return self._rounds.term
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Drive the core until cancelled; started once this node is ready to lead or follow.
+        """Drive the rounds until cancelled; started once this node is ready to lead or follow.
 
         Raises:
             OSError: the disk failed. Nobody knows what is on it: end the process.
         """
         try:
-            await self._round()
-            self._running = True
-            task_status.started()
-            while True:
-                await self._woken.wait()
-                self._woken = trio.Event()
-                await self._round()
+            async with trio.open_nursery() as nursery:
+                await self._round(nursery)
+                self._running = True
+                self._tell()
+                task_status.started()
+                while True:
+                    await self._woken.wait_until(self._rounds.next_deadline_s)
+                    await self._round(nursery)
         finally:
             self._running = False
-            self._abandon()
+            self._rounds.stop()
+            self._tell()
 
-    async def propose(self, expected_version: int, records: Sequence[MetadataRecord]) -> Outcome:
+    # --- what others ask of it
+
+    async def propose(
+        self, expected_version: int, records: Sequence[MetadataRecord], deadline_s: float
+    ) -> Outcome:
         """Commit records if the image still has the version that they were decided on.
 
         If the caller is cancelled, the command may still take effect.
@@ -139,64 +170,123 @@ class RaftNode:
             CommandTooLargeError: nothing was proposed.
         """
         command = encode_command(expected_version, records)
-        if len(command) > COMMAND_BYTES_MAX:
-            raise CommandTooLargeError(f"{len(command)} bytes; at most {COMMAND_BYTES_MAX}")
-        if not self.is_leader:
-            return NotLeader()
-        promise: Promise[Outcome] = Promise()
-        known = trio.Event()
-        promise.when_resolved(lambda _: known.set())
-        self._arrived.append((command, promise))
-        self._woken.set()
-        await known.wait()
-        return promise.value
+        return await self._ask(lambda: self._rounds.propose(command, deadline_s))
 
-    async def read_barrier(self) -> bool:
-        """Wait until the image holds everything acknowledged before the call.
+    async def read(self, deadline_s: float) -> ReadOutcome:
+        """Wait until the image holds everything that was acknowledged before the call."""
+        return await self._ask(lambda: self._rounds.read(deadline_s))
 
-        Returns whether it does: not, if this node does not lead. A voter that is alone needs
-        nobody's consent.
-        """
-        await trio.lowlevel.checkpoint()
-        return self.is_leader
+    async def add_voter(self, voter: Voter, deadline_s: float) -> ChangeOutcome:
+        """Let an observer vote, once it has caught up."""
+        return await self._ask(lambda: self._rounds.add_voter(voter, deadline_s))
+
+    async def remove_voter(self, key: ReplicaKey, deadline_s: float) -> ChangeOutcome:
+        """Let a voter vote no more."""
+        return await self._ask(lambda: self._rounds.remove_voter(key, deadline_s))
+
+    async def transfer_leadership(
+        self, target: ReplicaKey | None, deadline_s: float
+    ) -> TransferOutcome:
+        """Hand leadership over: to a certain voter, or to the one that is furthest."""
+        return await self._ask(lambda: self._rounds.transfer_leadership(target, deadline_s))
 
     async def wait_for_version_after(self, version: int) -> None:
         """Wait until the image's version is greater than this one."""
-        async with self._applied:
-            while self.image.version <= version:
-                await self._applied.wait()
+        await self.wait_until(lambda standing: standing.version > version)
 
-    async def _round(self) -> None:
-        """Make what arrived durable, apply it, make what followed durable, tell the results."""
-        arrived, self._arrived = self._arrived, []
-        for command, promise in arrived:
-            index, term = self._core.propose(command)
-            self._proposals.add(index, term, promise)
-        await self._flush()
-        applied = self._core.tick(trio.current_time())
-        await self._flush()
-        self._proposals.settle(applied)
-        if applied:
-            async with self._applied:
-                self._applied.notify_all()
+    async def wait_until(self, holds: Callable[[Standing], bool]) -> Standing:
+        """Wait until something holds, looking whenever anything has changed."""
+        while not holds(self._standing):
+            await self._changed.wait()
+        return self._standing
 
-    async def _flush(self) -> None:
-        while flush := self._core.start_flush():
-            await self._run_until_there_is_space(flush.run)
-            self._core.finish_flush(flush)
+    async def _ask(self, ask: Callable[[], Promise[T]]) -> T | NotLeader:
+        """Ask the rounds for something, and return what becomes of it."""
+        if not self._running:
+            await trio.lowlevel.checkpoint()
+            return NotLeader()
+        promise = ask()
+        self._woken.ring()
+        known = trio.Event()
+        promise.when_resolved(lambda _: known.set())
+        await known.wait()
+        return promise.value
 
-    async def _run_until_there_is_space(self, work: Callable[[], None]) -> None:
+    # --- what the mesh tells it
+
+    def receive(self, source: ReplicaKey, message: RaftMessage) -> None:
+        """Take a message of another controller."""
+        if self._running:
+            self._rounds.receive(source, message)
+            self._woken.ring()
+
+    def peer_connected(self, key: ReplicaKey) -> None:
+        """Messages to this controller have a chance."""
+        if self._running:
+            self._rounds.peer_connected(key)
+            self._woken.ring()
+
+    def peer_disconnected(self, key: ReplicaKey) -> None:
+        """Messages to this controller have none."""
+        if self._running:
+            self._rounds.peer_disconnected(key)
+            self._woken.ring()
+
+    # --- rounds
+
+    async def _round(self, nursery: trio.Nursery) -> None:
+        """Take in what arrived, make it durable, and say what follows, in that order."""
+        rounds = self._rounds
+        written, self._snapshot_written = self._snapshot_written, None
+        if written is not None:
+            rounds.finish_snapshot(written)
+        self._send(rounds.start(trio.current_time()))
+        while (flush := rounds.start_flush()) is not None:
+            await self._run_until_there_is_space(flush)
+            rounds.finish_flush(flush)
+        self._send(rounds.finish())
+        snapshot = rounds.start_snapshot()
+        if snapshot is not None:
+            nursery.start_soon(self._write_snapshot, snapshot)
+        self._tell()
+        # Readers that have frames already get their turn, so that a round takes in many.
+        await trio.lowlevel.checkpoint()
+
+    async def _run_until_there_is_space(self, flush: Flush) -> None:
         while True:
             try:
-                await self._run_blocking(work)
+                await self._run_blocking(flush.run)
             except StorageFullError as error:
                 logger.error("metadata cannot be written, waiting for space: %s", error)  # noqa: TRY400
+                self._send(self._rounds.storage_full())
+                self._tell()
                 await trio.sleep(FULL_RETRY_S)
             else:
                 return
 
-    def _abandon(self) -> None:
-        self._proposals.abandon()
-        arrived, self._arrived = self._arrived, []
-        for _, promise in arrived:
-            promise.resolve(NotLeader())
+    async def _write_snapshot(self, flush: Flush) -> None:
+        """Write a snapshot beside the rounds; the next round notes that it is there."""
+        while True:
+            try:
+                await in_thread(flush.run)
+            except StorageFullError as error:
+                logger.error("a snapshot cannot be written, waiting for space: %s", error)  # noqa: TRY400
+                await trio.sleep(FULL_RETRY_S)
+            else:
+                break
+        self._snapshot_written = flush
+        self._woken.ring()
+
+    def _look(self) -> Standing:
+        rounds = self._rounds
+        return Standing(
+            self.image.version, rounds.term, rounds.leader, self.is_leader, rounds.voters
+        )
+
+    def _tell(self) -> None:
+        """Wake those who wait, if there is something new for any of them."""
+        standing = self._look()
+        if standing != self._standing:
+            self._standing = standing
+            changed, self._changed = self._changed, trio.Event()
+            changed.set()

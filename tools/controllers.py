@@ -1,13 +1,15 @@
-"""How a broker or a tool reaches controllers in other processes: over one connection."""
+"""How a broker or a tool reaches the controllers: over one connection, to the one that leads."""
 
-import itertools
 import logging
+import math
+import secrets
+import ssl
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 import trio
 
-from quorate.control.messages import NO_NODE, Answer, FetchMetadata, Hello, Request
+from quorate.control import messages as m
 from quorate.errors import (
     ErrorCode,
     KafkaError,
@@ -17,17 +19,32 @@ from quorate.errors import (
 )
 from quorate.model import Endpoint
 from quorate.net.control import ControlConnection, connect_control
+from quorate.net.control_server import notice_dead_peers
 from quorate.net.rpc import connect
 
 logger: Final = logging.getLogger(__name__)
 
-CONNECT_TIMEOUT_MS: Final = 5_000
-ANSWER_TIMEOUT_S: Final = 35.0
+CONNECT_TIMEOUT_S: Final = 2.0
+REQUEST_TIMEOUT_S: Final = 35.0
 """More than a controller takes to give up on a commit, so that its own answer comes first."""
 
-RETRY_S: Final = 0.2
+TRY_S: Final = 5.0
+"""A controller that does not answer within this is taken for one that never will."""
 
-A = TypeVar("A", bound=Answer)
+RETRY_S: Final = 0.2
+RETRY_MIN_S: Final = 0.02
+RETRY_MAX_S: Final = 0.5
+REQUEST_ID_BYTES: Final = 16
+
+REPEATABLE: Final = (
+    m.FetchMetadata, m.DescribeQuorum, m.RegisterBroker, m.BrokerHeartbeat, m.AllocateProducerIds,
+)  # fmt: skip
+"""What may be carried out twice; all else carries an id, so that it is not."""
+
+ONCE: Final = (m.AddVoter, m.RemoveVoter, m.TransferLeadership)
+"""What controllers keep no answers of: a person decides whether to try again."""
+
+A = TypeVar("A", bound=m.Answer)
 
 
 class RemoteController:
@@ -36,10 +53,16 @@ class RemoteController:
     Invariant: one connection at most; whoever comes while it is being made waits for it.
     """
 
-    def __init__(self, endpoints: Sequence[Endpoint], node_id: int) -> None:
-        self._endpoints = itertools.cycle(endpoints)
-        self._endpoint_count = len(endpoints)
+    def __init__(
+        self,
+        endpoints: Sequence[Endpoint],
+        node_id: int,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._endpoints = tuple(endpoints)
+        self._next = 0
         self._node_id = node_id
+        self._ssl_context = ssl_context
         self._cluster_id = ""
         self._connection: ControlConnection | None = None
         self._connecting = trio.Lock()
@@ -58,7 +81,7 @@ class RemoteController:
         while True:
             try:
                 connection = await self._connected()
-            except NetworkError as error:
+            except (NetworkError, NotControllerError) as error:
                 if not warned:
                     logger.warning("waiting for a controller: %s", error.message)
                     warned = True
@@ -67,27 +90,61 @@ class RemoteController:
                 self._cluster_id = connection.controller.cluster_id
                 return self._cluster_id
 
-    async def call(self, request: Request[A]) -> A:
-        """Send a request to the active controller.
+    async def call(self, request: m.Request[A], /, timeout_s: float = REQUEST_TIMEOUT_S) -> A:
+        """Send a request to the active controller, to others if that one is gone.
 
         Raises:
             KafkaError: it failed; after a NetworkError or a RequestTimedOutError it may have been
                 carried out all the same.
         """
+        kind = type(request)
+        request_id = b""
+        if kind not in REPEATABLE + ONCE:
+            request_id = secrets.token_bytes(REQUEST_ID_BYTES)
+        wait_s = _wait_s(request)
+        timeout_s, try_s = timeout_s + wait_s, TRY_S + wait_s
+        deadline_s = trio.current_time() + timeout_s
+        why: KafkaError = NetworkError("no controller was reached")
+        pause_s = RETRY_MIN_S
+        while (left_s := deadline_s - trio.current_time()) > 0:
+            try:
+                with trio.move_on_at(deadline_s):
+                    return await self._try(request, request_id, min(try_s, left_s), left_s)
+            except NotControllerError as error:
+                why = error
+                if error.leader_endpoint is not None and pause_s == RETRY_MIN_S:
+                    pause_s *= 2
+                    continue
+            except (NetworkError, RequestTimedOutError) as error:
+                if kind in ONCE:
+                    raise
+                why = error
+            with trio.move_on_at(deadline_s):
+                await trio.sleep(pause_s)
+            pause_s = min(2 * pause_s, RETRY_MAX_S)
+        if why.code == ErrorCode.NOT_CONTROLLER:
+            raise why
+        raise RequestTimedOutError(f"no answer within {timeout_s:g} s: {why.message}") from why
+
+    async def _try(
+        self, request: m.Request[A], request_id: bytes, try_s: float, left_s: float
+    ) -> A:
+        """Send a request once; leave a controller that cannot serve it."""
         connection = await self._connected()
-        timeout_s = ANSWER_TIMEOUT_S
-        if isinstance(request, FetchMetadata):
-            timeout_s += request.wait_ms / 1000
         try:
-            with trio.move_on_after(timeout_s):
-                answer: A = await connection.request(request)  # pyright: ignore[reportAssignmentType]
+            with trio.move_on_after(try_s):
+                answer: A = await connection.request(  # pyright: ignore[reportAssignmentType]
+                    request, request_id=request_id, timeout_ms=math.ceil(left_s * 1000)
+                )
                 return answer
-        except KafkaError as error:
-            if error.code in (ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION):
-                await self._drop(connection)
+        except NotControllerError as error:
+            await self._follow(connection, error.leader_endpoint)
+            raise
+        except NetworkError:
+            await self._drop(connection)
             raise
         await self._drop(connection)
-        raise RequestTimedOutError(f"the controller did not answer in {timeout_s:.0f} s")
+        raise RequestTimedOutError(f"the controller did not answer in {try_s:.1f} s")
 
     async def _connected(self) -> ControlConnection:
         async with self._connecting:
@@ -95,26 +152,47 @@ class RemoteController:
                 self._connection = await self._connect()
             return self._connection
 
-    async def _connect(self) -> ControlConnection:
-        """Connect to the first controller that takes us."""
-        assert self._nursery is not None, "requests are made while run() runs"
-        errors: list[str] = []
-        for endpoint in itertools.islice(self._endpoints, self._endpoint_count):
+    async def _follow(self, connection: ControlConnection, leader: Endpoint | None) -> None:
+        """Go from a controller that does not lead to the one that does, if that is known."""
+        async with self._connecting:
+            if self._connection is not connection:
+                return  # somebody else went already
+            await self._drop(connection)
+            if leader is None:
+                return
             try:
-                connection = await self._connect_to(endpoint)
+                self._connection = await self._connect_to(leader)
+            except KafkaError as error:
+                logger.info("the controller that should lead is not there: %s", error.message)
+
+    async def _connect(self) -> ControlConnection:
+        """Connect to the next controller that takes us."""
+        errors: list[str] = []
+        for _ in self._endpoints:
+            endpoint = self._endpoints[self._next % len(self._endpoints)]
+            self._next += 1
+            try:
+                return await self._connect_to(endpoint)
             except (NetworkError, NotControllerError) as error:
                 errors.append(error.message)
-            else:
-                self._nursery.start_soon(self._run, connection)
-                return connection
         raise NetworkError("; ".join(errors))
 
     async def _connect_to(self, endpoint: Endpoint) -> ControlConnection:
-        try:
-            stream = await connect(endpoint, ssl_context=None, timeout_ms=CONNECT_TIMEOUT_MS)
-        except NetworkError as error:
-            raise NetworkError(f"no controller at {endpoint}: {error.message}") from None
-        return await connect_control(stream, Hello(self._cluster_id, self._node_id))
+        assert self._nursery is not None, "requests are made while run() runs"
+        with trio.move_on_after(CONNECT_TIMEOUT_S):
+            try:
+                stream = await connect(
+                    endpoint,
+                    ssl_context=self._ssl_context,
+                    timeout_ms=int(CONNECT_TIMEOUT_S * 1000),
+                )
+            except NetworkError as error:
+                raise NetworkError(f"no controller at {endpoint}: {error.message}") from None
+            notice_dead_peers(stream)
+            connection = await connect_control(stream, m.Hello(self._cluster_id, self._node_id))
+            self._nursery.start_soon(self._run, connection)
+            return connection
+        raise NetworkError(f"no controller at {endpoint}: it does not answer")
 
     async def _run(self, connection: ControlConnection) -> None:
         await connection.run()
@@ -127,17 +205,26 @@ class RemoteController:
         await connection.aclose()
 
 
-async def ask_once(endpoints: Sequence[Endpoint], request: Request[Any], timeout_s: float) -> Any:
-    """Ask a controller one thing, as a tool does.
+def _wait_s(request: m.Request[Any]) -> float:
+    """Return how long a request asks the controller to wait."""
+    return request.wait_ms / 1000 if isinstance(request, m.FetchMetadata) else 0.0
+
+
+async def ask_once(endpoints: Sequence[Endpoint], request: m.Request[Any], timeout_s: float) -> Any:
+    """Ask the controllers one thing, as a tool does.
 
     Raises:
         KafkaError: nobody answers, or what the controller says.
     """
-    remote = RemoteController(endpoints, NO_NODE)
-    with trio.move_on_after(timeout_s):
-        async with trio.open_nursery() as nursery:
-            await nursery.start(remote.run)
-            answer = await remote.call(request)
-            nursery.cancel_scope.cancel()
-            return answer
-    raise RequestTimedOutError(f"no controller answered in {timeout_s:g} s")
+    remote = RemoteController(endpoints, m.NO_NODE)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(remote.run)
+        answer: Any
+        try:
+            answer = await remote.call(request, timeout_s)
+        except KafkaError as error:
+            answer = error
+        nursery.cancel_scope.cancel()
+    if isinstance(answer, KafkaError):
+        raise answer
+    return answer

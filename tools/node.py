@@ -25,14 +25,15 @@ from quorate.broker.listeners import (
 from quorate.broker.log.directory import META_NAME
 from quorate.errors import InvalidConfigError
 from quorate.model import Endpoint
-from quorate.quorum.controller import Controller
+from quorate.quorum.controller import NO_LISTENER, Controller, alone
 from quorate.quorum.directory import (
     META,
     SUBDIRECTORY,
-    ControllerDirectory,
     open_controller_directory,
 )
+from quorate.quorum.raft_node import in_thread
 from quorate.settings import NodeConfig
+from quorate.tools.controller_tls import controller_client_context
 from quorate.tools.controllers import RemoteController
 from quorate.tools.problems import CommandError, UsageError
 
@@ -85,37 +86,21 @@ async def run_combined(plan: NodePlan, listeners: list[Listener], on_ready: OnRe
     The broker ends first, so that it can take its leave of the controller.
     """
     _check_whole(Path(plan.config.log_dir))
-    directory = _open_directory(plan.config, None)
+    directory = open_controller_directory(
+        Path(plan.config.log_dir), plan.config.node_id, cluster_id=None
+    )
+    directory.found_alone(None, NO_LISTENER)
     try:
-        controller = Controller(directory, plan.config, SystemRandom())
+        controller = Controller(directory, plan.config, SystemRandom(), alone(in_thread))
         scope = trio.CancelScope(shield=True)
         async with trio.open_nursery() as nursery:
-            await nursery.start(_run_in, scope, controller.run)
+            await nursery.start(run_in, scope, controller.run)
             try:
                 await _run_broker(
                     plan, listeners, controller.cluster_id, controller.handle, on_ready
                 )
             finally:
                 scope.cancel()
-    finally:
-        directory.close()
-
-
-async def run_controller(plan: NodePlan, cluster_id: str | None, on_ready: OnReady) -> None:
-    """Run a controller that brokers reach through its listener."""
-    endpoint = controller_endpoint(plan.config.controller_listener)
-    directory = _open_directory(plan.config, cluster_id)
-    try:
-        sock = bind(endpoint, plan.config)
-        listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
-        host, port = sock.getsockname()[:2]
-        controller = Controller(directory, plan.config, SystemRandom())
-        async with listener, trio.open_nursery() as nursery:
-            await nursery.start(controller.run)
-            nursery.start_soon(controller.serve, [listener])
-            on_ready(
-                Ready({"CONTROLLER": Endpoint(host, port)}, controller.cluster_id, directory.path)
-            )
     finally:
         directory.close()
 
@@ -132,8 +117,8 @@ async def run_separate_broker(plan: NodePlan, listeners: list[Listener], on_read
         )
     scope = trio.CancelScope(shield=True)
     async with trio.open_nursery() as nursery:
-        remote = RemoteController(endpoints, config.node_id)
-        await nursery.start(_run_in, scope, remote.run)
+        remote = RemoteController(endpoints, config.node_id, controller_client_context(config))
+        await nursery.start(run_in, scope, remote.run)
         try:
             cluster_id = await remote.find_cluster()
             await _run_broker(plan, listeners, cluster_id, remote.call, on_ready)
@@ -165,7 +150,7 @@ async def _log_traffic(running: RunningBroker) -> None:
         await trio.sleep(TRAFFIC_INTERVAL_S)
 
 
-async def _run_in(
+async def run_in(
     scope: trio.CancelScope,
     run: Callable[..., Awaitable[None]],
     *,
@@ -189,14 +174,6 @@ def _check_whole(directory: Path) -> None:
             why=f"{metadata / META} is missing, and a new cluster would not know these records",
             hint=f"put {metadata} back, or use another --dir for a new cluster",
         )
-
-
-def _open_directory(config: NodeConfig, cluster_id: str | None) -> ControllerDirectory:
-    directory = open_controller_directory(
-        Path(config.log_dir), config.node_id, cluster_id=cluster_id
-    )
-    directory.found_alone(cluster_id, controller_endpoint(config.controller_listener))
-    return directory
 
 
 def controller_endpoint(text: str) -> Endpoint:

@@ -14,6 +14,7 @@ from quorate.broker.listeners import PLAINTEXT, Listener, bind_listeners
 from quorate.settings import NodeConfig
 from quorate.tools.arguments import DEFAULT_BOOTSTRAP, GlobalOptions
 from quorate.tools.config_file import load_node_config
+from quorate.tools.controller_node import run_controller
 from quorate.tools.limits import allow_open_files
 from quorate.tools.node import (
     NodePlan,
@@ -21,7 +22,6 @@ from quorate.tools.node import (
     Ready,
     listen_near,
     run_combined,
-    run_controller,
     run_separate_broker,
     run_until_stopped,
 )

@@ -19,7 +19,7 @@ from quorate.broker.listeners import bind_listeners
 from quorate.broker.log.directory import DirectoryError
 from quorate.broker.log.files import FatalStorageError
 from quorate.errors import ErrorCode, InvalidConfigError, KafkaError
-from quorate.model import Endpoint, TopicPartition
+from quorate.model import TopicPartition
 from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.frames import encode_request, read_response_header
 from quorate.protocol.message import decoder
@@ -35,8 +35,9 @@ from quorate.protocol.messages.metadata import MetadataRequest, MetadataRequestT
 from quorate.protocol.messages.session import ApiVersionsRequest
 from quorate.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from quorate.protocol.messages.transactions import InitProducerIdRequest
-from quorate.quorum.controller import Controller
+from quorate.quorum.controller import NO_LISTENER, Controller, alone
 from quorate.quorum.directory import open_controller_directory
+from quorate.quorum.raft_node import in_thread
 from quorate.records.batch import parse_header
 from quorate.records.record import read_records
 from quorate.settings import node_config
@@ -76,8 +77,8 @@ async def running(texts: dict[str, str]) -> AsyncGenerator[Node, None]:
     config = node_config(texts)
     path = Path(config.log_dir)
     directory = open_controller_directory(path, 1, cluster_id=None)
-    directory.found_alone(None, Endpoint("127.0.0.1", 0))
-    controller = Controller(directory, config, Random(1))
+    directory.found_alone(None, NO_LISTENER)
+    controller = Controller(directory, config, Random(1), alone(in_thread))
     try:
         with trio.fail_after(30):
             async with trio.open_nursery() as controllers:

@@ -2,6 +2,7 @@
 
 # pyright: reportPrivateUsage=false
 
+import math
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -25,14 +26,16 @@ from quorate.errors import (
 )
 from quorate.model import NO_LEADER, Endpoint
 from quorate.net.control import connect_control
+from quorate.net.control_server import ControlServer
 from quorate.quorum.control.decision import Decision
-from quorate.quorum.controller import Controller
+from quorate.quorum.controller import NO_LISTENER, Controller, alone
+from quorate.quorum.deciding import Asked
 from quorate.quorum.directory import ControllerDirectory, open_controller_directory
 from quorate.quorum.metadata.applying import apply_records
 from quorate.quorum.metadata.codec import decode_batch
 from quorate.quorum.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage
 from quorate.quorum.metadata.records import ConfigSet, MetadataRecord, TopicRemoved
-from quorate.quorum.raft_node import Outcome, RaftNode
+from quorate.quorum.raft_node import Outcome, RaftNode, in_thread
 from quorate.settings import NodeConfig
 
 pytestmark = pytest.mark.integration
@@ -45,14 +48,14 @@ REGISTER = m.RegisterBroker(
 
 def open_directory(path: Path) -> ControllerDirectory:
     directory = open_controller_directory(path, 1, cluster_id=None)
-    directory.found_alone(None, Endpoint("127.0.0.1", 0))
+    directory.found_alone(None, NO_LISTENER)
     return directory
 
 
 @asynccontextmanager
 async def controller(path: Path, config: NodeConfig = CONFIG) -> AsyncGenerator[Controller, None]:
     directory = open_directory(path)
-    running = Controller(directory, config, Random(1))
+    running = Controller(directory, config, Random(1), alone(in_thread))
     async with trio.open_nursery() as nursery:
         await nursery.start(running.run)
         yield running
@@ -65,6 +68,10 @@ async def follow(service: Controller, image: MetadataImage = EMPTY_IMAGE) -> Met
     for batch in answer.batches:
         image = apply_records(image, batch.version, decode_batch(batch.records))
     return image
+
+
+def soon() -> Asked:
+    return Asked(b"", trio.current_time() + 30)
 
 
 async def join(service: Controller, register: m.RegisterBroker = REGISTER) -> int:
@@ -207,7 +214,9 @@ async def test_a_decision_is_made_again_when_the_metadata_changed_meanwhile(
         async with trio.open_nursery() as nursery:
             for number in range(5):
                 meanwhile = ConfigSet("c", 1, "broker", "", f"k{number}", "v")
-                nursery.start_soon(service._raft.propose, service.image.version, [meanwhile])
+                nursery.start_soon(
+                    service._raft.propose, service.image.version, [meanwhile], math.inf
+                )
                 assert await create(service, f"t{number}") == [0]
         assert set(service.image.topics) == {f"t{n}" for n in range(5)}
 
@@ -215,10 +224,12 @@ async def test_a_decision_is_made_again_when_the_metadata_changed_meanwhile(
 class Late(RaftNode):
     """Lets somebody else's change go first, always."""
 
-    async def propose(self, expected_version: int, records: Sequence[MetadataRecord]) -> Outcome:
+    async def propose(
+        self, expected_version: int, records: Sequence[MetadataRecord], deadline_s: float
+    ) -> Outcome:
         meanwhile = ConfigSet("c", 1, "broker", "", f"k{expected_version}", "v")
-        await super().propose(expected_version, [meanwhile])
-        return await super().propose(expected_version, records)
+        await super().propose(expected_version, [meanwhile], deadline_s)
+        return await super().propose(expected_version, records, deadline_s)
 
 
 async def test_a_decision_that_is_always_too_late_is_given_up(tmp_path: Path) -> None:
@@ -226,7 +237,9 @@ async def test_a_decision_that_is_always_too_late_is_given_up(tmp_path: Path) ->
         late = ConfigSet("c", 1, "broker", "", "late", "v")
         service._raft.__class__ = Late
         with pytest.raises(RequestTimedOutError, match="again and again"):
-            await service._decide(lambda _: Decision((late,), m.UnregisterBrokerAnswer()))
+            await service._decider.carry_out(
+                lambda _: Decision((late,), m.UnregisterBrokerAnswer()), soon()
+            )
         assert "late" not in service.image.config(ConfigResource("broker", ""))
 
 
@@ -236,7 +249,7 @@ async def test_a_decision_that_contradicts_the_metadata_is_refused(
     async with controller(tmp_path) as service:
         wrong = Decision((TopicRemoved("c", 1, b"i" * 16),), m.UnregisterBrokerAnswer())
         with pytest.raises(KafkaError, match="no topic has the id"):
-            await service._decide(lambda _: wrong)
+            await service._decider.carry_out(lambda _: wrong, soon())
         assert "this is a bug" in caplog.text
 
 
@@ -252,12 +265,8 @@ async def test_a_change_that_cannot_be_written_in_time_is_given_up(
         work()
 
     directory = open_directory(tmp_path)
-    service = Controller(
-        directory,
-        replace(CONFIG, broker_session_timeout_ms=9000),
-        Random(1),
-        run_blocking=run_blocking,
-    )
+    config = replace(CONFIG, broker_session_timeout_ms=9000)
+    service = Controller(directory, config, Random(1), alone(run_blocking))
     async with trio.open_nursery() as nursery:
         await nursery.start(service.run)
         await join(service)
@@ -286,12 +295,13 @@ async def test_changes_under_way_when_the_controller_stops_are_answered(tmp_path
         outcomes.append(caught.value.code.name)
 
     directory = open_directory(tmp_path)
-    service = Controller(directory, CONFIG, Random(1), run_blocking=run_blocking)
+    service = Controller(directory, CONFIG, Random(1), alone(run_blocking))
     async with trio.open_nursery() as asking, trio.open_nursery() as nursery:
         await nursery.start(service.run)
         await join(service)
         stuck = True
         asking.start_soon(create_one)
+        await trio.testing.wait_all_tasks_blocked()
         asking.start_soon(create_one)
         await trio.testing.wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
@@ -315,7 +325,7 @@ async def test_metadata_of_another_cluster_is_refused(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     directory.close()
     meta.write_text(meta.read_text().replace(directory.meta.cluster_id, "x" * 22))
-    with pytest.RaisesGroup(pytest.RaisesGroup(InconsistentClusterIdError)):
+    with pytest.RaisesGroup(InconsistentClusterIdError, flatten_subgroups=True):
         async with controller(tmp_path):
             pass
 
@@ -323,7 +333,7 @@ async def test_metadata_of_another_cluster_is_refused(tmp_path: Path) -> None:
 async def test_brokers_of_other_processes_come_over_tcp(tmp_path: Path) -> None:
     async with controller(tmp_path) as service, trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        nursery.start_soon(service.serve, listeners)
+        nursery.start_soon(ControlServer(service, None).run, listeners)
         port = listeners[0].socket.getsockname()[1]
 
         stream = await trio.open_tcp_stream("127.0.0.1", port)
@@ -350,7 +360,7 @@ async def test_garbage_on_the_port_disturbs_nobody(tmp_path: Path) -> None:
     rng = Random(3)
     async with controller(tmp_path) as service, trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        nursery.start_soon(service.serve, listeners)
+        nursery.start_soon(ControlServer(service, None).run, listeners)
         port = listeners[0].socket.getsockname()[1]
         for size in range(0, 3000, 60):
             stream = await trio.open_tcp_stream("127.0.0.1", port)
@@ -371,10 +381,10 @@ async def test_garbage_on_the_port_disturbs_nobody(tmp_path: Path) -> None:
 async def test_too_many_connections_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quorate.quorum.controller.CONNECTIONS_MAX", 1)
+    monkeypatch.setattr("quorate.net.control_server.CONNECTIONS_MAX", 1)
     async with controller(tmp_path) as service, trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        nursery.start_soon(service.serve, listeners)
+        nursery.start_soon(ControlServer(service, None).run, listeners)
         port = listeners[0].socket.getsockname()[1]
         first = await trio.open_tcp_stream("127.0.0.1", port)
         connection = await connect_control(first, m.Hello("", m.NO_NODE))

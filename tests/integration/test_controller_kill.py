@@ -24,8 +24,9 @@ from random import Random
 import trio
 from quorate.control import messages as m
 from quorate.model import Endpoint
-from quorate.quorum.controller import Controller
+from quorate.quorum.controller import NO_LISTENER, Controller, alone
 from quorate.quorum.directory import open_controller_directory
+from quorate.quorum.raft_node import inline
 from quorate.settings import NodeConfig
 
 
@@ -35,8 +36,8 @@ def say(*words):
 
 async def main(path, life):
     directory = open_controller_directory(Path(path), 1, cluster_id=None)
-    directory.found_alone(None, Endpoint("127.0.0.1", 0))
-    controller = Controller(directory, NodeConfig(), Random(life))
+    directory.found_alone(None, NO_LISTENER)
+    controller = Controller(directory, NodeConfig(), Random(life), alone(inline))
     started = trio.current_time()
     async with trio.open_nursery() as nursery:
         await nursery.start(controller.run)

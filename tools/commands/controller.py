@@ -16,6 +16,10 @@ def start(
     *,
     node_id: Annotated[int | None, typer.Option("--id", min=0, help="node.id.")] = None,
     listen: Annotated[str, typer.Option("--listen", help="host:port; 127.0.0.1:9190.")] = "",
+    join: Annotated[
+        str,
+        typer.Option("--join", help="host:port[,host:port] of all controllers of the quorum."),
+    ] = "",
     cluster_id: Annotated[
         str | None, typer.Option("--cluster-id", help="Of the cluster; a new one if empty.")
     ] = None,
@@ -26,10 +30,15 @@ def start(
         Path | None, typer.Option("--config", help="TOML file with node properties.")
     ] = None,
 ) -> None:
-    """Start a controller; brokers of other processes register with it."""
+    """Start a controller: alone, or with those it is to share the metadata with (--join).
+
+    Give all of them the same --join, their own address included. One that is started later, or
+    with a new disk, becomes an observer, until "quorate quorum add" lets it vote.
+    """
     from quorate.tools.starting import StartArguments, start_controller
 
     options = options_of(context)
-    given = {"quorate.controller.listener": listen} if listen else {}
+    defaults = {"quorate.controller.listener": listen, "quorate.controller.join": join}
+    given = {name: text for name, text in defaults.items() if text}
     arguments = StartArguments(config, directory, None, node_id, given)
     start_controller(options, arguments, cluster_id)

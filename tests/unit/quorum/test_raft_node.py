@@ -1,5 +1,6 @@
-"""The Trio shell around the core: outcomes, durability, a full disk, a broken one."""
+"""The Trio shell around the rounds: outcomes, durability, a full disk, a broken one."""
 
+import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from random import Random
@@ -8,23 +9,38 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from quorate.model import Endpoint
 from quorate.quorum.metadata.machine import Committed, Conflict, Refused
 from quorate.quorum.metadata.records import ConfigSet, TopicRemoved
-from quorate.quorum.raft.core import CommandTooLargeError
-from quorate.quorum.raft.proposals import NotLeader, Unknown
+from quorate.quorum.raft.outcomes import NotLeader, ReadDone, Unknown
+from quorate.quorum.raft.rounds import CommandTooLargeError
+from quorate.quorum.raft.rules import PRODUCTION_RULES
 from quorate.quorum.raft.simulated_storage import SimulatedStorage
-from quorate.quorum.raft_node import RaftNode, RunBlocking, in_thread, inline
+from quorate.quorum.raft.voters import ReplicaKey, Voter, VoterSet
+from quorate.quorum.raft_node import Outcome, RaftNode, RaftPlan, RunBlocking, in_thread, inline
+
+ME = ReplicaKey(1, b"d" * 16)
+ALONE = VoterSet.of([Voter(ME, Endpoint("h", 1))])
 
 
 def config(value: str) -> ConfigSet:
     return ConfigSet("c", 1, "broker", "", "k", value)
 
 
+def new_node(storage: SimulatedStorage, run_blocking: RunBlocking = inline) -> RaftNode:
+    plan = RaftPlan(ME, ALONE, PRODUCTION_RULES, run_blocking)
+    return RaftNode(plan, storage, lambda _: None, Random(1))
+
+
+async def propose(node: RaftNode, version: int, *values: str) -> Outcome:
+    return await node.propose(version, [config(value) for value in values], math.inf)
+
+
 @asynccontextmanager
 async def running(
     storage: SimulatedStorage, run_blocking: RunBlocking = inline
 ) -> AsyncGenerator[RaftNode, None]:
-    node = RaftNode(1, storage, rng=Random(1), run_blocking=run_blocking)
+    node = new_node(storage, run_blocking)
     async with trio.open_nursery() as nursery:
         await nursery.start(node.run)
         yield node
@@ -36,11 +52,10 @@ async def test_records_are_committed_once_the_node_runs(run_blocking: RunBlockin
     storage = SimulatedStorage(Random(1))
     async with running(storage, run_blocking) as node:
         assert node.is_leader
-        assert await node.propose(0, [config("1")]) == Committed(3)
+        assert await propose(node, 0, "1") == Committed(3)
         assert node.image.version == 3
-        assert (node.commit_index, node.last_index, node.term) == (3, 3, 1)
-        assert node.snapshot_index == 0
-        assert await node.read_barrier()
+        assert (node.rounds.commit_index, node.rounds.last_index, node.term) == (3, 3, 1)
+        assert await node.read(math.inf) == ReadDone(3)
     async with running(storage, run_blocking) as node:
         assert node.image.version == 3
         assert node.machine.image is node.image
@@ -48,39 +63,41 @@ async def test_records_are_committed_once_the_node_runs(run_blocking: RunBlockin
 
 async def test_a_decision_on_an_old_version_conflicts() -> None:
     async with running(SimulatedStorage(Random(1))) as node:
-        await node.propose(0, [config("1")])
-        assert await node.propose(0, [config("2")]) == Conflict(3)
+        await propose(node, 0, "1")
+        assert await propose(node, 0, "2") == Conflict(3)
 
 
 async def test_one_of_two_decisions_on_one_version_wins() -> None:
     outcomes: list[object] = []
     async with running(SimulatedStorage(Random(1))) as node:
 
-        async def propose(value: str) -> None:
-            outcomes.append(await node.propose(0, [config(value)]))
+        async def propose_one(value: str) -> None:
+            outcomes.append(await propose(node, 0, value))
 
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(propose, "1")
-            nursery.start_soon(propose, "2")
+            nursery.start_soon(propose_one, "1")
+            nursery.start_soon(propose_one, "2")
     assert set(outcomes) == {Committed(3), Conflict(3)}
 
 
 async def test_records_that_contradict_the_image_are_refused() -> None:
     async with running(SimulatedStorage(Random(1))) as node:
-        assert isinstance(await node.propose(0, [TopicRemoved("c", 1, b"i" * 16)]), Refused)
+        removal = TopicRemoved("c", 1, b"i" * 16)
+        assert isinstance(await node.propose(0, [removal], math.inf), Refused)
 
 
 async def test_a_command_that_is_too_large_is_refused() -> None:
     async with running(SimulatedStorage(Random(1))) as node:
         with pytest.raises(CommandTooLargeError):
-            await node.propose(0, [config("x" * 5_000_000)])
-        assert await node.propose(0, [config("1")]) == Committed(3)
+            await propose(node, 0, "x" * 5_000_000)
+        assert await propose(node, 0, "1") == Committed(3)
 
 
 async def test_a_node_that_does_not_run_is_not_the_leader() -> None:
-    node = RaftNode(1, SimulatedStorage(Random(1)), rng=Random(1), run_blocking=inline)
-    assert await node.propose(0, [config("1")]) == NotLeader()
-    assert not await node.read_barrier()
+    node = new_node(SimulatedStorage(Random(1)))
+    assert await propose(node, 0, "1") == NotLeader()
+    assert await node.read(math.inf) == NotLeader()
+    assert not node.is_leader
 
 
 async def test_followers_are_woken_by_commits() -> None:
@@ -94,27 +111,32 @@ async def test_followers_are_woken_by_commits() -> None:
         nursery.start_soon(follow)
         await wait_all_tasks_blocked()
         assert woken == []
-        await node.propose(0, [config("1")])
+        await propose(node, 0, "1")
         await wait_all_tasks_blocked()
         assert woken == [3]
 
 
-async def test_proposals_wait_for_space_and_are_then_committed(autojump_clock: MockClock) -> None:
+async def test_a_full_disk_ends_leading_until_there_is_space(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
     storage = SimulatedStorage(Random(1))
     async with running(storage) as node, trio.open_nursery() as nursery:
         outcomes: list[object] = []
 
-        async def propose() -> None:
-            outcomes.append(await node.propose(0, [config("1")]))
+        async def propose_one() -> None:
+            outcomes.append(await propose(node, 0, "1"))
 
         storage.full = True
-        nursery.start_soon(propose)
+        nursery.start_soon(propose_one)
         await trio.sleep(30)
-        assert outcomes == []
+        assert "waiting for space" in caplog.text
+        assert not node.is_leader
         assert node.image.version == 0
+        assert await propose(node, 0, "2") == NotLeader()
         storage.full = False
-        await trio.sleep(2)
-        assert outcomes == [Committed(3)]
+        await node.wait_until(lambda standing: standing.is_leader)
+        assert outcomes in ([Unknown()], [Committed(3)])
+        assert isinstance(await propose(node, node.image.version, "3"), Committed)
 
 
 class BrokenDiskError(OSError):
@@ -130,20 +152,20 @@ async def test_a_disk_that_fails_stops_the_node_and_leaves_nobody_waiting() -> N
             raise BrokenDiskError
         work()
 
-    node = RaftNode(1, SimulatedStorage(Random(1)), rng=Random(1), run_blocking=run_blocking)
+    node = new_node(SimulatedStorage(Random(1)), run_blocking)
     outcomes: list[object] = []
 
-    async def propose() -> None:
-        outcomes.append(await node.propose(0, [config("1")]))
+    async def propose_one() -> None:
+        outcomes.append(await propose(node, 0, "1"))
 
     async with trio.open_nursery() as outer:
-        with pytest.RaisesGroup(BrokenDiskError):
+        with pytest.RaisesGroup(BrokenDiskError, flatten_subgroups=True):
             async with trio.open_nursery() as nursery:
                 await nursery.start(node.run)
                 broken = True
-                outer.start_soon(propose)
+                outer.start_soon(propose_one)
     assert outcomes == [Unknown()]
-    assert await node.propose(0, [config("2")]) == NotLeader()
+    assert await propose(node, 0, "2") == NotLeader()
 
 
 async def test_proposals_under_way_when_the_node_is_stopped_are_unknown() -> None:
@@ -156,18 +178,18 @@ async def test_proposals_under_way_when_the_node_is_stopped_are_unknown() -> Non
         await trio.lowlevel.checkpoint()
 
     node_started = False
-    node = RaftNode(1, SimulatedStorage(Random(1)), rng=Random(1), run_blocking=run_blocking)
+    node = new_node(SimulatedStorage(Random(1)), run_blocking)
     outcomes: dict[str, object] = {}
 
-    async def propose(name: str) -> None:
-        outcomes[name] = await node.propose(0, [config(name)])
+    async def propose_one(name: str) -> None:
+        outcomes[name] = await propose(node, 0, name)
 
     async with trio.open_nursery() as outer, trio.open_nursery() as nursery:
         await nursery.start(node.run)
         node_started = True
-        outer.start_soon(propose, "first")
+        outer.start_soon(propose_one, "first")
         await wait_all_tasks_blocked()
-        outer.start_soon(propose, "second")
+        outer.start_soon(propose_one, "second")
         await wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
-    assert outcomes == {"first": Unknown(), "second": NotLeader()}
+    assert outcomes == {"first": Unknown(), "second": NotLeader(ME)}

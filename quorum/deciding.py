@@ -1,0 +1,265 @@
+"""Turns requests into committed records: decided one after the other, committed together.
+
+While one command is on its way, the requests that arrive are collected.  They are then decided in
+order, each on what the ones before it would make, and all their records are one command: so the
+disks and the network are waited for once, not once a request, and a command still takes effect as a
+whole or not at all.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
+
+import trio
+
+from quorate.control.frames import LENGTH_BYTES, Frame, decode_frame, encode_frame
+from quorate.control.messages import Answer
+from quorate.errors import ErrorCode, KafkaError, NotControllerError, RequestTimedOutError
+from quorate.net.bell import Bell
+from quorate.promise import Promise
+from quorate.quorum.control.decision import Decision
+from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.image import InconsistentRecordError, MetadataImage
+from quorate.quorum.metadata.machine import Committed, Conflict, Refused
+from quorate.quorum.metadata.records import MetadataRecord, RequestAnswered
+from quorate.quorum.raft.outcomes import Lost, NotLeader, ReadDone, Unknown
+from quorate.quorum.raft.rounds import CommandTooLargeError
+from quorate.quorum.raft_node import Outcome, RaftNode
+
+logger: Final = logging.getLogger(__name__)
+
+DECISIONS_MAX: Final = 10
+"""How often a decision is made again because the image moved on meanwhile."""
+
+TOGETHER_MAX: Final = 128
+"""How many requests are carried out by one command."""
+
+A = TypeVar("A", bound=Answer)
+Decide = Callable[[MetadataImage], Decision[A]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How a request was asked.
+
+    ``request_id`` is the same for every try of it (empty: it is never tried again), ``deadline_s``
+    is by Trio's clock.
+    """
+
+    request_id: bytes
+    deadline_s: float
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A request on its way; ``promise`` gets its answer or the reason why there is none."""
+
+    decide: Decide[Any]
+    asked: Asked
+    promise: Promise[Answer | KafkaError] = field(default_factory=Promise[Answer | KafkaError])
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """What becomes of some requests if these records are committed on that image."""
+
+    image: MetadataImage
+    records: tuple[MetadataRecord, ...]
+    outcomes: tuple[tuple[_Pending, Answer | KafkaError], ...]
+    put_off: tuple[_Pending, ...]
+
+
+class Decider:
+    """Owns the requests that wait to be decided; :meth:`run` must run.
+
+    Invariant: whatever is told rests on an image that was the newest while the request waited.
+    """
+
+    def __init__(
+        self,
+        raft: RaftNode,
+        refusal: Callable[[], NotControllerError | None],
+        clock_ms: Callable[[], int],
+    ) -> None:
+        """Decide for a Raft node.
+
+        Args:
+            raft: what commits.
+            refusal: why this controller does not decide, ``None`` if it does.
+            clock_ms: the time of day, for records.
+        """
+        self._raft = raft
+        self._refusal = refusal
+        self._clock_ms = clock_ms
+        self._waiting: list[_Pending] = []
+        self._bell = Bell()
+
+    async def run(self) -> None:
+        """Carry out requests until cancelled; then all are answered."""
+        together: list[_Pending] = []
+        try:
+            while True:
+                await self._bell.wait()
+                while self._waiting:
+                    together = self._waiting[:TOGETHER_MAX]
+                    del self._waiting[:TOGETHER_MAX]
+                    await self._carry_out(together)
+        finally:
+            _answer_all(together, RequestTimedOutError("the controller stops before it can tell"))
+            _answer_all(self._waiting, NotControllerError("the controller stops"))
+
+    async def carry_out(self, decide: Decide[A], asked: Asked) -> A:
+        """Commit what is decided, and return its answer.
+
+        Raises:
+            KafkaError: the decision's own, or the commit failed. ``NotControllerError``: nothing
+                was done; ``RequestTimedOutError``: it may be carried out all the same.
+        """
+        refusal = self._refusal()
+        if refusal is not None:
+            raise refusal
+        pending = _Pending(decide, asked)
+        self._waiting.append(pending)
+        self._bell.ring()
+        known = trio.Event()
+        pending.promise.when_resolved(lambda _: known.set())
+        with trio.move_on_at(asked.deadline_s):
+            await known.wait()
+        if not pending.promise.resolved:
+            raise RequestTimedOutError("not committed in time; it may be later")
+        outcome: Any = pending.promise.value
+        if isinstance(outcome, KafkaError):
+            raise outcome
+        return outcome  # type: ignore[no-any-return]  # a decision answers its own request
+
+    # --- one command
+
+    async def _carry_out(self, together: list[_Pending]) -> None:
+        """Answer these requests, whatever it takes."""
+        for _ in range(DECISIONS_MAX):
+            together = [p for p in together if not self._expired(p)]
+            if not together:
+                return
+            refusal = self._refusal()
+            if refusal is not None:
+                _answer_all(together, refusal)
+                return
+            draft = self._draft(together)
+            if await self._holds(draft, together):
+                for pending, answer in draft.outcomes:
+                    pending.promise.resolve(answer)
+                together = list(draft.put_off)
+        _answer_all(
+            together, RequestTimedOutError("the metadata changed again and again meanwhile")
+        )
+
+    def _expired(self, pending: _Pending) -> bool:
+        """Whether it is answered, or nobody waits for it any more; then it is not carried out."""
+        if pending.promise.resolved:
+            return True
+        if pending.asked.deadline_s > trio.current_time():
+            return False
+        pending.promise.resolve(RequestTimedOutError("not decided in time"))
+        return True
+
+    def _draft(self, together: list[_Pending]) -> _Draft:
+        """Decide requests one after the other, without anything being committed."""
+        image = before = self._raft.image
+        records: list[MetadataRecord] = []
+        outcomes: list[tuple[_Pending, Answer | KafkaError]] = []
+        put_off: list[_Pending] = []
+        for number, pending in enumerate(together):
+            request_id = pending.asked.request_id
+            answered = image.answers.get(request_id)
+            if answered is not None:
+                outcomes.append((pending, _answer_of(answered)))
+                continue
+            try:
+                decision = pending.decide(image)
+            except KafkaError as error:
+                outcomes.append((pending, error))
+                continue
+            facts = self._facts(decision, request_id)
+            if facts and number + 1 < len(together):
+                try:
+                    # Epochs follow from versions, and all of this will have one.
+                    image = replace(
+                        apply_records(image, before.version + 1, facts), version=before.version
+                    )
+                except InconsistentRecordError:
+                    # Two things of one kind that one version cannot hold.
+                    put_off.append(pending)
+                    continue
+            records += facts
+            outcomes.append((pending, decision.answer))
+        return _Draft(before, tuple(records), tuple(outcomes), tuple(put_off))
+
+    def _facts(self, decision: Decision[Any], request_id: bytes) -> tuple[MetadataRecord, ...]:
+        """Return a decision's records, and with them its answer if it may be asked for again."""
+        if not decision.records or not request_id:
+            return decision.records
+        answer = encode_frame(Frame(0, decision.answer))[LENGTH_BYTES:]
+        cause = decision.records[0].cause
+        return (*decision.records, RequestAnswered(cause, self._clock_ms(), request_id, answer))
+
+    async def _holds(self, draft: _Draft, together: list[_Pending]) -> bool:
+        """Commit a draft, or find that it needs no commit; return whether its outcomes are true.
+
+        If they are not, the requests must be decided again, as far as they are not answered.
+        """
+        deadline_s = max(pending.asked.deadline_s for pending in together)
+        if not draft.records:
+            return self._is_true(await self._raft.read(deadline_s), draft, together)
+        outcome: Outcome | CommandTooLargeError
+        try:
+            outcome = await self._raft.propose(draft.image.version, draft.records, deadline_s)
+        except CommandTooLargeError as error:
+            outcome = error
+        match outcome:
+            case Refused() | CommandTooLargeError() if len(together) > 1:
+                for pending in together:
+                    await self._carry_out([pending])
+            case CommandTooLargeError():
+                message = f"the change is too large, split it: {outcome}"
+                _answer_all(together, KafkaError(message, code=ErrorCode.POLICY_VIOLATION))
+            case Refused(reason):
+                logger.error("a decision contradicts the metadata, this is a bug: %s", reason)
+                _answer_all(together, KafkaError(reason))
+            case _:
+                return self._is_true(outcome, draft, together)
+        return False
+
+    def _is_true(
+        self,
+        outcome: Committed | Conflict | ReadDone | NotLeader | Lost | Unknown,
+        draft: _Draft,
+        together: list[_Pending],
+    ) -> bool:
+        """Return whether a draft is true now, after a commit or a read."""
+        match outcome:
+            case Committed():
+                return True
+            case Conflict():
+                return False
+            case ReadDone():
+                return self._raft.image.version == draft.image.version
+            case NotLeader() | Lost():
+                _answer_all(together, self._refusal() or NotControllerError())
+            case Unknown():
+                message = "the controller cannot tell in time whether the change is committed"
+                _answer_all(together, RequestTimedOutError(message))
+        return False
+
+
+def _answer_all(together: Iterable[_Pending], error: KafkaError) -> None:
+    for pending in together:
+        if not pending.promise.resolved:
+            pending.promise.resolve(error)
+
+
+def _answer_of(body: bytes) -> Answer:
+    """Return the answer that was given to an earlier try of a request."""
+    message = decode_frame(body).message
+    assert isinstance(message, Answer), "only answers are kept"
+    return message

@@ -1,0 +1,127 @@
+"""Runs a node that is a controller and nothing else, from its first start to its last word."""
+
+import socket
+import ssl
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import SystemRandom
+from typing import Final
+
+import trio
+
+from quorate.broker.listeners import bind
+from quorate.model import Endpoint
+from quorate.net.control_server import ControlServer, notice_dead_peers
+from quorate.net.rpc import connect
+from quorate.quorum.controller import Controller, Surroundings
+from quorate.quorum.directory import ControllerDirectory, open_controller_directory
+from quorate.quorum.forming import Forming, FormingPlan
+from quorate.quorum.raft_mesh import Connect
+from quorate.quorum.raft_node import inline
+from quorate.settings import NodeConfig
+from quorate.tools.controller_tls import (
+    advertised_endpoint,
+    check_exposure,
+    controller_client_context,
+    controller_server_context,
+)
+from quorate.tools.node import NodePlan, OnReady, Ready, controller_endpoint, run_in
+
+CONTROLLER: Final = "CONTROLLER"
+"""What the listener is called where there are several."""
+
+CONNECT_TIMEOUT_MS: Final = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a controller node is made of before it is in a cluster."""
+
+    plan: NodePlan
+    cluster_id: str | None
+    directory: ControllerDirectory
+    surroundings: Surroundings
+    context: ssl.SSLContext | None
+
+
+async def run_controller(plan: NodePlan, cluster_id: str | None, on_ready: OnReady) -> None:
+    """Run a controller that brokers and other controllers reach through its listener.
+
+    On its first start it waits for the others that it is to form a cluster with. When it is told to
+    stop, it hands its leadership over first.
+    """
+    config = plan.config
+    wanted = controller_endpoint(config.controller_listener)
+    check_exposure(wanted, config)
+    context = controller_server_context(config)
+    directory = open_controller_directory(
+        Path(config.log_dir), config.node_id, cluster_id=cluster_id
+    )
+    try:
+        sock = bind(wanted, config)
+        async with trio.SocketListener(trio.socket.from_stdlib_socket(sock)) as listener:
+            parts = _Parts(plan, cluster_id, directory, _surroundings(sock, config), context)
+            await _run(parts, listener, on_ready)
+    finally:
+        directory.close()
+
+
+async def _run(parts: _Parts, listener: trio.SocketListener, on_ready: OnReady) -> None:
+    """Become part of a cluster, be its controller, and leave in good order."""
+    directory, surroundings = parts.directory, parts.surroundings
+    plan = FormingPlan(surroundings.bootstrap, parts.cluster_id, surroundings.endpoint)
+    forming = Forming(directory, plan, surroundings.connect)
+    server = ControlServer(forming, parts.context)
+    serving, controlling = trio.CancelScope(), trio.CancelScope()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_in, serving, partial(_serve, server, listener))
+        if not surroundings.bootstrap:
+            directory.found_alone(parts.cluster_id, surroundings.endpoint)
+        elif not directory.meta.is_formatted:
+            await forming.run()
+        controller = Controller(directory, parts.plan.config, SystemRandom(), surroundings)
+        await nursery.start(run_in, controlling, controller.run)
+        server.service = controller
+        on_ready(Ready({CONTROLLER: surroundings.endpoint}, controller.cluster_id, directory.path))
+        # From here on they end when they are told to, after the leadership is handed over.
+        serving.shield = controlling.shield = True
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await controller.hand_over()
+            controlling.cancel()
+            serving.cancel()
+
+
+async def _serve(
+    server: ControlServer, listener: trio.SocketListener, *, task_status: trio.TaskStatus[None]
+) -> None:
+    task_status.started()
+    await server.run([listener])
+
+
+def _surroundings(sock: socket.socket, config: NodeConfig) -> Surroundings:
+    host, port = sock.getsockname()[:2]
+    advertised = config.controller_advertised_listener
+    return Surroundings(
+        endpoint=advertised_endpoint(
+            Endpoint(host, port), controller_endpoint(advertised) if advertised else None
+        ),
+        connect=_connector(config),
+        bootstrap=tuple(controller_endpoint(text) for text in config.controller_join),
+        run_blocking=inline,
+    )
+
+
+def _connector(config: NodeConfig) -> Connect:
+    """Return what connects to other controllers."""
+    context = controller_client_context(config)
+
+    async def connect_to(endpoint: Endpoint) -> trio.abc.Stream:
+        stream = await connect(endpoint, ssl_context=context, timeout_ms=CONNECT_TIMEOUT_MS)
+        notice_dead_peers(stream)
+        return stream
+
+    return connect_to

@@ -1,0 +1,101 @@
+"""TLS towards controllers, and what a controller's listener must be like without it."""
+
+import ipaddress
+import ssl
+from typing import Final
+
+from quorate.errors import InvalidConfigError
+from quorate.model import Endpoint
+from quorate.settings import NodeConfig
+
+VERIFY_MODES: Final = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+
+
+def controller_server_context(config: NodeConfig) -> ssl.SSLContext | None:
+    """Return the TLS settings of a controller's listener, ``None`` if it has none.
+
+    Raises:
+        InvalidConfigError: a file is missing, unreadable or not what it should be.
+    """
+    if config.controller_security_protocol != "SSL":
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    if not _load(context, config):
+        raise InvalidConfigError(
+            "listener.name.controller.ssl.keystore.location: a controller's TLS needs a PEM file"
+        )
+    context.verify_mode = VERIFY_MODES[config.controller_ssl_client_auth]
+    return context
+
+
+def controller_client_context(config: NodeConfig) -> ssl.SSLContext | None:
+    """Return the TLS settings of connections to controllers, ``None`` if they have none.
+
+    Raises:
+        InvalidConfigError: a file is missing, unreadable or not what it should be.
+    """
+    if config.controller_security_protocol != "SSL":
+        return None
+    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+    _load(context, config)
+    return context
+
+
+def _load(context: ssl.SSLContext, config: NodeConfig) -> bool:
+    """Load our certificate, if there is one, and whom we trust; return whether there is one."""
+    keystore = config.controller_ssl_keystore_location or config.ssl_keystore_location
+    password = config.controller_ssl_key_password or config.ssl_key_password
+    truststore = config.controller_ssl_truststore_location or config.ssl_truststore_location
+    try:
+        if keystore:
+            context.load_cert_chain(keystore, password=password or None)
+        if truststore:
+            context.load_verify_locations(truststore)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidConfigError(f"listener.name.controller.ssl: {error}") from None
+    return bool(keystore)
+
+
+def check_exposure(endpoint: Endpoint, config: NodeConfig) -> None:
+    """Refuse a listener that others could reach and use: whoever can, can change the cluster.
+
+    Raises:
+        InvalidConfigError: it listens beyond this host without TLS, and nobody said that it may.
+    """
+    if config.controller_security_protocol == "SSL" or config.controller_insecure_listener:
+        return
+    if not _is_loopback(endpoint.host):
+        raise InvalidConfigError(
+            f"a controller listens beyond this host ({endpoint}) only with TLS"
+            " (quorate.controller.security.protocol=SSL), or with"
+            " quorate.controller.insecure.listener=true where the network is trusted"
+        )
+
+
+def advertised_endpoint(listening: Endpoint, advertised: Endpoint | None) -> Endpoint:
+    """Return what others are told to connect to.
+
+    Raises:
+        InvalidConfigError: it listens on every address, and nobody said which one to use.
+    """
+    if advertised is not None:
+        return advertised
+    if listening.host in {"", "0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
+        raise InvalidConfigError(
+            "the controller listens on every address: say in"
+            " quorate.controller.advertised.listener which one others shall use"
+        )
+    return listening
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
