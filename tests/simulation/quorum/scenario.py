@@ -1,0 +1,94 @@
+"""What a run is like: everything that one seed draws, and what tests pin."""
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from quorate.quorum.raft.rules import Rules
+from quorate.quorum.raft.timing import Timing
+
+CHAOS_S: Final = 12.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """The world of a run; what happens in it is drawn from the seed as it goes.
+
+    ``hosts`` run a controller each, the first ``voters`` of them are the bootstrap voters. The
+    nemesis acts ``intensity`` times a second for ``chaos_s`` seconds, with these ``actions`` by
+    weight. ``duplicates`` pins the share of frames that arrive twice, whatever the weather is.
+    """
+
+    hosts: int
+    voters: int
+    chaos_s: float
+    intensity: float
+    actions: dict[str, int]
+    fifo: bool
+    power_cuts: bool
+    rules: Rules
+    ballast_bytes: int
+    duplicates: float | None = None
+    disks_lie: bool = False
+    wiped_disks_keep_their_name: bool = False
+
+
+FAULTS: Final = {
+    "part": 4,
+    "isolate leader": 2,
+    "one way": 2,
+    "bridge": 2,
+    "heal": 5,
+    "kill": 4,
+    "kill leader": 2,
+    "kill all": 1,
+    "fuse": 2,
+    "fuse leader": 2,
+    "stop": 1,
+    "restart": 7,
+    "weather": 3,
+    "slow disks": 2,
+    "stall": 2,
+    "pause": 2,
+    "full disk": 2,
+    "transfer": 2,
+}
+MEMBERSHIP: Final = {"member": 14, "wipe": 4}
+SHAPES: Final = ("three", "five", "members")
+"""Three controllers, five, and a quorum that grows and shrinks among five."""
+
+
+def shape_of(seed: int) -> str:
+    """Return the shape of a seed's world: they take turns."""
+    return SHAPES[seed % len(SHAPES)]
+
+
+def draw(seed: int, shape: str) -> Scenario:
+    """Return the scenario of a seed."""
+    rng = Random(f"{seed}/scenario")
+    voters = {"three": 3, "five": 5, "members": rng.choice((1, 3, 3))}[shape]
+    return Scenario(
+        hosts=3 if shape == "three" else 5,
+        voters=voters,
+        chaos_s=CHAOS_S,
+        intensity=rng.choice((1.0, 2.0, 4.0)),
+        actions=FAULTS | MEMBERSHIP if shape == "members" else FAULTS,
+        fifo=rng.random() < 0.4,
+        power_cuts=rng.random() < 0.8,
+        rules=Rules(
+            Timing(
+                heartbeat_s=0.1,
+                election_min_s=0.4,
+                election_max_s=0.8,
+                snapshot_entries=rng.choice((8, 20, 60, 5000)),
+                retained_entries=rng.choice((0, 0, 5, 30)),
+            )
+        ),
+        ballast_bytes=rng.choice((0, 0, 0, 150_000)),
+    )
+
+
+def without(scenario: Scenario, *names: str) -> Scenario:
+    """Return the scenario with some hardenings switched off."""
+    hardening = replace(scenario.rules.hardening, **dict.fromkeys(names, False))
+    return replace(scenario, rules=replace(scenario.rules, hardening=hardening))
