@@ -82,7 +82,7 @@ class Changes:
         deadlines = [change.deadline_s for change in self._wishes]
         if self._transfer is not None:
             deadlines.append(self._transfer.deadline_s)
-            if self._transfer.asked_s > NEVER_S:
+            if self._transfer.asked_s > NEVER_S and self._engine.is_leader:
                 deadlines.append(self._transfer.asked_s + self._rules.timing.heartbeat_s)
         return min(deadlines, default=_NEVER)
 
@@ -237,13 +237,19 @@ class Changes:
                 Refusal.NOT_TAKEN_OVER, f"{transfer.target} has not taken over in time"
             )
             self._end_transfer(refused if self._engine.is_leader else Unknown())
-        elif (
-            self._engine.is_leader
-            and self._engine.match_index(transfer.target) == self._journal.last_index
-            and now_s - transfer.asked_s >= self._rules.timing.heartbeat_s
-        ):
-            transfer.asked_s = now_s
+        elif self._engine.is_leader:
+            self._ask_successor(transfer)
+
+    def _ask_successor(self, transfer: _Transfer) -> None:
+        """Ask the successor to stand for election if it can win, and ask again now and then."""
+        now_s = self._engine.now_s
+        if now_s - transfer.asked_s < self._rules.timing.heartbeat_s:
+            return
+        ready = self._engine.match_index(transfer.target) == self._journal.last_index
+        if ready:
             self.hand_over(transfer.target)
+        if ready or transfer.asked_s > NEVER_S:
+            transfer.asked_s = now_s
 
     def _end_transfer(self, outcome: TransferOutcome) -> None:
         assert self._transfer is not None, "something to end"

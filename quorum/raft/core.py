@@ -405,7 +405,7 @@ class RaftCore(Generic[R]):
         sort = entry.command[:1]
         result: R | VotersChanged | None = None
         if sort == REGULAR:
-            result = self._machine.apply(entry.log_index, entry.command[1:])
+            result = self._machine.apply(entry.log_index, entry.term, entry.command[1:])
         elif sort == VOTERS:
             result = VotersChanged(entry.log_index, decode_voters_entry(entry))
         self.proposals.applied(entry.log_index, entry.term, result)

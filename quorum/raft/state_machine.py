@@ -13,8 +13,8 @@ class StateMachine(Protocol[R_co]):
     stops.
     """
 
-    def apply(self, index: int, command: bytes) -> R_co:
-        """Carry out a committed command."""
+    def apply(self, index: int, term: int, command: bytes) -> R_co:
+        """Carry out a committed command, which entered the log in a term."""
         ...
 
     def freeze(self) -> Callable[[], bytes]:
