@@ -86,4 +86,4 @@ def batches_of(answer: FetchMetadataAnswer) -> Iterator[Batch]:
         image = decode_image(answer.snapshot)
         yield Batch(image.version, None, image=image)
     for batch in answer.batches:
-        yield Batch(batch.version, None, tuple(decode_batch(batch.records)))
+        yield Batch(batch.version, batch.term or None, tuple(decode_batch(batch.records)))

@@ -213,10 +213,14 @@ class AllocateProducerIds(Request[AllocateProducerIdsAnswer]):
 
 @dataclass(frozen=True, slots=True)
 class MetadataBatch:
-    """The records that made one version, as ``quorate.quorum.metadata`` encodes batches."""
+    """The records that made one version, as ``quorate.quorum.metadata`` encodes batches.
+
+    ``term`` is that in which they were decided; 0 if it is not told.
+    """
 
     version: Annotated[int, Key(1)]
     records: Annotated[bytes, Key(3)]
+    term: Annotated[int, Key(4)] = 0
 
 
 @dataclass(frozen=True, slots=True)

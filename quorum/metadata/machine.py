@@ -82,7 +82,7 @@ class MetadataMachine:
         """The facts as of the last applied command."""
         return self._image
 
-    def apply(self, index: int, command: bytes) -> Result:
+    def apply(self, index: int, term: int, command: bytes) -> Result:
         """Carry out a committed command; ``index`` becomes the version if it takes effect.
 
         Raises:
@@ -96,7 +96,7 @@ class MetadataMachine:
             self._image = apply_records(self._image, index, decode_batch(encoded))
         except InconsistentRecordError as error:
             return Refused(str(error))
-        self._remember(MetadataBatch(index, encoded))
+        self._remember(MetadataBatch(index, encoded, term))
         return Committed(index)
 
     def _remember(self, batch: MetadataBatch) -> None:

@@ -94,8 +94,7 @@ class Decided:
         }
         if isinstance(self.record, r.RequestAnswered):
             fields["answer"] = _answer(self.record.answer)
-        named = self.topic is None or self.topic in fields.values()
-        return fields if named else {"topic": self.topic, **fields}
+        return fields
 
     @property
     def time_ms(self) -> int | None:
@@ -114,6 +113,7 @@ class Decided:
             "time_ms": time_ms,
             "type": self.type,
             "cause": self.record.cause,
+            **({} if self.topic is None else {"topic": self.topic}),
             **self.body(),
         }
 
@@ -122,8 +122,9 @@ class Decided:
         when = "-" if self.time_ms is None else time_text(self.time_ms)
         term = "-" if self.term is None else str(self.term)
         own = self.body()
-        if "topic" in own:  # the name says it, and the id is long
-            del own["topic_id"]
+        if "topic_id" in own and self.topic not in (None, *own.values()):
+            del own["topic_id"]  # the name says it, and the id is long
+            own = {"topic": self.topic, **own}
         body = json.dumps(own, ensure_ascii=False)
         return f"{self.offset:>7} {term:>4}  {when:<24}  {self.type} {body}  # {self.record.cause}"
 

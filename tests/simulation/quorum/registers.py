@@ -57,7 +57,8 @@ class Registers:
         self.index = 0
         self.state_hash = bytes(HASH_BYTES)
 
-    def apply(self, index: int, command: bytes) -> Answer:
+    def apply(self, index: int, term: int, command: bytes) -> Answer:
+        del term
         number, kind, key, expected, value, _ = load_cbor(command)
         done = kind == PUT or self.values.get(key) == expected
         if done:

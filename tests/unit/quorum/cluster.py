@@ -33,8 +33,8 @@ class Tape:
     def __init__(self) -> None:
         self.commands: list[bytes] = []
 
-    def apply(self, index: int, command: bytes) -> int:
-        del index
+    def apply(self, index: int, term: int, command: bytes) -> int:
+        del index, term
         self.commands.append(command)
         return len(self.commands)
 

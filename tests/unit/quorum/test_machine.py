@@ -26,7 +26,7 @@ def config(value: str) -> ConfigSet:
 
 def commit(machine: MetadataMachine, index: int, value: str) -> None:
     command = encode_command(machine.image.version, [config(value)])
-    assert machine.apply(index, command) == Committed(index)
+    assert machine.apply(index, 7, command) == Committed(index)
 
 
 def follow(image: MetadataImage, answer: FetchMetadataAnswer) -> MetadataImage:
@@ -40,21 +40,21 @@ def follow(image: MetadataImage, answer: FetchMetadataAnswer) -> MetadataImage:
 def test_a_command_takes_effect_on_the_version_it_was_decided_on() -> None:
     machine = MetadataMachine()
     command = encode_command(0, [config("1")])
-    assert machine.apply(3, command) == Committed(3)
+    assert machine.apply(3, 7, command) == Committed(3)
     assert machine.image.version == 3
 
 
 def test_a_command_decided_on_another_version_is_dropped() -> None:
     machine = MetadataMachine()
     commit(machine, 3, "1")
-    assert machine.apply(4, encode_command(0, [config("2")])) == Conflict(3)
-    assert machine.apply(5, encode_command(4, [config("2")])) == Conflict(3)
+    assert machine.apply(4, 7, encode_command(0, [config("2")])) == Conflict(3)
+    assert machine.apply(5, 7, encode_command(4, [config("2")])) == Conflict(3)
     assert machine.image.version == 3
 
 
 def test_a_command_that_contradicts_the_image_has_no_effect_at_all() -> None:
     machine = MetadataMachine()
-    outcome = machine.apply(3, encode_command(0, [config("1"), TopicRemoved("c", 1, b"i" * 16)]))
+    outcome = machine.apply(3, 7, encode_command(0, [config("1"), TopicRemoved("c", 1, b"i" * 16)]))
     assert isinstance(outcome, Refused)
     assert machine.image == EMPTY_IMAGE
 
@@ -63,7 +63,13 @@ def test_a_command_that_cannot_be_read_stops_the_node() -> None:
     machine = MetadataMachine()
     for command in (dump_cbor([1]), dump_cbor([0, dump_cbor(["c", 1, {0: 999}])]), b"\xff"):
         with pytest.raises(DecodeError):
-            machine.apply(3, command)
+            machine.apply(3, 7, command)
+
+
+def test_a_batch_says_in_which_term_it_was_decided() -> None:
+    machine = MetadataMachine()
+    commit(machine, 3, "1")
+    assert [(batch.version, batch.term) for batch in machine.since(0).batches] == [(3, 7)]
 
 
 def test_followers_get_what_they_lack() -> None:
