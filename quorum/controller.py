@@ -29,6 +29,7 @@ from quorate.quorum.directory import ControllerDirectory
 from quorate.quorum.metadata.image import MetadataImage
 from quorate.quorum.metadata.records import ClusterFormatted
 from quorate.quorum.quorum_requests import QuorumRequests
+from quorate.quorum.raft.outcomes import LeadershipMoved
 from quorate.quorum.raft.rules import Rules
 from quorate.quorum.raft.timing import Timing
 from quorate.quorum.raft.voters import NO_VOTERS, VoterSet
@@ -47,6 +48,7 @@ REQUEST_TIMEOUT_S: Final = 30.0
 REQUEST_TIMEOUT_MAX_S: Final = 300.0
 METADATA_WAIT_MAX_S: Final = 60.0
 HAND_OVER_S: Final = 0.2
+LEADER_WAIT_S: Final = 1.0
 FORMAT_TIMEOUT_S: Final = 10.0
 SESSION_CHECKS_PER_TIMEOUT: Final = 10
 INCARNATION_BYTES: Final = 16
@@ -191,8 +193,11 @@ class Controller:
             return
         deadline_s = trio.current_time() + HAND_OVER_S
         with trio.move_on_at(deadline_s):
-            outcome = await self._raft.transfer_leadership(None, deadline_s)
-            logger.info("stopping: %s", outcome)
+            match await self._raft.transfer_leadership(None, deadline_s):
+                case LeadershipMoved(leader):
+                    logger.info("controller %d leads now, this one stops", leader.node_id)
+                case outcome:
+                    logger.info("stopping though nobody leads yet: %s", outcome)
 
     # --- the listener
 
@@ -230,7 +235,16 @@ class Controller:
         """
         timeout_s = frame.timeout_ms / 1000 or REQUEST_TIMEOUT_S
         deadline_s = trio.current_time() + min(timeout_s, REQUEST_TIMEOUT_MAX_S)
-        return await self._handle(frame.message, Asked(frame.request_id, deadline_s))
+        asked = Asked(frame.request_id, deadline_s)
+        try:
+            return await self._handle(frame.message, asked)
+        except NotControllerError as error:
+            if error.leader_endpoint is not None:
+                raise
+        # During an election, whoever waits here learns soonest who leads.
+        with trio.move_on_at(min(deadline_s, trio.current_time() + LEADER_WAIT_S)):
+            await self._raft.wait_until(self._somebody_is_active)
+        return await self._handle(frame.message, asked)
 
     async def serve_mesh(self, hello: m.Hello, frames: ControlStream) -> None:
         """Take in the Raft frames of another controller."""
@@ -285,6 +299,7 @@ class Controller:
             )
         self._active_term = standing.term
         self._first_active.set()
+        self._raft.wake_waiting()
         await self._watch_sessions()
 
     async def _format(self) -> None:
@@ -319,6 +334,12 @@ class Controller:
 
     def _now(self) -> brokers.Now:
         return brokers.Now(_session_clock_ms(), self._clock_ms())
+
+    def _somebody_is_active(self, standing: Standing) -> bool:
+        """Whether this controller decides, or knows of another that may."""
+        if standing.leader == self._identity.key:
+            return self._active_term == standing.term
+        return standing.leader is not None
 
     def _refusal(self) -> NotControllerError | None:
         """Return why this controller does not decide, if it does not."""

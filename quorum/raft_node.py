@@ -200,6 +200,11 @@ class RaftNode:
             await self._changed.wait()
         return self._standing
 
+    def wake_waiting(self) -> None:
+        """Let those who wait look again, because something that they look at has changed."""
+        changed, self._changed = self._changed, trio.Event()
+        changed.set()
+
     async def _ask(self, ask: Callable[[], Promise[T]]) -> T | NotLeader:
         """Ask the rounds for something, and return what becomes of it."""
         if not self._running:
@@ -288,5 +293,4 @@ class RaftNode:
         standing = self._look()
         if standing != self._standing:
             self._standing = standing
-            changed, self._changed = self._changed, trio.Event()
-            changed.set()
+            self.wake_waiting()
