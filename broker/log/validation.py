@@ -18,7 +18,6 @@ from quorate.model import NO_TIMESTAMP, TopicPartition
 from quorate.records.batch import (
     COMPRESSION_MASK,
     CONTROL_BIT,
-    CRC_COVERS_FROM,
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
     TIMESTAMP_TYPE_BIT,
@@ -26,8 +25,8 @@ from quorate.records.batch import (
     check_header,
     crc_matches,
     parse_header,
+    read_sound_header,
 )
-from quorate.records.checksum import crc32c
 from quorate.records.record import read_records
 from quorate.settings import LONG_MAX, TopicConfig
 
@@ -45,6 +44,7 @@ class AppendRules:
         "_checks_ages",
         "_message_max_bytes",
         "_segment_bytes",
+        "_unchecked_bytes_max",
         "append_time",
     )
 
@@ -52,6 +52,7 @@ class AppendRules:
         self.append_time = config.message_timestamp_type == "LogAppendTime"
         self._message_max_bytes = config.max_message_bytes
         self._segment_bytes = config.segment_bytes
+        self._unchecked_bytes_max = min(config.max_message_bytes, config.segment_bytes)
         self._before_max_ms = config.message_timestamp_before_max_ms
         self._checks_ages = self._before_max_ms != LONG_MAX and not self.append_time
         self._after_max_ms = config.message_timestamp_after_max_ms
@@ -64,23 +65,16 @@ class AppendRules:
                 INVALID_TIMESTAMP or UNSUPPORTED_COMPRESSION_TYPE.
         """
         end = len(records)
-        if end > self._segment_bytes:
-            message = f"{end} bytes do not fit into a segment of {self._segment_bytes} bytes"
-            raise RecordListTooLargeError(message)
+        if end > self._unchecked_bytes_max:
+            self._check_sizes(records)
         headers: list[BatchHeader] = []
         pos = 0
         while pos < end:
-            header = parse_header(records, pos)
-            # Unpacked, because thirteen attributes of a named tuple cost more than the checks.
-            _, length, _, _, crc, attributes, last_delta, _, latest_ms, producer_id, _, _, count = (
+            header = read_sound_header(records, pos)
+            # Unpacked, because attributes of a named tuple cost more than the checks.
+            _, length, _, _, _, attributes, last_delta, _, latest_ms, producer_id, _, _, count = (
                 header
             )
-            check_header(header, end - pos)
-            batch_end = pos + length + LOG_OVERHEAD_BYTES
-            if batch_end - pos > self._message_max_bytes:
-                raise _too_large(header, self._message_max_bytes)
-            if crc32c(records[pos + CRC_COVERS_FROM : batch_end]) != crc:
-                raise CorruptRecordError("the checksum of the batch does not match")
             # In nearly all batches nothing can be wrong with the content.
             if (
                 producer_id >= 0
@@ -90,12 +84,28 @@ class AppendRules:
             ):
                 self._check_content(header, now_ms)
             if self._checks_ages:
-                self._check_ages(records[pos:batch_end], now_ms)
+                self._check_ages(records[pos : pos + length + LOG_OVERHEAD_BYTES], now_ms)
             headers.append(header)
-            pos = batch_end
+            pos += length + LOG_OVERHEAD_BYTES
         if not headers:
             raise InvalidRecordError("no record batch")
         return headers
+
+    def _check_sizes(self, records: memoryview) -> None:
+        end = len(records)
+        if end > self._segment_bytes:
+            message = f"{end} bytes do not fit into a segment of {self._segment_bytes} bytes"
+            raise RecordListTooLargeError(message)
+        pos = 0
+        while pos < end:
+            header = parse_header(records, pos)
+            check_header(header, end - pos)
+            if header.size_bytes > self._message_max_bytes:
+                message = (
+                    f"a batch of {header.size_bytes} bytes, the limit is {self._message_max_bytes}"
+                )
+                raise MessageTooLargeError(message)
+            pos += header.size_bytes
 
     def _check_content(self, header: BatchHeader, now_ms: int) -> None:
         attributes = header.attributes
@@ -126,10 +136,6 @@ class AppendRules:
             if record.timestamp_ms != NO_TIMESTAMP and record.timestamp_ms < oldest_ms:
                 message = f"timestamp {record.timestamp_ms} is too far behind {now_ms}"
                 raise InvalidTimestampError(message)
-
-
-def _too_large(header: BatchHeader, limit_bytes: int) -> MessageTooLargeError:
-    return MessageTooLargeError(f"a batch of {header.size_bytes} bytes, the limit is {limit_bytes}")
 
 
 def check_replicated(

@@ -21,10 +21,11 @@ Nothing here looks behind the header: records stay opaque.
 """
 
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from quorate.errors import CorruptRecordError, InvalidRecordError
 from quorate.records.checksum import crc32c
+from quorate.records.compiled import load_compiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,6 +68,8 @@ _new_header = cast("Callable[[type[BatchHeader], tuple[int, ...]], BatchHeader]"
 
 _pack_base_offset = _BASE_OFFSET.pack_into
 _pack_leader_epoch = _LEADER_EPOCH.pack_into
+
+_batch: Any = load_compiled("_batch")
 
 assert HEADER.size == HEADER_BYTES
 
@@ -198,6 +201,24 @@ def crc_of(buffer: memoryview, pos: int, size_bytes: int) -> int:
 def crc_matches(buffer: memoryview, pos: int, header: BatchHeader) -> bool:
     """Whether the bytes of the batch are those that its producer summed up."""
     return crc_of(buffer, pos, header.size_bytes) == header.crc
+
+
+def read_sound_header(buffer: memoryview, pos: int) -> BatchHeader:
+    """Return the header of the batch at ``pos``, which is whole and as its producer summed it up.
+
+    Raises:
+        InvalidRecordError: see :func:`check_header`.
+        CorruptRecordError: likewise, or the checksum does not match.
+    """
+    if _batch is not None:
+        sound: BatchHeader | None = _batch.sound_header(buffer, pos, BatchHeader)
+        if sound is not None:
+            return sound
+    header = parse_header(buffer, pos)
+    check_header(header, len(buffer) - pos)
+    if not crc_matches(buffer, pos, header):
+        raise CorruptRecordError("the checksum of the batch does not match")
+    return header
 
 
 def assign_offset(buffer: bytearray | memoryview, pos: int, offset: int, leader_epoch: int) -> None:

@@ -32,7 +32,7 @@ from quorate.records.checksum import crc32c
 from quorate.records.compiled import load_compiled
 from quorate.records.compression import Codec, compress, decompress
 
-_speed: Any = load_compiled()
+_speed: Any = load_compiled("_speed")
 
 T = TypeVar("T")
 

@@ -1,10 +1,15 @@
 """Batch headers: parsed, checked, patched in place; checksums."""
 
+from importlib.util import find_spec
+from random import Random
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.errors import CorruptRecordError, InvalidRecordError
+from quorate.errors import CorruptRecordError, InvalidRecordError, KafkaError
+from quorate.records import batch as batch_module
 from quorate.records.batch import (
     HEADER,
     HEADER_BYTES,
@@ -17,8 +22,10 @@ from quorate.records.batch import (
     check_header,
     crc_matches,
     parse_header,
+    read_sound_header,
 )
-from quorate.records.checksum import crc32c, extend_crc32c
+from quorate.records.checksum import crc32c, crc32c_of_bytes, extend_crc32c
+from quorate.records.compiled import load_compiled
 from quorate.records.slices import FileSlice
 
 HEADERS = st.builds(
@@ -135,14 +142,124 @@ def test_append_time_is_written_with_a_new_checksum() -> None:
     assert crc_matches(batch, 0, dated)
 
 
+# --- batches that are whole
+
+COMPILED = load_compiled("_batch")
+TWINS = [pytest.param(None, id="in Python")]
+if COMPILED is not None:
+    TWINS.append(pytest.param(COMPILED, id="compiled"))
+
+
+def sealed(header: BatchHeader, records: bytes) -> bytearray:
+    """A batch that agrees with itself, whatever the header's other fields say."""
+    found = bytearray(HEADER.pack(*header._replace(batch_length=HEADER_BYTES - 12 + len(records))))
+    found += records
+    found[17:21] = crc32c(memoryview(found)[21:]).to_bytes(4, "big")
+    return found
+
+
+def sound_header(twin: Any, buffer: memoryview, pos: int) -> BatchHeader | KafkaError:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch_module, "_batch", twin)
+        try:
+            return read_sound_header(buffer, pos)
+        except KafkaError as error:
+            return error
+
+
+@pytest.mark.parametrize("twin", TWINS)
+@given(header=HEADERS, records=st.binary(max_size=50), before=st.binary(max_size=9))
+def test_a_batch_that_agrees_with_itself_is_sound(
+    twin: Any, header: BatchHeader, records: bytes, before: bytes
+) -> None:
+    counted = header._replace(
+        magic=2,
+        last_offset_delta=header.last_offset_delta & 0x7FFFFFFF,
+        record_count=header.record_count & 0x7FFFFFFF,
+    )
+    buffer = memoryview(bytes(before) + sealed(counted, records) + b"the next")
+    assert sound_header(twin, buffer, len(before)) == parse_header(buffer, len(before))
+
+
+@pytest.mark.parametrize("twin", TWINS)
+@pytest.mark.parametrize("at", range(8, HEADER_BYTES + 4))
+def test_every_damaged_byte_behind_the_offset_is_noticed_but_those_of_the_epoch(
+    twin: Any, at: int
+) -> None:
+    batch = sealed(header_of(), b"four")
+    batch[at] ^= 1
+    is_epoch = 12 <= at < 16
+    assert isinstance(sound_header(twin, memoryview(batch), 0), BatchHeader) == is_epoch
+
+
+@pytest.mark.skipif(COMPILED is None, reason="not compiled here")
+@given(
+    header=HEADERS,
+    records=st.binary(max_size=50),
+    damage=st.lists(st.tuples(st.integers(0, 110), st.integers(0, 255)), max_size=2),
+    pos=st.integers(0, 3),
+    end=st.integers(0, 120),
+)
+def test_compiled_code_finds_sound_what_its_twin_does(
+    header: BatchHeader, records: bytes, damage: list[tuple[int, int]], pos: int, end: int
+) -> None:
+    batch = sealed(header._replace(magic=2), records)
+    for at, value in damage:
+        if at < len(batch):
+            batch[at] = value
+    buffer = memoryview(bytearray(3) + batch)[: 3 + end]
+    compiled, python = sound_header(COMPILED, buffer, pos), sound_header(None, buffer, pos)
+    assert (type(compiled), str(compiled)) == (type(python), str(python))
+    found = COMPILED.sound_header(buffer, pos, BatchHeader)
+    assert found == (python if isinstance(python, BatchHeader) else None)
+
+
+@pytest.mark.skipif(COMPILED is None, reason="not compiled here")
+def test_compiled_code_refuses_what_would_harm_it() -> None:
+    batch = memoryview(sealed(header_of(), b""))
+    for arguments in [(), (batch, 0), (batch, 0, dict), (batch, 0, 7), (batch, "0", BatchHeader)]:
+        with pytest.raises(TypeError):
+            COMPILED.sound_header(*arguments)
+    for no_buffer in ("text", batch[::2]):
+        with pytest.raises((TypeError, BufferError)):
+            COMPILED.sound_header(no_buffer, 0, BatchHeader)
+    with pytest.raises(OverflowError):
+        COMPILED.sound_header(batch, 2**70, BatchHeader)
+    for pos in (-1, len(batch), len(batch) + 1, 2**62):
+        assert COMPILED.sound_header(batch, pos, BatchHeader) is None
+
+
+@pytest.mark.parametrize(("setting", "is_wanted"), [("1", False), ("0", True)])
+def test_the_environment_can_turn_compiled_checks_off(
+    setting: str, is_wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUORATE_PURE_PYTHON", setting)
+    there = find_spec("quorate.records._batch") is not None
+    assert (load_compiled("_batch") is not None) == (is_wanted and there)
+
+
+# --- checksums
+
+
 @given(st.binary(), st.binary())
 def test_a_checksum_can_be_extended_chunk_by_chunk(head: bytes, tail: bytes) -> None:
     assert extend_crc32c(crc32c(head), tail) == crc32c(head + tail)
     assert crc32c(bytearray(head)) == crc32c(memoryview(head)) == crc32c(head)
 
 
-def test_the_checksum_is_castagnoli() -> None:
-    assert crc32c(b"123456789") == 0xE3069283
+@pytest.mark.parametrize("of_buffer", [crc32c, crc32c_of_bytes])
+def test_the_checksum_is_castagnoli(of_buffer: Any) -> None:
+    assert of_buffer(b"123456789") == 0xE3069283
+    assert of_buffer(b"") == 0
+
+
+@pytest.mark.parametrize(
+    "size_bytes", [1, 7, 8, 767, 768, 769, 12_287, 12_288, 12_289, 25_344, 100_000]
+)
+def test_a_checksum_is_the_same_however_it_is_worked_out(size_bytes: int) -> None:
+    buffer = memoryview(Random(size_bytes).randbytes(size_bytes + 1))
+    for start in (0, 1):
+        assert crc32c(buffer[start:]) == crc32c_of_bytes(buffer[start:])
 
 
 def test_a_slice_is_as_long_as_its_bytes_and_keeps_its_file() -> None:
