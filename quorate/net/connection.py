@@ -155,7 +155,8 @@ class Connection:
         self.view = memoryview(self.buffer)
         self.start = 0
         self.end = 0
-        self.slots: deque[AnswerSlot] = deque()
+        self.slots: deque[AnswerSlot | Sequence[Part]] = deque()
+        """What is owed, in the order of requests; an answer that is there needs no slot."""
         self.out: deque[Part] = deque()
         self.unsent_bytes = 0
         self.last_active_ms = 0
@@ -264,9 +265,7 @@ class Connection:
 
     def answer_now(self, parts: Sequence[Part]) -> None:
         """Answer the request that was just dispatched."""
-        slot = AnswerSlot(self)
-        slot.parts = parts
-        self.slots.append(slot)
+        self.slots.append(parts)
         self.answered.add(self)
 
     def abandon(self) -> None:
@@ -275,32 +274,38 @@ class Connection:
         self.out.clear()
         slots, self.slots = self.slots, deque()
         for slot in slots:
-            if slot.parts is None and slot.on_abandoned is not None:
+            if isinstance(slot, AnswerSlot) and slot.parts is None and slot.on_abandoned:
                 slot.on_abandoned()
 
-    def collect_one(self) -> bool:
-        """Move the one answer that is owed to :attr:`out`, if it is one part and no file's."""
+    def take_only_part(self) -> bytes | bytearray | memoryview | None:
+        """Return the one answer that is owed, if it is one part and no file's, and owe it no more.
+
+        It is the shell's then, which need not put it into :attr:`out`.
+        """
         slots = self.slots
         if len(slots) != 1:
-            return False
-        parts = slots[0].parts
-        if parts is None or len(parts) != 1 or type(parts[0]) is FileSlice:
-            return False
+            return None
+        owed = slots[0]
+        parts = owed.parts if isinstance(owed, AnswerSlot) else owed
+        if parts is None or len(parts) != 1:
+            return None
+        part = parts[0]
+        if isinstance(part, FileSlice):
+            return None
         slots.popleft()
-        self.out.append(parts[0])
-        self.unsent_bytes += len(parts[0])
-        return True
+        return part
 
     def collect(self) -> bool:
         """Move the answers whose turn it is to :attr:`out`; return whether it holds anything."""
         slots, out = self.slots, self.out
         while slots:
-            parts = slots[0].parts
+            owed = slots[0]
+            parts = owed.parts if isinstance(owed, AnswerSlot) else owed
             if parts is None:
                 break
             slots.popleft()
-            out.extend(parts)
             for part in parts:
+                out.append(part)
                 self.unsent_bytes += len(part)
         return bool(out)
 

@@ -53,13 +53,14 @@ class PlainConnection(Connection):
     bytes that are next to be sent into memory; nothing is sent meanwhile.
     """
 
-    __slots__ = ("fd", "interest", "loading", "reactor", "sock", "warm")
+    __slots__ = ("fd", "interest", "loading", "reactor", "recv_into", "sock", "warm")
 
     def __init__(self, reactor: "Reactor", sock: socket.socket, service: Service) -> None:
         super().__init__(peer_name(sock), service)
         self.reactor = reactor
         self.sock = sock
         self.fd = sock.fileno()
+        self.recv_into = sock.recv_into
         self.interest = _IN
         self.loading = False
         self.warm: tuple[int, int] = (-1, -1)
@@ -101,6 +102,7 @@ class Reactor:
         epoll_fd = self._epoll.fileno()
         poll, connections = self._epoll.poll, self._connections
         begin_turn, end_turn = self._service.begin_turn, self._service.end_turn
+        receive, send = self._receive, self.send
         rounds = 0
         while True:
             events = poll(0, EVENTS_MAX)
@@ -116,9 +118,9 @@ class Reactor:
                     continue
                 connection.last_active_ms = now_ms
                 if mask & ~_OUT:
-                    self._receive(connection)
-                elif not connection.closed:
-                    self.send(connection)
+                    receive(connection)
+                else:
+                    send(connection)
             end_turn()
             rounds += 1
             if rounds >= ROUNDS_BETWEEN_CHECKPOINTS:
@@ -167,10 +169,8 @@ class Reactor:
         connection.abandon()
 
     def _receive(self, connection: PlainConnection) -> None:
-        if connection.closed:
-            return
         try:
-            size_bytes = connection.sock.recv_into(connection.space())
+            size_bytes = connection.recv_into(connection.view[connection.end :])
         except BlockingIOError:
             return
         except OSError:
@@ -205,31 +205,30 @@ class Reactor:
             return
         if connection.out:
             connection.collect()
-        elif connection.collect_one():
-            self._send_one(connection)
+            return
+        part = connection.take_only_part()
+        if part is not None:
+            self._send_one(connection, part)
         elif connection.collect():
             self.send(connection)
         else:
             self._proceed(connection)
 
-    def _send_one(self, connection: PlainConnection) -> None:
+    def _send_one(self, connection: PlainConnection, part: bytes | bytearray | memoryview) -> None:
         """Send the only answer there is, in one part: the hot path of synchronous clients."""
-        part = connection.out[0]
         try:
-            sent = connection.sock.send(part)  # type: ignore[arg-type]
+            sent = connection.sock.send(part)
         except BlockingIOError:
             sent = 0
         except OSError:
             self.close(connection)
             return
         self.traffic.sent_bytes += sent
-        connection.unsent_bytes -= sent
         if sent < len(part):
-            _drop_sent(connection.out, part, sent)
+            connection.out.append(memoryview(part)[sent:])
+            connection.unsent_bytes += len(part) - sent
             self._watch(connection)
-            return
-        connection.out.clear()
-        if connection.stalled or connection.interest != _IN:
+        elif connection.stalled or connection.interest != _IN:
             self._proceed(connection)
 
     def send(self, connection: PlainConnection) -> None:

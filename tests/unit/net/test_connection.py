@@ -10,6 +10,7 @@ from quorate.net.connection import (
     BUFFER_KEPT_BYTES,
     FRESH_BUFFER_BYTES,
     READ_AHEAD_BYTES,
+    AnswerSlot,
     Connection,
     FrameRefusedError,
     Limits,
@@ -53,6 +54,7 @@ class Recorder:
 
     def answer_all(self) -> None:
         for slot in list(self.connection.slots):
+            assert isinstance(slot, AnswerSlot)
             slot.fill([b"x"])
         self.connection.collect()
         self.connection.out.clear()
