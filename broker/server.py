@@ -8,8 +8,8 @@ from typing import Any, Final, cast
 
 import trio
 
-from quorate.broker.handlers.context import Broker, Caller, CloseConnectionError
-from quorate.broker.handlers.table import API_VERSIONS_HANDLER, HANDLERS, Handler
+from quorate.broker.handlers.context import Broker, Caller, CloseConnectionError, Shortcut
+from quorate.broker.handlers.table import API_VERSIONS_HANDLER, HANDLERS, SHORTCUTS, Handler
 from quorate.net.connection import Connection, FrameRefusedError, Limits, Part, Service
 from quorate.promise import Promise
 from quorate.protocol.apis import APIS, ApiKey
@@ -44,6 +44,7 @@ class _Route:
     caller: Caller
     encode: Encode
     flexible: bool
+    shortcut: Shortcut | None
 
 
 class RequestServer:
@@ -134,24 +135,41 @@ class _Dispatcher:
                     return
             id_at = start + REQUEST_START_BYTES
             position = request_body_at(buffer, id_at, end, id_bytes, flexible=route.flexible)
-            # Bytes behind the request are ignored, as Kafka does: librdkafka sends some (Metadata).
-            request, _ = route.decode(buffer, position, end)
-            answer = route.handler(self._broker, request, route.caller)
-            if isinstance(answer, Promise):
-                promise: Promise[Any] = answer  # pyright: ignore[reportUnknownVariableType]
-                slot = connection.open_slot()
-                slot.on_abandoned = promise.abandon
-                encode = route.encode
-                promise.when_resolved(lambda response: slot.fill(encode(correlation_id, response)))
-            elif answer is not None:
-                connection.answer_now(route.encode(correlation_id, answer))
+            if route.shortcut is not None:
+                frame = route.shortcut(self._broker, buffer, position, end, correlation_id)
+                if frame is not None:
+                    connection.answer_now((frame,))
+                    return
+            self._handle(connection, route, correlation_id, buffer, position, end)
         except Exception as error:
             raise _refusal(error, api_key, version) from error
+
+    def _handle(
+        self,
+        connection: Connection,
+        route: _Route,
+        correlation_id: int,
+        buffer: bytearray,
+        pos: int,
+        end: int,
+    ) -> None:
+        # Bytes behind the request are ignored, as Kafka does: librdkafka sends some (Metadata).
+        request, _ = route.decode(buffer, pos, end)
+        answer = route.handler(self._broker, request, route.caller)
+        encode = route.encode
+        if isinstance(answer, Promise):
+            promise: Promise[Any] = answer  # pyright: ignore[reportUnknownVariableType]
+            slot = connection.open_slot()
+            slot.on_abandoned = promise.abandon
+            promise.when_resolved(lambda response: slot.fill(encode(correlation_id, response)))
+        elif answer is not None:
+            connection.answer_now(encode(correlation_id, answer))
 
     def _route(self, api_key: int, version: int) -> _Route | None:
         """Return the route of a version met for the first time; None for unknown ApiVersions."""
         api = APIS.get(api_key)
         handler = HANDLERS.get(api_key)
+        shortcut_for = SHORTCUTS.get(api_key)
         if api is None or handler is None:
             raise FrameRefusedError(f"API key {api_key} is not served here")
         if not api.min_version <= version <= api.max_version:
@@ -167,6 +185,7 @@ class _Dispatcher:
             caller=Caller(self._listener, version),
             encode=cast("Encode", response_encoder(api, version)),
             flexible=api.is_flexible(version),
+            shortcut=shortcut_for(version) if shortcut_for is not None else None,
         )
         self._routes[api_key, version] = route
         return route

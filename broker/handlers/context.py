@@ -73,3 +73,16 @@ class Broker:
 
         assert self.ask_controller is not None, "set before requests are served"
         self.ask_controller(request).when_resolved(answered)
+
+
+class Shortcut(Protocol):
+    """Serves the commonest requests of one version of an API straight from bytes to bytes."""
+
+    def __call__(
+        self, broker: Broker, buffer: bytearray, pos: int, end: int, correlation_id: int, /
+    ) -> bytes | None:
+        """Serve the request whose body is in ``buffer[pos:end]`` and return its answer's frame.
+
+        None if it is none of the commonest: then nothing was done, and the handler does it.
+        """
+        ...

@@ -1,0 +1,151 @@
+"""The reader and writer for single partitions say what the general ones say, or nothing."""
+
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.protocol.apis import APIS, ApiKey
+from quorate.protocol.frames import encode_request, response_encoder
+from quorate.protocol.message import decoder
+from quorate.protocol.messages.data import (
+    PRODUCE_TOPIC_IDS_FROM,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from quorate.protocol.primitives import DecodeError
+from quorate.protocol.single_produce import single_produce_reader, single_produce_writer
+
+API = APIS[ApiKey.PRODUCE]
+BODY_AT = 14
+"""Behind size and header, without a client id and in versions that are not flexible."""
+
+
+def view_of(data: bytes) -> memoryview:
+    return memoryview(data)
+
+
+versions = st.integers(API.min_version, API.max_version)
+int32s, int64s = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
+names = st.text(max_size=40) | st.text("a", min_size=100, max_size=300)
+partitions = st.builds(
+    PartitionProduceData,
+    index=int32s,
+    records=st.none() | st.binary(max_size=300).map(view_of),
+)
+topics = st.builds(
+    TopicProduceData,
+    name=names,
+    topic_id=st.binary(min_size=16, max_size=16),
+    partition_data=st.lists(partitions, min_size=1, max_size=1) | st.lists(partitions, max_size=3),
+)
+requests = st.builds(
+    ProduceRequest,
+    transactional_id=st.none() | st.none() | st.text(max_size=5),
+    acks=st.integers(-(2**15), 2**15 - 1),
+    timeout_ms=int32s,
+    topic_data=st.lists(topics, min_size=1, max_size=1) | st.lists(topics, max_size=3),
+)
+
+
+def body_of(request: ProduceRequest, version: int) -> bytearray:
+    frame = encode_request(API, version, 1, None, request)
+    return bytearray(frame[BODY_AT + API.is_flexible(version) :])
+
+
+def is_single(request: ProduceRequest) -> bool:
+    counts = [len(topic.partition_data) for topic in request.topic_data]
+    return request.transactional_id is None and counts == [1]
+
+
+def agrees(body: bytearray, version: int, start: int) -> bool:
+    """Whether there is a reading; if so, it must be the general reader's."""
+    end = len(body)
+    read = single_produce_reader(version)(body, start, end)
+    if read is None:
+        return False
+    request, stop = decoder(ProduceRequest, version)(body, start, end)
+    (topic,) = request.topic_data
+    (data,) = topic.partition_data
+    by_id = version >= PRODUCE_TOPIC_IDS_FROM
+    assert stop == end
+    assert request.transactional_id is None
+    assert (read.acks, read.partition) == (request.acks, data.index)
+    assert read.topic == (topic.topic_id if by_id else topic.name)
+    assert bytes(body[read.records_at : read.records_end]) == bytes(data.records or b"")
+    assert data.records is not None
+    return True
+
+
+@given(requests, versions, st.binary(max_size=5))
+def test_what_it_reads_is_what_the_general_reader_reads(
+    request: ProduceRequest, version: int, before: bytes
+) -> None:
+    was_read = agrees(bytearray(before) + body_of(request, version), version, len(before))
+    assert not was_read or is_single(request)
+
+
+@given(requests.filter(is_single), versions)
+def test_it_reads_every_request_for_a_single_partition(
+    request: ProduceRequest, version: int
+) -> None:
+    (topic,) = request.topic_data
+    long = API.is_flexible(version) and len(topic.name.encode()) > 126
+    named = version < PRODUCE_TOPIC_IDS_FROM
+    has_records = topic.partition_data[0].records is not None
+    assert agrees(body_of(request, version), version, 0) == (has_records and not (long and named))
+
+
+@given(requests.filter(is_single), versions, st.data())
+def test_damaged_bytes_are_read_as_the_general_reader_reads_them_or_not_at_all(
+    request: ProduceRequest, version: int, data: st.DataObject
+) -> None:
+    body = body_of(request, version)
+    head = st.integers(0, min(30, len(body) - 1))
+    tail = st.integers(max(0, len(body) - 4), len(body) - 1)
+    for _ in range(data.draw(st.integers(1, 2))):
+        body[data.draw(head | tail)] = data.draw(st.sampled_from([0, 1, 2, 3, 127, 128, 255]))
+    cut = body[: data.draw(st.integers(0, len(body)))]
+    for damaged in (body, cut, body + b"\0"):
+        try:
+            agrees(damaged, version, 0)
+        except DecodeError:
+            pytest.fail("the general reader refuses what the other one reads")
+
+
+@given(
+    names,
+    st.binary(min_size=16, max_size=16),
+    int32s,
+    st.tuples(int64s, int64s, int64s),
+    versions.filter(lambda version: version >= 5),
+)
+def test_an_answer_is_the_general_writer_s(
+    name: str, topic_id: bytes, index: int, places: tuple[int, int, int], version: int
+) -> None:
+    base_offset, append_time_ms, log_start_offset = places
+    name = name.encode()[:126].decode(errors="ignore")
+    data = PartitionProduceData(index=index, records=memoryview(b"batch"))
+    topic = TopicProduceData(name=name, topic_id=topic_id, partition_data=[data])
+    body = body_of(ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic]), version)
+    read = single_produce_reader(version)(body, 0, len(body))
+    assert read is not None
+    answered = PartitionProduceResponse(
+        index=index,
+        base_offset=base_offset,
+        log_append_time_ms=append_time_ms,
+        log_start_offset=log_start_offset,
+    )
+    response = ProduceResponse(
+        responses=[
+            TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=[answered])
+        ]
+    )
+    parts = cast("list[Any]", response_encoder(API, version)(77, response))
+    written = single_produce_writer(version)(77, read.echo, *places)
+    assert written == b"".join(parts)
