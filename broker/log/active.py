@@ -388,6 +388,7 @@ def cut_segment(
     for index, column in indexes:
         index.truncate_before(end_offset - segment.base_offset, column)
         index.write_out()
+        index.file.sync()  # below the recovery point, recovery relies on the indexes
     segment.file.truncate(position)
     segment.file.sync()
     kept = EntryCounts(len(segment.offset_index), len(segment.time_index))

@@ -2,6 +2,7 @@
 
 from quorate.broker.log.active import ActiveSegment
 from quorate.broker.log.flush import FlushPart
+from quorate.broker.log.naming import PARTITION_NAME
 from quorate.broker.log.segment import (
     INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
@@ -22,6 +23,7 @@ class Durability:
 
     __slots__ = (
         "_directory",
+        "_indexes_cut",
         "_names_changed",
         "_names_synced",
         "_parent",
@@ -32,6 +34,7 @@ class Durability:
         "_unsynced",
         "flushed_offset",
         "recovery_point",
+        "sealed",
     )
 
     def __init__(
@@ -40,6 +43,7 @@ class Durability:
         *,
         directory: str,
         names_synced: bool,
+        sealed: bool,
         unsynced: list[Segment],
         snapshots: Snapshots,
     ) -> None:
@@ -47,6 +51,8 @@ class Durability:
         self.recovery_point = flushed_offset
         self._directory = directory
         self._parent = None if names_synced else directory.rpartition("/")[0]
+        self.sealed = sealed
+        self._indexes_cut = not names_synced
         self._names_changed = 0
         self._names_synced = 0 if names_synced else -1
         self._unsynced = {segment.base_offset: segment for segment in unsynced}
@@ -79,7 +85,7 @@ class Durability:
 
     def is_dirty(self, log_end_offset: int) -> bool:
         """Whether a checkpoint would find something to make durable."""
-        return self.recovery_point < log_end_offset or bool(self._unsynced)
+        return self._indexes_cut or self.recovery_point < log_end_offset or bool(self._unsynced)
 
     def start(self, active: ActiveSegment, log_end_offset: int) -> FlushPart:
         """Return what makes the records up to the log's end durable, and no more than that."""
@@ -94,6 +100,8 @@ class Durability:
         part.paths = [
             segment.stem + suffix for segment in part.closed_segments for suffix in SEGMENT_SUFFIXES
         ]
+        if not self.sealed:
+            part.paths.append(f"{self._directory}/{PARTITION_NAME}")
         part.files.append(active.file)
         part.snapshot = self._snapshot_due
         if self._names_synced < self._names_changed:
@@ -114,6 +122,7 @@ class Durability:
         part.recovery_point = snapshot.end_offset
         part.paths += (active.stem + INDEX_SUFFIX, active.stem + TIME_INDEX_SUFFIX)
         part.snapshot = snapshot
+        part.is_checkpoint = True
         return part
 
     def finish(self, part: FlushPart) -> None:
@@ -125,6 +134,8 @@ class Durability:
             self._unsynced.pop(segment.base_offset, None)
         self._names_synced = max(self._names_synced, part.names_changed)
         self._parent = None
+        self.sealed = True
+        self._indexes_cut &= not part.is_checkpoint
         self._unflushed_since_ms = None
         if part.snapshot_error is None:
             self._finish_snapshot(part)

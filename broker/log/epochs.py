@@ -40,12 +40,21 @@ class LeaderEpochs:
     records back.
     """
 
-    __slots__ = ("_entries", "_fs", "_path", "_start_offset", "_written", "latest_epoch")
+    __slots__ = (
+        "_entries",
+        "_fs",
+        "_in_file",
+        "_path",
+        "_start_offset",
+        "_written",
+        "latest_epoch",
+    )
 
     def __init__(self, fs: FileSystem, path: str, written: list[EpochStart]) -> None:
         self._fs = fs
         self._path = path
         self._written = written
+        self._in_file = True
         self._start_offset = 0
         self._entries: list[EpochStart] = []
         self.latest_epoch = UNKNOWN_EPOCH
@@ -67,6 +76,25 @@ class LeaderEpochs:
         # An epoch that wrote nothing ends where the next begins: it is as if it had not been.
         kept = [entry for entry in self._written if entry.start_offset < start_offset]
         self.replace([*kept, EpochStart(leader_epoch, start_offset)])
+
+    def begin(self, leader_epoch: int) -> None:
+        """Note the epoch of a new log's first record; until ``write_out`` its birth says it."""
+        self._written = [EpochStart(leader_epoch, 0)]
+        self._in_file = False
+        self._look()
+
+    def write_out(self) -> str | None:
+        """Write a new log's first epoch to the file, not yet durably; return its path if so.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        if self._in_file:
+            return None
+        document = encode_document(KIND, VERSION, self._written)
+        self._fs.open(self._path, create=True).write_at(document, 0)
+        self._in_file = True
+        return self._path
 
     def epoch_for(self, offset: int) -> int:
         """Return the epoch of the leader that wrote the offset, or UNKNOWN_EPOCH."""
@@ -107,6 +135,7 @@ class LeaderEpochs:
         """Put other epochs in the place of all, durably and in one step."""
         replace_file(self._fs, self._path, encode_document(KIND, VERSION, entries))
         self._written = entries
+        self._in_file = True
         self._look()
 
     def _look(self) -> None:

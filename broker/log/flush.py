@@ -23,6 +23,7 @@ class FlushPart:
         "closed_segments",
         "directories",
         "files",
+        "is_checkpoint",
         "names_changed",
         "owner",
         "paths",
@@ -47,6 +48,8 @@ class FlushPart:
         self.recovery_point = recovery_point
         self.truncations = truncations
         self.names_changed = names_changed
+        self.is_checkpoint = False
+        """Whether the indexes become durable, too."""
         self.files: list[File] = []
         self.paths: list[str] = []
         """Files to sync that are not kept open: there may be thousands of them."""

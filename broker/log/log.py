@@ -10,7 +10,7 @@ from quorate.broker.log.durability import Durability
 from quorate.broker.log.files import FatalStorageError, storage_error
 from quorate.broker.log.flush import Flush
 from quorate.broker.log.lookup import Searchable, batch_start, slice_of
-from quorate.broker.log.naming import DirectoryMaker
+from quorate.broker.log.naming import PARTITION_NAME, DirectoryMaker
 from quorate.broker.log.producers import ProducerStates, WrittenBatch
 from quorate.broker.log.recovery import LoadedLog, rebuild_producers
 from quorate.broker.log.segment import SEGMENT_SUFFIXES, Segment
@@ -19,7 +19,7 @@ from quorate.broker.log.times import TimeSearch, TimestampOffset
 from quorate.broker.log.trash import DELETED_SUFFIX
 from quorate.broker.log.validation import AppendRules, check_replicated
 from quorate.errors import FencedLeaderEpochError, OffsetOutOfRangeError, StorageError
-from quorate.model import NO_TIMESTAMP, TopicPartition
+from quorate.model import NO_TIMESTAMP, UNKNOWN_EPOCH, TopicPartition
 from quorate.records.batch import LOG_OVERHEAD_BYTES, BatchHeader, assign_append_time, assign_offset
 from quorate.records.slices import FileSlice
 from quorate.settings import TopicConfig
@@ -94,6 +94,7 @@ class Log:
             loaded.flushed_offset,
             directory=directory,
             names_synced=loaded.names_synced,
+            sealed=loaded.sealed,
             unsynced=loaded.unsynced,
             snapshots=loaded.snapshots,
         )
@@ -123,9 +124,14 @@ class Log:
         return self._durability.recovery_point
 
     @property
+    def is_sealed(self) -> bool:
+        """Whether the log is still there after a power cut, maybe without its newest records."""
+        return self._durability.sealed
+
+    @property
     def is_dirty(self) -> bool:
         """Whether something was written since the last checkpoint."""
-        return self._durability.is_dirty(self.log_end_offset)
+        return self.has_files and self._durability.is_dirty(self.log_end_offset)
 
     @property
     def failure(self) -> StorageError | None:
@@ -249,16 +255,17 @@ class Log:
             message = f"epoch {leader_epoch} is older than the log's latest, {latest_epoch}"
             raise FencedLeaderEpochError(message)
         try:
-            self._make_files(now_ms)
-            self.leader_epochs.assign(leader_epoch, start_offset)
+            if self._maker is None:
+                self.leader_epochs.assign(leader_epoch, start_offset)
+            else:
+                self._make_files(self._maker, leader_epoch, now_ms)
+                self.leader_epochs.begin(leader_epoch)
         except OSError as error:
             raise self._fail_if_fatal(storage_error(error, self.directory)) from error
 
-    def _make_files(self, now_ms: int) -> None:
+    def _make_files(self, maker: DirectoryMaker, leader_epoch: int, now_ms: int) -> None:
         """Make the files of a log that has none; before its first epoch nothing was written."""
-        if self._maker is None:
-            return
-        self._maker.make()
+        maker.make(leader_epoch)
         active = create_segment(
             self._context.files, self.directory, 0, config=self._config, now_ms=now_ms
         )
@@ -440,7 +447,12 @@ class Log:
         )
 
     def _restart_at(self, offset: int, now_ms: int) -> None:
-        self._make_files(now_ms)
+        if self._maker is not None:
+            self._make_files(self._maker, UNKNOWN_EPOCH, now_ms)
+        if not self.is_sealed:
+            self._context.fs.sync_files([], [f"{self.directory}/{PARTITION_NAME}"])
+            self._context.fs.sync_directory(self.directory)
+            self._durability.sealed = True
         # Without a file to tell, a crash has only the checkpoint to know where the log goes on.
         self._durability.cut(offset)
         self.log_start_offset = offset
@@ -505,9 +517,13 @@ class Log:
         """
         snapshot = self._snapshots.take(self.producers, self.leader_epochs)
         try:
+            epochs_path = self.leader_epochs.write_out()
             part = self._durability.start_checkpoint(self._segments.active, snapshot)
         except OSError as error:
             raise self._fail_if_fatal(storage_error(error, self.directory)) from error
+        if epochs_path is not None:
+            part.paths.append(epochs_path)
+            part.directories = [self.directory, *part.directories]
         return Flush(self._context.fs, {self.topic_partition: part})
 
     def finish_flush(self, flush: Flush) -> None:
@@ -550,7 +566,7 @@ class Log:
         """
         if self._failure is not None:
             raise self._failure
-        if not self.has_files or not (self.is_dirty or self._config.preallocate):
+        if not self.is_dirty and not (self.has_files and self._config.preallocate):
             return False
         try:
             self._segments.active.complete()

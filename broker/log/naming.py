@@ -1,23 +1,27 @@
-"""A log's directory: its name, whose log it is, and how it comes about whole or not at all."""
+"""A log's directory: its name, whose log it is, and how it comes about.
 
-from typing import Any, Final
+A log is made in the middle of an append, so nothing waits for the disk then: the log's first flush
+syncs its directory, too, and seals it.  Until then nothing was promised that a power cut could
+break, and what one leaves of the directory may be thrown away if it cannot say whose it is.
+"""
+
+from typing import Any, Final, NamedTuple
 
 from quorate.broker.log.directory import DirectoryError
 from quorate.broker.log.documents import CorruptDocumentError, encode_document, read_document
-from quorate.broker.log.files import FileSystem, remove_tree, replace_file
-from quorate.model import TopicPartition
+from quorate.broker.log.files import FileSystem, remove_tree
+from quorate.model import UNKNOWN_EPOCH, TopicPartition
 
 PARTITION_NAME: Final = "partition.json"
 PARTITION_KIND: Final = "partition"
 PARTITION_VERSION: Final = 1
-NEW_SUFFIX: Final = ".new"
 DELETE_SUFFIX: Final = "-delete"
 NAME_BYTES_MAX: Final = 255
 """Of a file or folder, as file systems have it; topic names may take 249 of them."""
 
 
 class DirectoryMaker:
-    """Makes the directory of one log; called once its first record comes."""
+    """Makes the directory of one log when its first record comes."""
 
     __slots__ = ("_fs", "_parent", "_topic_id", "_topic_partition")
 
@@ -29,35 +33,43 @@ class DirectoryMaker:
         self._topic_partition = topic_partition
         self._topic_id = topic_id
 
-    def make(self) -> None:
-        """Make it under another name first, so that it appears complete.
+    def make(self, leader_epoch: int) -> None:
+        """Make it, not yet durably.
+
+        Args:
+            leader_epoch: of the first record, or UNKNOWN_EPOCH.
 
         Raises:
             OSError: there is none, or the remains of one, which the next attempt removes.
         """
         fs = self._fs
         path = f"{self._parent}/{self._topic_partition}"
-        new_path = path_beside(self._parent, self._topic_partition, NEW_SUFFIX)
-        for leftover in (new_path, path):
+        if fs.exists(path):
             # Of an attempt that failed half-way, or of a deleted log that could not be renamed.
-            if fs.exists(leftover):
-                remove_tree(fs, leftover)
-        fs.make_directory(new_path)
-        body = {"topic_id": self._topic_id.hex()}
+            remove_tree(fs, path)
+        fs.make_directory(path)
+        body = {"topic_id": self._topic_id.hex(), "leader_epoch": leader_epoch}
         document = encode_document(PARTITION_KIND, PARTITION_VERSION, body)
-        replace_file(fs, f"{new_path}/{PARTITION_NAME}", document)
-        fs.rename(new_path, path)
+        fs.open(f"{path}/{PARTITION_NAME}", create=True).write_at(document, 0)
 
 
-def read_topic_id(fs: FileSystem, path: str) -> bytes:
-    """Return the id of the topic whose partition's directory this is.
+class Birth(NamedTuple):
+    """What a log's directory says of its beginning."""
+
+    topic_id: bytes
+    leader_epoch: int
+    """Of the first record ever, at offset 0; UNKNOWN_EPOCH if the log did not begin there."""
+
+
+def read_birth(fs: FileSystem, path: str) -> Birth:
+    """Return whose log's directory this is, and how it began.
 
     Raises:
         DirectoryError: it does not say.
     """
     try:
         body: Any = read_document(fs, f"{path}/{PARTITION_NAME}", PARTITION_KIND, PARTITION_VERSION)
-        return bytes.fromhex(body["topic_id"])
+        return Birth(bytes.fromhex(body["topic_id"]), int(body.get("leader_epoch", UNKNOWN_EPOCH)))
     except (CorruptDocumentError, FileNotFoundError, KeyError, ValueError, TypeError) as error:
         raise DirectoryError(f"{path}: {PARTITION_NAME}: {error}") from error
 

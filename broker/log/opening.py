@@ -1,9 +1,9 @@
 """Logs opened from what is on disk, or planned where there is nothing yet."""
 
-from quorate.broker.log.checkpoints import LogCheckpoint
+from quorate.broker.log.checkpoints import NO_CHECKPOINT, LogCheckpoint
 from quorate.broker.log.context import LogContext
 from quorate.broker.log.log import Log
-from quorate.broker.log.naming import DirectoryMaker
+from quorate.broker.log.naming import Birth, DirectoryMaker
 from quorate.broker.log.recovery import LogLoader, planned_log
 from quorate.model import TopicPartition
 from quorate.settings import TopicConfig
@@ -12,20 +12,32 @@ from quorate.settings import TopicConfig
 def open_log(
     context: LogContext,
     topic_partition: TopicPartition,
+    birth: Birth,
     *,
-    config: TopicConfig,
-    checkpoint: LogCheckpoint,
+    checkpoint: LogCheckpoint | None,
     clean: bool,
     now_ms: int,
 ) -> Log:
     """Open a partition's log, recovering it unless it was closed cleanly.
 
+    Its settings are the default ones until somebody sets others.
+
+    Args:
+        context: the disk it is on.
+        topic_partition: whose it is.
+        birth: what its directory says.
+        checkpoint: as last written down; None if the log was never flushed, as far as is known.
+        clean: whether it was closed properly.
+        now_ms: the time.
+
     Raises:
         OSError: the disk fails.
     """
     directory = f"{context.directory}/{topic_partition}"
+    config = TopicConfig()
     loader = LogLoader(context, directory, config=config, now_ms=now_ms)
-    loaded = loader.load(checkpoint, clean=clean)
+    loaded = loader.load(checkpoint or NO_CHECKPOINT, birth.leader_epoch, clean=clean)
+    loaded.sealed = checkpoint is not None
     loaded.segments.active.park()
     return Log(context, directory, topic_partition, config=config, loaded=loaded, maker=None)
 

@@ -63,6 +63,8 @@ class LoadedLog:
     """Closed segments that may not be on disk as they are."""
     names_synced: bool = True
     """Whether the files' names are on disk for certain."""
+    sealed: bool = True
+    """Whether the directory is on disk for certain, and can say whose it is."""
 
 
 def planned_log(
@@ -81,6 +83,7 @@ def planned_log(
         log_end_offset=0,
         flushed_offset=0,
         names_synced=False,
+        sealed=False,
     )
 
 
@@ -106,11 +109,12 @@ class LogLoader:
         self._epochs = LeaderEpochs(context.fs, self._epochs_path, [])
         self._epochs_known = True
 
-    def load(self, checkpoint: LogCheckpoint, *, clean: bool) -> LoadedLog:
+    def load(self, checkpoint: LogCheckpoint, first_epoch: int, *, clean: bool) -> LoadedLog:
         """Return the log.
 
         Args:
             checkpoint: as last written down.
+            first_epoch: the leader epoch of offset 0, or UNKNOWN_EPOCH.
             clean: whether the log was closed properly, and so need not be checked.
 
         Raises:
@@ -118,6 +122,9 @@ class LogLoader:
         """
         found = self._sort_files()
         self._load_epochs(found.bases)
+        if not self._epochs_known and checkpoint.recovery_point == 0 <= first_epoch:
+            self._epochs.begin(first_epoch)  # there was no checkpoint yet that wrote the file
+            self._epochs_known = True
         if not found.bases:
             return self._load_empty(found, checkpoint.log_start_offset)
         loaded = self._resume_clean(found) if clean else None

@@ -9,9 +9,9 @@
     <topic>-<partition>/                 a log; partition.json says of which topic id.  A log that
                                          never had a record has no directory
     <topic>-<partition>.<id>-delete/     a deleted log, waiting to be removed
-    <topic>-<partition>.new/             a log that a crash kept from being made
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -45,17 +45,18 @@ from quorate.broker.log.flush import Flush, FlushPart
 from quorate.broker.log.log import Log
 from quorate.broker.log.naming import (
     DELETE_SUFFIX,
-    NEW_SUFFIX,
     DirectoryMaker,
     parse_name,
     path_beside,
-    read_topic_id,
+    read_birth,
 )
 from quorate.broker.log.opening import open_log, plan_log
 from quorate.broker.log.trash import Trash, remove_paths
 from quorate.errors import StorageError
 from quorate.model import TopicPartition
 from quorate.settings import TopicConfig
+
+logger: Final = logging.getLogger(__name__)
 
 OPEN_FILES_MAX: Final = 256
 """Files of closed segments and of indexes kept open, beside one for every log."""
@@ -245,6 +246,7 @@ class LogStore:
                 high_watermarks.get(topic_partition, self.high_watermark(topic_partition)),
             )
             for topic_partition, log in self.logs.items()
+            if log.is_sealed
         }
         data = encode_checkpoints(self._checkpoints)
         return CheckpointWrite(self._context.fs, f"{self.directory}/{FILE_NAME}", data)
@@ -303,9 +305,7 @@ class LogStore:
         self.was_clean = clean
         for name in sorted(self._context.fs.list_directory(self.directory)):
             path = f"{self.directory}/{name}"
-            if name.endswith(NEW_SUFFIX):
-                remove_tree(self._context.fs, path)
-            elif name.endswith(TEMPORARY_SUFFIX):
+            if name.endswith(TEMPORARY_SUFFIX):
                 self._context.fs.remove(path)
             elif name.endswith(DELETE_SUFFIX):
                 self._context.trash.add([path], 0)
@@ -317,16 +317,24 @@ class LogStore:
     def _load_log(
         self, topic_partition: TopicPartition, path: str, *, clean: bool, now_ms: int
     ) -> None:
-        topic_id = read_topic_id(self._context.fs, path)
+        checkpoint = self._checkpoints.get(topic_partition)
+        try:
+            birth = read_birth(self._context.fs, path)
+        except DirectoryError as error:
+            if checkpoint is not None:
+                raise
+            logger.warning("removing a log that was never flushed: %s", error)
+            remove_tree(self._context.fs, path)
+            return
         self.logs[topic_partition] = open_log(
             self._context,
             topic_partition,
-            config=TopicConfig(),
-            checkpoint=self._checkpoints.get(topic_partition, NO_CHECKPOINT),
+            birth,
+            checkpoint=checkpoint,
             clean=clean,
             now_ms=now_ms,
         )
-        self.topic_ids[topic_partition] = topic_id
+        self.topic_ids[topic_partition] = birth.topic_id
 
     def _join(self, flushes: Iterable[Flush]) -> Flush:
         parts: dict[TopicPartition, FlushPart] = {}

@@ -167,16 +167,49 @@ def test_a_deleted_log_is_gone_at_once_and_its_files_later() -> None:
 def test_what_is_half_created_is_removed() -> None:
     disk = new_disk()
     open_data(disk).close(clean=True, now_ms=NOW_MS)
-    disk.make_directory("/data/appLogs-0.new")
-    disk.open("/data/appLogs-0.new/partition.json", create=True)
+    disk.make_directory("/data/appLogs-0")
+    disk.open("/data/appLogs-0/partition.json", create=True)
 
     store = open_data(disk)
 
     assert store.logs == {}
-    assert "appLogs-0.new" not in disk.list_directory("/data")
-    disk.make_directory("/data/appLogs-0.new")
+    assert "appLogs-0" not in disk.list_directory("/data")
+    disk.make_directory("/data/appLogs-0")
     create(store)
-    assert set(store.logs) == {PARTITION}
+    assert append(store.logs[PARTITION], b"v") == 0
+
+
+def test_the_first_record_of_a_partition_waits_for_no_sync() -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    create(store)
+    disk.syncs_fail = True
+    append(store.logs[PARTITION], b"v", leader_epoch=3)
+    disk.syncs_fail = False
+    disk.restart()  # the process ends: nothing is lost by that
+    log = open_data(disk).logs[PARTITION]
+    assert log.log_end_offset == 1
+    assert log.leader_epochs.entries == ((3, 0),)
+
+
+def test_a_log_that_was_flushed_once_is_there_after_a_power_cut() -> None:
+    for seed in range(50):
+        disk = new_disk(seed)
+        store = open_data(disk)
+        create(store)
+        append(store.logs[PARTITION], b"v", leader_epoch=3)
+        flush(store.logs[PARTITION])
+        append(store.logs[PARTITION], b"w", leader_epoch=3)
+        disk.lose_power()
+        log = open_data(disk).logs[PARTITION]
+        assert log.log_end_offset >= 1
+        assert log.leader_epochs.entries == ((3, 0),)
+        assert open_data_again(disk).topic_ids[PARTITION] == TOPIC_ID
+
+
+def open_data_again(disk: SimDisk) -> LogStore:
+    disk.restart()
+    return open_data(disk)
 
 
 def test_a_log_that_cannot_say_whose_it_is_is_refused() -> None:
@@ -239,7 +272,7 @@ def test_high_watermarks_are_those_last_written_down() -> None:
     create(store, OTHER)
     for _ in range(5):
         append(store.logs[PARTITION], b"v")
-    store.checkpoint({PARTITION: 3})
+    sync(store, {PARTITION: 3})
     store.checkpoint({OTHER: 0})
     disk.lose_power()
 
