@@ -7,7 +7,7 @@ from typing import Final, Protocol, TypeVar
 
 import trio
 
-from quorate.broker.handlers.context import Broker
+from quorate.broker.handlers.context import ASK_TIMEOUT_MS, Broker
 from quorate.control.messages import (
     AllocateProducerIds,
     AllocateProducerIdsAnswer,
@@ -232,27 +232,34 @@ class ControllerLink:
 
     # --- requests -------------------------------------------------------------
 
-    def ask(self, request: Request[A], /) -> Promise[A | ErrorAnswer]:
+    def ask(self, request: Request[A], /, timeout_ms: int) -> Promise[A | ErrorAnswer]:
         """Send a request to the controller; the promise resolves once its metadata is applied."""
         assert self._nursery is not None, "requests are served once the link runs"
         promise: Promise[A | ErrorAnswer] = Promise()
-        self._nursery.start_soon(self._ask, request, promise)
+        self._nursery.start_soon(self._ask, request, timeout_ms, promise)
         return promise
 
-    async def _ask(self, request: Request[A], promise: Promise[A | ErrorAnswer]) -> None:
+    async def _ask(
+        self, request: Request[A], timeout_ms: int, promise: Promise[A | ErrorAnswer]
+    ) -> None:
         answer: A | ErrorAnswer
-        try:
-            answer = await self._call(request)
-        except KafkaError as error:
-            answer = ErrorAnswer(int(error.code), error.message)
-        else:
-            await self._catch_up()
+        answer = ErrorAnswer(
+            ErrorCode.REQUEST_TIMED_OUT.value,
+            f"no controller answered within {timeout_ms} ms; it may be done all the same",
+        )
+        with trio.move_on_after(timeout_ms / 1000):
+            try:
+                answer = await self._call(request)
+            except KafkaError as error:
+                answer = ErrorAnswer(int(error.code), error.message)
+            else:
+                await self._catch_up()
         promise.resolve(answer)
         self._end_turn()
 
     def _request_producer_ids(self) -> None:
         request = AllocateProducerIds(self._broker.config.node_id, self._epoch)
-        self.ask(request).when_resolved(self._producer_ids_came)
+        self.ask(request, ASK_TIMEOUT_MS).when_resolved(self._producer_ids_came)
 
     def _producer_ids_came(self, answer: AllocateProducerIdsAnswer | ErrorAnswer) -> None:
         if isinstance(answer, AllocateProducerIdsAnswer):

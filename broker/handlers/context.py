@@ -18,6 +18,10 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 """Who every caller is, as long as nobody has to prove who they are."""
 
 
+ASK_TIMEOUT_MS: Final = 30_000
+"""How long a controller may take with a request whose client does not say how long it waits."""
+
+
 class CloseConnectionError(QuorateError):
     """The request gets no answer, and the connection must be closed to say that it failed."""
 
@@ -33,8 +37,8 @@ class Caller:
 class AskController(Protocol):
     """Sends a request to the active controller; the request names the type of its answer."""
 
-    def __call__(self, request: Request[A], /) -> Promise[A | ErrorAnswer]:
-        """Return a promise that always resolves; failures come as ErrorAnswer."""
+    def __call__(self, request: Request[A], /, timeout_ms: int) -> Promise[A | ErrorAnswer]:
+        """Return a promise that always resolves, in time; failures come as ErrorAnswer."""
         ...
 
 
@@ -62,8 +66,12 @@ class Broker:
         request: Request[A],
         on_answer: Callable[[A], None],
         on_error: Callable[[ErrorCode, str], None],
+        timeout_ms: int = 0,
     ) -> None:
-        """Ask the controller, and call one of the two back once."""
+        """Ask the controller, and call one of the two back once.
+
+        Without a time of its own, the request takes at most :data:`ASK_TIMEOUT_MS`.
+        """
 
         def answered(answer: A | ErrorAnswer) -> None:
             if isinstance(answer, ErrorAnswer):
@@ -72,7 +80,8 @@ class Broker:
                 on_answer(answer)
 
         assert self.ask_controller is not None, "set before requests are served"
-        self.ask_controller(request).when_resolved(answered)
+        timeout_ms = timeout_ms if timeout_ms > 0 else ASK_TIMEOUT_MS
+        self.ask_controller(request, timeout_ms).when_resolved(answered)
 
 
 class Shortcut(Protocol):

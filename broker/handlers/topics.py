@@ -64,7 +64,8 @@ def create_topics(
         results = [_not_created(topic.name, code, message) for topic in topics]
         promise.resolve(CreateTopicsResponse(topics=results + refused))
 
-    broker.ask(CreateTopics(tuple(topics), request.validate_only, ANONYMOUS), answered, failed)
+    creation = CreateTopics(tuple(topics), request.validate_only, ANONYMOUS)
+    broker.ask(creation, answered, failed, request.timeout_ms)
     return promise
 
 
@@ -136,7 +137,8 @@ def delete_topics(
     def failed(code: ErrorCode, message: str) -> None:
         promise.resolve(_none_deleted(names, topic_ids, code, message))
 
-    broker.ask(DeleteTopics(names, topic_ids, ANONYMOUS), answered, failed)
+    deletion = DeleteTopics(names, topic_ids, ANONYMOUS)
+    broker.ask(deletion, answered, failed, request.timeout_ms)
     return promise
 
 
@@ -192,5 +194,6 @@ def create_partitions(
         )
         for topic in request.topics
     )
-    broker.ask(CreatePartitions(topics, request.validate_only, ANONYMOUS), answered, failed)
+    creation = CreatePartitions(topics, request.validate_only, ANONYMOUS)
+    broker.ask(creation, answered, failed, request.timeout_ms)
     return promise

@@ -42,6 +42,7 @@ class Script:
     def __init__(self) -> None:
         self.epoch = 10
         self.fenced = False
+        self.silent = False
         self.batches: list[MetadataBatch] = []
         self.batches_per_answer = 100
         self.heard: list[Request[Any]] = []
@@ -59,6 +60,8 @@ class Script:
     async def call(self, request: Request[Any], /) -> Any:
         self.heard.append(request)
         await trio.lowlevel.checkpoint()
+        if self.silent:
+            await trio.sleep_forever()
         failures = self.failures.get(type(request))
         if failures:
             raise failures.pop(0)
@@ -240,8 +243,8 @@ async def test_metadata_is_followed_by_long_polls_through_failures(
         nursery.cancel_scope.cancel()
 
 
-async def ask(link: Link) -> DescribeQuorumAnswer | ErrorAnswer:
-    promise = link.link.ask(DescribeQuorum())
+async def ask(link: Link, timeout_ms: int = 1000) -> DescribeQuorumAnswer | ErrorAnswer:
+    promise = link.link.ask(DescribeQuorum(), timeout_ms)
     answered = trio.Event()
     promise.when_resolved(lambda _: answered.set())
     await answered.wait()
@@ -271,6 +274,21 @@ async def test_a_request_that_fails_is_answered_with_the_error(
         answer = await ask(link)
         assert isinstance(answer, ErrorAnswer)
         assert answer.code == ErrorCode.NOT_CONTROLLER
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_request_that_nobody_answers_fails_when_its_time_is_over(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script()
+    async with trio.open_nursery() as nursery:
+        link = await started(nursery, script)
+        script.silent = True
+        asked_at_s = trio.current_time()
+        answer = await ask(link, 700)
+        assert isinstance(answer, ErrorAnswer)
+        assert answer.code == ErrorCode.REQUEST_TIMED_OUT
+        assert trio.current_time() - asked_at_s == pytest.approx(0.7)
         nursery.cancel_scope.cancel()
 
 

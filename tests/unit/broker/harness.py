@@ -37,10 +37,12 @@ class ScriptedController:
 
     def __init__(self) -> None:
         self.requests: list[Request[Any]] = []
+        self.timeouts_ms: list[int] = []
         self._promises: list[Promise[Any]] = []
 
-    def ask(self, request: Request[A], /) -> Promise[A | ErrorAnswer]:
+    def ask(self, request: Request[A], /, timeout_ms: int) -> Promise[A | ErrorAnswer]:
         promise: Promise[A | ErrorAnswer] = Promise()
+        self.timeouts_ms.append(timeout_ms)
         self.requests.append(request)
         self._promises.append(promise)
         return promise

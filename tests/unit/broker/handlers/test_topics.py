@@ -57,9 +57,11 @@ def test_topics_are_created_as_the_controller_decides() -> None:
             creatable("b", assignments=assigned((0, [1, 2]), (1, [2, 1]))),
         ],
         validate_only=True,
+        timeout_ms=700,
     )
     answer = create_topics(node.broker, request, over(7))
     assert waits(answer)
+    assert node.controller.timeouts_ms == [700]
     assert node.controller.requests == [
         CreateTopics(
             (
