@@ -59,6 +59,7 @@ FATAL: Final = frozenset(
         ErrorCode.DUPLICATE_BROKER_REGISTRATION,
         ErrorCode.INCONSISTENT_CLUSTER_ID,
         ErrorCode.INVALID_REGISTRATION,
+        ErrorCode.UNSUPPORTED_VERSION,
     }
 )
 """Refusals of a registration that trying again does not mend."""

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import trio
 
+from quorate.control import feature_messages as f
 from quorate.control import messages as m
+from quorate.control import partition_messages as p
 from quorate.control.frames import Frame
 from quorate.errors import (
     ErrorCode,
@@ -22,12 +24,12 @@ from quorate.errors import (
 )
 from quorate.model import Endpoint
 from quorate.net.control import ControlStream
-from quorate.quorum.control import brokers, configs, topics
+from quorate.quorum.control import brokers, configs, elections, features, partitions, topics
 from quorate.quorum.control.decision import Decision
 from quorate.quorum.deciding import Asked, Decide, Decider
 from quorate.quorum.directory import ControllerDirectory
+from quorate.quorum.metadata.features import bootstrap_records
 from quorate.quorum.metadata.image import MetadataImage
-from quorate.quorum.metadata.records import ClusterFormatted
 from quorate.quorum.quorum_requests import QuorumRequests
 from quorate.quorum.raft.outcomes import LeadershipMoved
 from quorate.quorum.raft.rules import Rules
@@ -152,6 +154,9 @@ class Controller:
             m.DeleteTopics: self._delete_topics,
             m.CreatePartitions: self._create_partitions,
             m.AlterConfigs: self._alter_configs,
+            p.AlterPartition: self._alter_partition,
+            p.ElectLeaders: self._elect_leaders,
+            f.UpdateFeatures: self._update_features,
         }
 
     @property
@@ -304,10 +309,10 @@ class Controller:
 
     async def _format(self) -> None:
         """Say in the metadata whose it is, unless somebody has by now."""
-        formatted = ClusterFormatted("the cluster was formatted", self._clock_ms(), self.cluster_id)
+        first = bootstrap_records(self.cluster_id, self._clock_ms())
         while not self.image.cluster_id:
             deadline_s = trio.current_time() + FORMAT_TIMEOUT_S
-            await self._raft.propose(self.image.version, (formatted,), deadline_s)
+            await self._raft.propose(self.image.version, first, deadline_s)
 
     def _begin_sessions(self) -> None:
         self._sessions = brokers.Sessions(
@@ -425,6 +430,25 @@ class Controller:
     async def _alter_configs(self, request: m.AlterConfigs, asked: Asked) -> m.AlterConfigsAnswer:
         return await self._decider.carry_out(
             lambda image: configs.alter_configs(image, request, self._clock_ms()), asked
+        )
+
+    async def _alter_partition(
+        self, request: p.AlterPartition, asked: Asked
+    ) -> p.AlterPartitionAnswer:
+        return await self._decider.carry_out(
+            lambda image: partitions.alter_partition(image, request, self._clock_ms()), asked
+        )
+
+    async def _elect_leaders(self, request: p.ElectLeaders, asked: Asked) -> p.ElectLeadersAnswer:
+        return await self._decider.carry_out(
+            lambda image: elections.elect_leaders(image, request, self._clock_ms()), asked
+        )
+
+    async def _update_features(
+        self, request: f.UpdateFeatures, asked: Asked
+    ) -> f.UpdateFeaturesAnswer:
+        return await self._decider.carry_out(
+            lambda image: features.update_features(image, request, self._clock_ms()), asked
         )
 
     async def _fetch_metadata(self, request: m.FetchMetadata, _: Asked) -> m.FetchMetadataAnswer:

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
+from quorate.control import feature_messages as f
 from quorate.control import messages as m
+from quorate.control import partition_messages as p
 from quorate.control.codec import (
     INT64_MAX,
     DecodeError,
@@ -61,6 +63,12 @@ MESSAGES: Final[dict[int, type[Any]]] = {
     35: m.CreatePartitionsAnswer,
     36: m.AlterConfigs,
     37: m.AlterConfigsAnswer,
+    70: p.AlterPartition,
+    71: p.AlterPartitionAnswer,
+    72: p.ElectLeaders,
+    73: p.ElectLeadersAnswer,
+    74: f.UpdateFeatures,
+    75: f.UpdateFeaturesAnswer,
 }
 _NUMBERS: Final = {cls: number for number, cls in MESSAGES.items()}
 

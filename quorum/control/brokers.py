@@ -11,16 +11,20 @@ from quorate.errors import (
     InconsistentClusterIdError,
     KafkaError,
     StaleBrokerEpochError,
+    UnsupportedVersionError,
 )
 from quorate.quorum.control.decision import Decision, Reason
 from quorate.quorum.control.elections import on_broker_unfenced, on_brokers_fenced
 from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.features import supports
 from quorate.quorum.metadata.image import BrokerImage, MetadataImage
 
 PRODUCER_ID_BLOCK: Final = 1000
 PRODUCER_ID_MAX: Final = 2**63 - 1
 INCARNATION_BYTES: Final = 16
 REPLACED_REMEMBERED: Final = 1024
+FENCING_RECORDS_MAX: Final = 40_000
+"""How many records one command has for brokers that fell silent together: some 2 MB."""
 
 
 class Sessions:
@@ -95,6 +99,7 @@ def register(
         endpoints=request.endpoints,
         rack=request.rack,
         fenced=True,
+        features=request.features,
     )
     moved: list[r.PartitionChanged] = []
     if before is not None and not before.fenced:
@@ -112,14 +117,20 @@ def _check_registration(image: MetadataImage, request: m.RegisterBroker) -> None
         raise KafkaError("a broker has an id and an incarnation", code=ErrorCode.INVALID_REQUEST)
     if not request.endpoints:
         raise KafkaError("a broker has a listener", code=ErrorCode.INVALID_REGISTRATION)
+    for name, level in image.features.items():
+        if not supports(request.features, name, level):
+            raise UnsupportedVersionError(
+                f"broker {request.broker_id} does not support {name} {level}: upgrade it"
+            )
 
 
 def _is_repeated(before: BrokerImage, request: m.RegisterBroker) -> bool:
     """Whether the answer to the same registration was lost."""
-    return (before.incarnation_id, before.endpoints, before.rack) == (
+    return (before.incarnation_id, before.endpoints, before.rack, before.features) == (
         request.incarnation_id,
         request.endpoints,
         request.rack,
+        request.features,
     )
 
 
@@ -145,7 +156,7 @@ def heartbeat(
     Raises:
         KafkaError: the broker is not registered, or was registered again since.
     """
-    broker = _known_broker(image, request.broker_id, request.broker_epoch)
+    broker = known_broker(image, request.broker_id, request.broker_epoch)
     leaving = request.wants_fence or request.wants_shut_down
     caught_up = request.metadata_version >= broker.broker_epoch
     records: tuple[r.MetadataRecord, ...] = ()
@@ -165,9 +176,19 @@ def heartbeat(
 
 
 def fence_stale(image: MetadataImage, sessions: Sessions, now: Now) -> tuple[r.MetadataRecord, ...]:
-    """Fence the brokers whose sessions have expired; return nothing if there are none."""
-    stale = sessions.stale(image, now.session_ms)
-    return _fence(image, stale, "broker session expired", now.wall_ms) if stale else ()
+    """Fence the brokers whose sessions have expired; return nothing if there are none.
+
+    If they hold too much for one command, some of them wait for the next time.
+    """
+    stale = sorted(sessions.stale(image, now.session_ms))
+    records: tuple[r.MetadataRecord, ...] = ()
+    while stale:
+        records = _fence(image, frozenset(stale), "broker session expired", now.wall_ms)
+        fitting = len(stale) * FENCING_RECORDS_MAX // len(records)
+        if fitting >= len(stale) or len(stale) == 1:
+            break
+        del stale[max(1, fitting) :]
+    return records
 
 
 def unregister(
@@ -195,7 +216,7 @@ def allocate_producer_ids(
     Raises:
         KafkaError: the broker is not registered, or was registered again since.
     """
-    broker = _known_broker(image, request.broker_id, request.broker_epoch)
+    broker = known_broker(image, request.broker_id, request.broker_epoch)
     first = image.next_producer_id
     if first > PRODUCER_ID_MAX - PRODUCER_ID_BLOCK:
         raise KafkaError("all producer ids are used up")
@@ -209,7 +230,12 @@ def allocate_producer_ids(
     return Decision((taken,), m.AllocateProducerIdsAnswer(first, PRODUCER_ID_BLOCK))
 
 
-def _known_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
+def known_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
+    """Return the broker that asks for something.
+
+    Raises:
+        KafkaError: it is not registered, or was registered again since.
+    """
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise _not_registered(broker_id)

@@ -65,9 +65,9 @@ def _decoded(pieces: Iterable[bytes]) -> Iterator[r.MetadataRecord]:
 
 
 def _pieces(image: MetadataImage) -> Iterator[bytes]:
-    few = list(_few_records(image))
-    if few:
-        yield encode_batch(few)
+    scarce = list(scarce_records(image))
+    if scarce:
+        yield encode_batch(scarce)
     for topics in _filled(image.topics):
         yield _kept(topics, _topic_records(topics.entries.values()))
     for configs in _filled(image.configs):
@@ -87,13 +87,16 @@ def _kept(shard: Shard[K, V], records: Iterable[r.MetadataRecord]) -> bytes:
 
 def image_records(image: MetadataImage) -> Iterator[r.MetadataRecord]:
     """Yield records that make this image from the empty one."""
-    yield from _few_records(image)
+    yield from scarce_records(image)
     yield from _topic_records(image.topics.values())
     yield from _config_records(image.configs.items())
 
 
-def _few_records(image: MetadataImage) -> Iterator[r.MetadataRecord]:
-    """Yield the records of what there is little of; the features first: others need their level."""
+def scarce_records(image: MetadataImage) -> Iterator[r.MetadataRecord]:
+    """Yield all records but those of topics and configurations, which alone are very many.
+
+    The levels come first: others need them.
+    """
     if image.cluster_id:
         yield r.ClusterFormatted(CAUSE, 0, image.cluster_id)
     for name, level in image.features.items():

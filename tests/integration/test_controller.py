@@ -15,6 +15,14 @@ import trio.testing
 from trio.testing import MockClock
 
 from quorate.control import messages as m
+from quorate.control.feature_messages import FeatureUpdate, UpdateFeatures, Upgrade
+from quorate.control.partition_messages import (
+    AlterPartition,
+    Election,
+    ElectLeaders,
+    InSyncReplica,
+    PartitionAlteration,
+)
 from quorate.errors import (
     DuplicateBrokerRegistrationError,
     ErrorCode,
@@ -33,6 +41,7 @@ from quorate.quorum.deciding import Asked
 from quorate.quorum.directory import ControllerDirectory, open_controller_directory
 from quorate.quorum.metadata.applying import apply_records
 from quorate.quorum.metadata.codec import decode_batch
+from quorate.quorum.metadata.features import SUPPORTED
 from quorate.quorum.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage
 from quorate.quorum.metadata.records import ConfigSet, MetadataRecord, TopicRemoved
 from quorate.quorum.raft_node import Outcome, RaftNode, in_thread
@@ -42,7 +51,11 @@ pytestmark = pytest.mark.integration
 
 CONFIG = NodeConfig(broker_session_timeout_ms=60_000)
 REGISTER = m.RegisterBroker(
-    1, b"1" * 16, {"PLAINTEXT": Endpoint("127.0.0.1", 9092)}, directory_id=b"d" * 16
+    1,
+    b"1" * 16,
+    {"PLAINTEXT": Endpoint("127.0.0.1", 9092)},
+    directory_id=b"d" * 16,
+    features=tuple(SUPPORTED.values()),
 )
 
 
@@ -107,6 +120,22 @@ async def test_a_cluster_begins_and_its_broker_serves_topics(tmp_path: Path) -> 
         assert quorum.metadata_version == service.image.version
         assert await follow(service) == service.image
         assert [len(t.partitions) for t in service.image.topics.values()] == [5]
+
+
+async def test_leaders_tell_who_is_in_sync_and_operators_elect_and_upgrade(tmp_path: Path) -> None:
+    async with controller(tmp_path) as service:
+        epoch = await join(service)
+        await create(service, "a")
+        topic = service.image.topics["a"]
+        assert service.image.features == {"metadata.version": 2}
+        alone_in_sync = PartitionAlteration(topic.topic_id, 0, 0, 0, (InSyncReplica(1, epoch),))
+        altered = await service.handle(AlterPartition(1, epoch, (alone_in_sync,)))
+        assert [p.failure.code for p in altered.partitions] == [0]
+        elected = await service.handle(ElectLeaders(Election.PREFERRED, {"a": (0,)}))
+        assert [p.failure.code for p in elected.partitions] == [ErrorCode.ELECTION_NOT_NEEDED]
+        lower = FeatureUpdate("metadata.version", 1, Upgrade.SAFE_DOWNGRADE)
+        await service.handle(UpdateFeatures((lower,)))
+        assert service.image.features == {"metadata.version": 1}
 
 
 async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:

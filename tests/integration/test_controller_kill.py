@@ -26,6 +26,7 @@ from quorate.control import messages as m
 from quorate.model import Endpoint
 from quorate.quorum.controller import NO_LISTENER, Controller, alone
 from quorate.quorum.directory import open_controller_directory
+from quorate.quorum.metadata.features import SUPPORTED
 from quorate.quorum.raft_node import inline
 from quorate.settings import NodeConfig
 
@@ -45,7 +46,10 @@ async def main(path, life):
         say("ready", trio.current_time() - started, quorum.leader_epoch, controller.image.version,
             sorted(controller.image.topics))
         endpoints = {"P": Endpoint("h", 1)}
-        register = m.RegisterBroker(1, uuid.uuid4().bytes, endpoints, directory_id=b"d")
+        features = tuple(SUPPORTED.values())
+        register = m.RegisterBroker(
+            1, uuid.uuid4().bytes, endpoints, directory_id=b"d", features=features
+        )
         epoch = (await controller.handle(register)).broker_epoch
         await controller.handle(m.BrokerHeartbeat(1, epoch, controller.image.version))
         for task in range(8):

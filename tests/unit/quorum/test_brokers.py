@@ -11,6 +11,7 @@ from quorate.errors import (
     InconsistentClusterIdError,
     KafkaError,
     StaleBrokerEpochError,
+    UnsupportedVersionError,
 )
 from quorate.model import NO_LEADER, Endpoint
 from quorate.quorum.control import brokers
@@ -72,6 +73,15 @@ def test_a_new_broker_is_registered_and_fenced() -> None:
     assert (broker.fenced, broker.rack, broker.broker_epoch) == (True, "r1", 5)
     assert decision.records[0].time_ms == 1_000_007
     assert "broker 1" in decision.records[0].cause
+
+
+def test_a_broker_that_is_too_old_for_the_cluster_is_refused() -> None:
+    image = apply_records(FORMATTED, 5, [r.FeatureLevelSet("c", 1, "metadata.version", 2)])
+    with pytest.raises(UnsupportedVersionError, match=r"support metadata.version 2: upgrade it"):
+        brokers.register(image, sessions(), REGISTER, now(0))
+    newer = replace(REGISTER, features=(m.SupportedFeature("metadata.version", 1, 3),))
+    image = commit(image, brokers.register(image, sessions(), newer, now(0)))
+    assert image.brokers[1].features == newer.features
 
 
 def test_a_registration_whose_answer_was_lost_is_answered_again() -> None:
@@ -240,3 +250,26 @@ def test_producer_ids_end() -> None:
     image = replace(registered(), next_producer_id=2**63 - 10)
     with pytest.raises(KafkaError, match="used up"):
         brokers.allocate_producer_ids(image, m.AllocateProducerIds(1, 5), 0)
+
+
+@pytest.mark.parametrize(("limit", "fenced"), [(100, 4), (15, 3), (10, 2), (1, 1)])
+def test_brokers_that_hold_too_much_for_one_command_are_fenced_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch, limit: int, fenced: int
+) -> None:
+    monkeypatch.setattr(brokers, "FENCING_RECORDS_MAX", limit)
+    image = apply_records(
+        FORMATTED,
+        5,
+        [
+            *(r.BrokerRegistered("c", 1, b, 1, b"", b"", {}, None, fenced=False) for b in range(4)),
+            r.TopicCreated("c", 1, "t", ID),
+            *(r.PartitionCreated("c", 1, ID, p, (p % 4,), (p % 4,), p % 4) for p in range(16)),
+        ],
+    )
+    times = 0
+    while records := brokers.fence_stale(image, sessions(), now(TIMEOUT_MS)):
+        assert len(records) == 5 * fenced or image.version > 5
+        image = apply_records(image, image.version + 1, records)
+        times += 1
+    assert times == -(-4 // fenced)
+    assert all(state.leader_id == NO_LEADER for state in image.topics["t"].partitions)

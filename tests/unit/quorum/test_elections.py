@@ -1,12 +1,18 @@
 """Leaders come from the ISR, and the ISR never loses its last members."""
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.control.partition_messages import Election, ElectLeaders
+from quorate.errors import ErrorCode
 from quorate.model import NO_LEADER
 from quorate.quorum.control.decision import Reason
 from quorate.quorum.control.elections import (
     elect_clean_leader,
+    elect_leaders,
     on_broker_unfenced,
     on_brokers_fenced,
 )
@@ -84,9 +90,143 @@ def test_a_returning_replica_outside_the_isr_does_not_lead() -> None:
     assert on_broker_unfenced(image, 2, REASON) == []
 
 
+def test_members_of_the_isr_that_did_not_return_leave_it_once_another_leads() -> None:
+    image = cluster(state((1, 2), NO_LEADER), frozenset({3}))
+    result = after(image, on_broker_unfenced(image, 2, REASON))
+    assert (result.leader_id, result.leader_epoch, result.isr) == (2, 6, (2,))
+
+
 def test_a_returning_replica_takes_no_leadership_away() -> None:
     image = cluster(state((1, 2), 2), frozenset({2, 3}))
     assert on_broker_unfenced(image, 1, REASON) == []
+
+
+# --- availability before consistency
+
+UNCLEAN = r.ConfigSet("c", 1, "topic", "t", "unclean.leader.election.enable", "true")
+
+
+def lossy(image: MetadataImage, *records: r.MetadataRecord) -> MetadataImage:
+    return apply_records(image, image.version + 1, records or [UNCLEAN])
+
+
+def test_a_topic_that_allows_it_gets_a_leader_that_is_not_in_sync() -> None:
+    image = lossy(cluster(state((1,), 1), frozenset({1, 3})))
+    (change,) = on_brokers_fenced(image, frozenset({1}), REASON)
+    result = after(image, [change])
+    assert (result.leader_id, result.leader_epoch, result.isr) == (3, 6, (3,))
+    assert change.cause == "why; unclean election, committed records may be lost"
+
+
+def test_a_topic_that_allows_it_gets_a_leader_as_soon_as_any_replica_returns() -> None:
+    image = lossy(cluster(state((1,), NO_LEADER), frozenset()))
+    result = after(image, on_broker_unfenced(image, 2, REASON))
+    assert (result.leader_id, result.isr) == (2, (2,))
+
+
+def test_without_any_replica_even_such_a_topic_has_no_leader() -> None:
+    image = lossy(cluster(state((1,), 1), frozenset({1})))
+    result = after(image, on_brokers_fenced(image, frozenset({1}), REASON))
+    assert (result.leader_id, result.isr) == (NO_LEADER, (1,))
+
+
+def test_a_topic_can_refuse_what_the_cluster_allows() -> None:
+    everywhere = r.ConfigSet("c", 1, "broker", "", "unclean.leader.election.enable", "true")
+    image = lossy(cluster(state((1,), NO_LEADER), frozenset()), everywhere)
+    assert on_broker_unfenced(image, 2, REASON)
+    image = lossy(image, replace(UNCLEAN, value="false"))
+    assert on_broker_unfenced(image, 2, REASON) == []
+
+
+# --- on request
+
+
+def elect(
+    image: MetadataImage, election: Election, partitions: tuple[int, ...] | None = (0,)
+) -> tuple[PartitionState, list[ErrorCode]]:
+    named = None if partitions is None else {"t": partitions}
+    decision = elect_leaders(image, ElectLeaders(election, named, "User:alice"), 77)
+    for record in decision.records:
+        assert record.cause.startswith(f"ElectLeaders ({election.name.lower()}) by User:alice")
+        assert record.time_ms == 77
+    codes = [ErrorCode(p.failure.code) for p in decision.answer.partitions]
+    return apply_records(image, 9, decision.records).topics["t"].partitions[0], codes
+
+
+EVERYBODY = frozenset({1, 2, 3})
+NOBODY = frozenset[int]()
+
+
+@pytest.mark.parametrize(
+    ("before", "alive", "election", "code", "leader_id", "isr"),
+    [
+        (state((1, 2), 2), EVERYBODY, Election.PREFERRED, ErrorCode.NONE, 1, (1, 2)),
+        (state((1, 2), 1), EVERYBODY, Election.PREFERRED, ErrorCode.ELECTION_NOT_NEEDED, 1, (1, 2)),
+        (
+            state((2, 3), 2),
+            EVERYBODY,
+            Election.PREFERRED,
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+            2,
+            (2, 3),
+        ),
+        (
+            state((1, 2), NO_LEADER),
+            frozenset({2, 3}),
+            Election.PREFERRED,
+            ErrorCode.NONE,
+            2,
+            (2,),
+        ),
+        (
+            state((1, 2), NO_LEADER),
+            frozenset({3}),
+            Election.PREFERRED,
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+            NO_LEADER,
+            (1, 2),
+        ),
+        (state((1, 2), 2), EVERYBODY, Election.UNCLEAN, ErrorCode.ELECTION_NOT_NEEDED, 2, (1, 2)),
+        (state((1, 2), NO_LEADER), frozenset({3}), Election.UNCLEAN, ErrorCode.NONE, 3, (3,)),
+        (state((1, 2), NO_LEADER), frozenset({2, 3}), Election.UNCLEAN, ErrorCode.NONE, 2, (2,)),
+        (
+            state((1, 2), NO_LEADER),
+            NOBODY,
+            Election.UNCLEAN,
+            ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+            NO_LEADER,
+            (1, 2),
+        ),
+    ],
+)
+def test_leaders_are_elected_on_request(
+    before: PartitionState,
+    alive: frozenset[int],
+    election: Election,
+    code: ErrorCode,
+    leader_id: int,
+    isr: tuple[int, ...],
+) -> None:
+    result, codes = elect(cluster(before, alive), election)
+    assert (codes, result.leader_id, result.isr) == ([code], leader_id, isr)
+    assert result.leader_epoch == 5 + (leader_id != before.leader_id)
+
+
+def test_elections_of_all_partitions_tell_only_of_those_that_needed_one() -> None:
+    needed = cluster(state((1, 2), 2), EVERYBODY)
+    assert elect(needed, Election.PREFERRED, None)[1] == [ErrorCode.NONE]
+    not_needed = cluster(state((1, 2), 1), EVERYBODY)
+    assert elect(not_needed, Election.PREFERRED, None)[1] == []
+
+
+def test_partitions_that_do_not_exist_elect_nobody() -> None:
+    image = cluster(state((1, 2), 2), EVERYBODY)
+    _, codes = elect(image, Election.PREFERRED, (0, 0, 1, -1))
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes == [ErrorCode.NONE, unknown, unknown]
+    nowhere = ElectLeaders(Election.PREFERRED, {"nowhere": (0,)})
+    (answer,) = elect_leaders(image, nowhere, 77).answer.partitions
+    assert (answer.topic, answer.partition, answer.failure.code) == ("nowhere", 0, unknown)
 
 
 BROKERS = st.frozensets(st.integers(1, 3))
@@ -104,7 +244,8 @@ def test_whatever_is_fenced_leaders_come_from_the_isr(
     result = after(image, on_brokers_fenced(image, fenced & alive, REASON))
     assert result.isr
     assert set(result.isr) <= set(isr)
-    assert result.leader_id == NO_LEADER or result.leader_id in alive - fenced
     assert result.leader_epoch - 5 == int(result.leader_id != leader_id)
     if set(isr) & alive & fenced:
+        still_serving = set(isr) & (alive - fenced)
+        assert set(result.isr) == (still_serving or set(isr))
         assert elect_clean_leader(result, result.isr, alive - fenced) == result.leader_id

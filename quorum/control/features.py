@@ -1,0 +1,69 @@
+"""UpdateFeatures: raising and lowering the levels that the cluster works at."""
+
+from quorate.control.feature_messages import (
+    FeatureUpdate,
+    UpdateFeatures,
+    UpdateFeaturesAnswer,
+    Upgrade,
+)
+from quorate.errors import ErrorCode, InvalidRequestError, KafkaError
+from quorate.quorum.control.decision import Decision, because
+from quorate.quorum.metadata.features import (
+    FIRST_LEVEL,
+    LEVELS,
+    METADATA_VERSION,
+    SUPPORTED,
+    metadata_level,
+    supports,
+)
+from quorate.quorum.metadata.image import MetadataImage
+from quorate.quorum.metadata.records import FeatureLevelSet
+from quorate.quorum.metadata.snapshot import scarce_records
+
+
+def update_features(
+    image: MetadataImage, request: UpdateFeatures, now_ms: int
+) -> Decision[UpdateFeaturesAnswer]:
+    """Work at other levels, if every broker can; upgrade the controllers before.
+
+    Raises:
+        KafkaError: one of the updates is not possible; then none is made.
+    """
+    reason = because("UpdateFeatures", request.principal, now_ms)
+    if len({update.name for update in request.updates}) != len(request.updates):
+        raise InvalidRequestError("a feature is named twice")
+    records: list[FeatureLevelSet] = []
+    for update in request.updates:
+        before = image.features.get(update.name, 0)
+        if update.name == METADATA_VERSION:
+            before = metadata_level(image.features)
+        problem = _problem(image, update, before)
+        if problem:
+            message = f"{update.name} cannot go from {before} to {update.level}: {problem}"
+            raise KafkaError(message, code=ErrorCode.INVALID_UPDATE_VERSION)
+        if update.level != before:
+            records.append(FeatureLevelSet(reason.cause, reason.time_ms, update.name, update.level))
+    return Decision(() if request.validate_only else tuple(records), UpdateFeaturesAnswer())
+
+
+def _problem(image: MetadataImage, update: FeatureUpdate, before: int) -> str:
+    """Return why a level cannot be; empty if it can."""
+    known = SUPPORTED.get(update.name)
+    if known is None:
+        return "this version of Quorate does not know the feature"
+    if not supports([known], update.name, update.level):
+        return f"the controller supports {known.level_min} to {known.level_max}"
+    if (update.level < before) == (update.upgrade is Upgrade.UPGRADE) and update.level != before:
+        return "an upgrade raises the level, a downgrade lowers it"
+    for broker in image.brokers.values():
+        if not supports(broker.features, update.name, update.level):
+            return f"broker {broker.broker_id} does not support it"
+    return _metadata_problem(image, update.level) if update.name == METADATA_VERSION else ""
+
+
+def _metadata_problem(image: MetadataImage, level: int) -> str:
+    if level < FIRST_LEVEL:
+        return "metadata always has a level"
+    kinds = {type(record) for record in scarce_records(image)}
+    newer = sorted(kind.__name__ for kind in kinds if LEVELS.get(kind, FIRST_LEVEL) > level)
+    return f"there are records of a newer level: {', '.join(newer)}" if newer else ""

@@ -1,0 +1,136 @@
+"""AlterPartition: who is in sync, as the leaders see it (KIP-497, KIP-841, KIP-903).
+
+A leader changes the ISR by compare-and-set: its change counts only if it leads in the newest epoch
+and knows the newest state of the partition. So the ISR never holds a replica that the controller
+has taken out meanwhile, and a deposed leader changes nothing.
+"""
+
+from quorate.control.messages import DONE
+from quorate.control.partition_messages import (
+    ANY_EPOCH,
+    AlteredPartition,
+    AlterPartition,
+    AlterPartitionAnswer,
+    PartitionAlteration,
+)
+from quorate.errors import (
+    ErrorCode,
+    FencedLeaderEpochError,
+    InvalidRequestError,
+    KafkaError,
+    NotControllerError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
+from quorate.quorum.control.brokers import known_broker
+from quorate.quorum.control.decision import Decision, failure_of
+from quorate.quorum.metadata.image import MetadataImage, PartitionState
+from quorate.quorum.metadata.records import PartitionChanged
+
+
+def alter_partition(
+    image: MetadataImage, request: AlterPartition, now_ms: int
+) -> Decision[AlterPartitionAnswer]:
+    """Change the ISR of those partitions of the request that may be changed so.
+
+    Raises:
+        KafkaError: the broker is not registered, or was registered again since.
+    """
+    known_broker(image, request.broker_id, request.broker_epoch)
+    cause = f"AlterPartition by leader {request.broker_id}"
+    seen = set[tuple[bytes, int]]()
+    records: list[PartitionChanged] = []
+    answers: list[AlteredPartition] = []
+    for alteration in request.partitions:
+        key = (alteration.topic_id, alteration.partition)
+        try:
+            if key in seen:
+                raise InvalidRequestError("the partition is named twice")
+            before = _checked(image, request.broker_id, alteration)
+        except KafkaError as error:
+            answers.append(AlteredPartition(*key, failure_of(error)))
+            continue
+        seen.add(key)
+        isr = tuple(replica.broker_id for replica in alteration.isr)
+        if isr != before.isr:
+            records.append(
+                PartitionChanged(
+                    cause=cause,
+                    time_ms=now_ms,
+                    topic_id=alteration.topic_id,
+                    partition=alteration.partition,
+                    leader_id=before.leader_id,
+                    leader_epoch=before.leader_epoch,
+                    isr=isr,
+                )
+            )
+        answers.append(
+            AlteredPartition(
+                *key,
+                failure=DONE,
+                leader_id=before.leader_id,
+                leader_epoch=before.leader_epoch,
+                partition_epoch=before.partition_epoch + int(isr != before.isr),
+                isr=isr,
+            )
+        )
+    return Decision(tuple(records), AlterPartitionAnswer(tuple(answers)))
+
+
+def _checked(
+    image: MetadataImage, broker_id: int, alteration: PartitionAlteration
+) -> PartitionState:
+    """Return the partition that an alteration may change.
+
+    The codes are Kafka's: leaders tell from them whether to try again, and where.
+
+    Raises:
+        KafkaError: it may not.
+    """
+    state = _partition(image, alteration)
+    if (
+        alteration.leader_epoch > state.leader_epoch
+        or alteration.partition_epoch > state.partition_epoch
+    ):
+        # The leader knows what this controller does not (yet): somebody else must be active.
+        raise NotControllerError
+    if alteration.leader_epoch < state.leader_epoch:
+        raise FencedLeaderEpochError
+    if broker_id != state.leader_id:
+        raise InvalidRequestError(f"broker {broker_id} does not lead the partition")
+    if alteration.partition_epoch < state.partition_epoch:
+        raise KafkaError(
+            f"the partition epoch is {state.partition_epoch} now",
+            code=ErrorCode.INVALID_UPDATE_VERSION,
+        )
+    isr = [replica.broker_id for replica in alteration.isr]
+    if len(set(isr)) != len(isr) or not set(isr) <= set(state.replicas):
+        raise InvalidRequestError(f"{isr} are not different replicas of the partition")
+    if broker_id not in isr:
+        raise InvalidRequestError("a leader is in sync with itself")
+    for replica in alteration.isr:
+        _check_eligible(image, replica.broker_id, replica.broker_epoch)
+    return state
+
+
+def _partition(image: MetadataImage, alteration: PartitionAlteration) -> PartitionState:
+    topic = image.topic_of(alteration.topic_id)
+    if topic is None:
+        raise UnknownTopicIdError
+    if not 0 <= alteration.partition < len(topic.partitions):
+        raise UnknownTopicOrPartitionError
+    return topic.partitions[alteration.partition]
+
+
+def _check_eligible(image: MetadataImage, broker_id: int, broker_epoch: int) -> None:
+    """Refuse who could not serve, and who restarted since its leader saw it in sync (KIP-903)."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        reason = "is not registered"
+    elif broker.fenced:
+        reason = "is fenced"
+    elif broker_epoch not in (ANY_EPOCH, broker.broker_epoch):
+        reason = f"has epoch {broker.broker_epoch} now, not {broker_epoch}"
+    else:
+        return
+    raise KafkaError(f"broker {broker_id} {reason}", code=ErrorCode.INELIGIBLE_REPLICA)
