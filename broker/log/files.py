@@ -132,6 +132,10 @@ class FileSystem(Protocol):
         """Make the names in a folder durable."""
         ...
 
+    def sync_directories(self, paths: Sequence[str]) -> dict[str, OSError]:
+        """Do that for folders, the quickest way for that many; return what failed, by path."""
+        ...
+
     def sync_files(self, files: Sequence[File], paths: Sequence[str]) -> None:
         """Make these files durable, the quickest way for that many.
 
@@ -174,15 +178,16 @@ def replace_files(fs: FileSystem, contents: Mapping[str, bytes]) -> dict[str, OS
         fs.sync_files([temporary.file for temporary in written.values()], [])
     except OSError as error:
         return errors | dict.fromkeys(written, error)
-    for rename in (True, False):  # the first folder that is synced takes the other names along
-        for path, temporary in written.items():
-            try:
-                if rename:
-                    fs.rename(temporary.path, path)
-                elif path not in errors:
-                    fs.sync_directory(_folder_of(path))
-            except OSError as error:
-                errors[path] = error
+    for path, temporary in written.items():
+        try:
+            fs.rename(temporary.path, path)
+        except OSError as error:
+            errors[path] = error
+    renamed = [path for path in written if path not in errors]
+    unsynced = fs.sync_directories(list(dict.fromkeys(map(_folder_of, renamed))))
+    for path in renamed:
+        if _folder_of(path) in unsynced:
+            errors[path] = unsynced[_folder_of(path)]
     return errors
 
 
@@ -199,6 +204,17 @@ def _write_temporary(fs: FileSystem, folder: str, data: bytes) -> Temporary:
     file = fs.open(path, create=True)
     file.write_at(data, 0)
     return Temporary(path, file)
+
+
+def sync_each_directory(fs: FileSystem, paths: Sequence[str]) -> dict[str, OSError]:
+    """Make the names in these folders durable, one after the other; return what failed, by path."""
+    errors: dict[str, OSError] = {}
+    for path in paths:
+        try:
+            fs.sync_directory(path)
+        except OSError as error:
+            errors[path] = error
+    return errors
 
 
 def _folder_of(path: str) -> str:
@@ -372,6 +388,23 @@ class OsFileSystem:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    def sync_directories(self, paths: Sequence[str]) -> dict[str, OSError]:
+        if len(paths) <= SYNC_ONE_BY_ONE_MAX or self._syncfs is None:
+            return sync_each_directory(self, paths)
+        errors: dict[str, OSError] = {}
+        for path in paths:
+            try:
+                folder = OsFile(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            except OSError as error:
+                errors[path] = error  # it was deleted; any other will do
+                continue
+            try:
+                self._sync_all(folder)
+            except OSError as error:
+                return dict.fromkeys(paths, error)
+            break
+        return errors
 
     def sync_files(self, files: Sequence[File], paths: Sequence[str]) -> None:
         if files and len(files) + len(paths) > SYNC_ONE_BY_ONE_MAX and self._syncfs is not None:

@@ -83,12 +83,12 @@ class Flush:
         except OSError as error:
             self.error = error
             return
+        directories = {d: None for part in self.parts.values() for d in part.directories}
+        errors = self._fs.sync_directories(list(directories))
         for topic_partition, part in self.parts.items():
-            try:
-                for directory in part.directories:
-                    self._fs.sync_directory(directory)
-            except OSError as error:
-                self.part_errors[topic_partition] = error
+            for directory in part.directories:
+                if directory in errors:
+                    self.part_errors[topic_partition] = errors[directory]
         # A snapshot describes the log up to some offset: the log must be there first.
         self._write_snapshots()
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from quorate.broker.log.files import File, sync_paths
+from quorate.broker.log.files import File, sync_each_directory, sync_paths
 
 SECTOR_BYTES = 512
 
@@ -275,6 +275,9 @@ class SimDisk:
         if self.syncs_fail:
             raise _error(errno.EIO)
         self._folder(path).sync()
+
+    def sync_directories(self, paths: Sequence[str]) -> dict[str, OSError]:
+        return sync_each_directory(self, paths)
 
     def sync_files(self, files: Sequence[File], paths: Sequence[str]) -> None:
         for file in files:

@@ -1,5 +1,6 @@
 """The operating system's files behind the FileSystem seam."""
 
+import ctypes
 import errno
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from quorate.broker.log.files import (
     read_file,
     remove_tree,
     replace_file,
+    replace_files,
     storage_error,
 )
 from quorate.broker.log.trash import Trash, remove_paths
@@ -83,6 +85,52 @@ def test_any_number_of_files_is_synced(fs: OsFileSystem, tmp_path: Path, count: 
 
     fs.sync_files(files, [f"{tmp_path}/0", f"{tmp_path}/removed"])
     fs.sync_files([], [f"{tmp_path}/{number}" for number in range(count)])
+
+
+@pytest.mark.parametrize("count", [0, 1, SYNC_ONE_BY_ONE_MAX, SYNC_ONE_BY_ONE_MAX + 1])
+def test_any_number_of_folders_is_synced(fs: OsFileSystem, tmp_path: Path, count: int) -> None:
+    paths = [f"{tmp_path}/{number}" for number in range(count)]
+    for path in paths[1:]:
+        fs.make_directory(path)
+
+    errors = fs.sync_directories(paths)
+
+    assert list(errors) == paths[:1], "the first is not there, but the others are"
+
+
+def test_a_failed_sync_of_many_counts_for_all_and_is_not_repeated(
+    fs: OsFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+
+    def fail(fd: int) -> int:
+        calls.append(fd)
+        ctypes.set_errno(errno.EIO)
+        return -1
+
+    monkeypatch.setattr(fs, "_syncfs", fail)
+    paths = [f"{tmp_path}/{number}" for number in range(SYNC_ONE_BY_ONE_MAX + 1)]
+    for path in paths:
+        fs.make_directory(path)
+    files = {f"{path}/file": b"data" for path in paths}
+
+    assert {error.errno for error in fs.sync_directories(paths).values()} == {errno.EIO}
+    assert len(calls) == 1
+    assert set(replace_files(fs, files)) == set(files)
+    assert len(calls) == 2
+    assert not any(fs.exists(path) for path in files)
+
+
+def test_what_cannot_be_replaced_is_named_and_the_rest_is_done(
+    fs: OsFileSystem, tmp_path: Path
+) -> None:
+    fs.make_directory(f"{tmp_path}/taken")
+    contents = {f"{tmp_path}/{name}": b"data" for name in ("nowhere/file", "taken", "fine")}
+
+    errors = replace_files(fs, contents)
+
+    assert set(errors) == {f"{tmp_path}/nowhere/file", f"{tmp_path}/taken"}
+    assert read_file(fs, f"{tmp_path}/fine") == b"data"
 
 
 def test_a_directory_is_locked_until_it_is_released(fs: OsFileSystem, tmp_path: Path) -> None:
