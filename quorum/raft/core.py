@@ -205,6 +205,11 @@ class RaftCore(Generic[R]):
         return self._configurations.voters.keys == (self._me,)
 
     @property
+    def leader(self) -> ReplicaKey | None:
+        """Who leads, if that one was heard lately."""
+        return self._elections.leader
+
+    @property
     def may_lead(self) -> bool:
         """Whether this replica may stand for election."""
         return self._elections.may_lead

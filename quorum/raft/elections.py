@@ -55,6 +55,15 @@ class Elections:
         self._leader_heard_s = self._engine.now_s
         self._encouraged = False
 
+    @property
+    def leader(self) -> ReplicaKey | None:
+        """Who leads: this replica itself, or one that was heard lately."""
+        leader = self._engine.leader
+        if leader is None or self._engine.is_leader:
+            return leader
+        silent_s = self._engine.now_s - self._leader_heard_s
+        return leader if silent_s <= self._rules.timing.election_max_s else None
+
     def before_tick(self) -> None:
         """Hold the library's election back until a majority would vote; let only voters stand."""
         engine, voters = self._engine, self._configurations.voters

@@ -331,8 +331,8 @@ class Rounds(Generic[R]):
 
     @property
     def leader(self) -> ReplicaKey | None:
-        """Who leads, as far as this node knows."""
-        return self._core.engine.leader
+        """Who leads, as far as this node knows; nobody, once that one has long been silent."""
+        return self._core.leader
 
     @property
     def term(self) -> int:
