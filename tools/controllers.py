@@ -111,7 +111,8 @@ class RemoteController:
         while (left_s := deadline_s - trio.current_time()) > 0:
             try:
                 with trio.move_on_at(deadline_s):
-                    return await self._try(request, request_id, min(try_s, left_s), left_s)
+                    this_s = left_s if kind in ONCE else min(try_s, left_s)
+                    return await self._try(request, request_id, this_s, left_s)
             except NotControllerError as error:
                 why = error
                 if error.leader_endpoint is not None and pause_s == RETRY_MIN_S:
