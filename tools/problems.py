@@ -108,9 +108,9 @@ def leaf_errors(error: BaseException) -> Iterator[BaseException]:
 
 
 def root_error(error: BaseException) -> BaseException:
-    """Return the error of a group that tells a person most: ours, else the system's, else any."""
+    """Return the error of a group that tells most: an interruption, ours, the system's, any."""
     leaves = list(leaf_errors(error))
-    for kind in (CommandError, KafkaError, QuorateError, OSError, Exception):
+    for kind in (KeyboardInterrupt, CommandError, KafkaError, QuorateError, OSError, Exception):
         for leaf in leaves:
             if isinstance(leaf, kind):
                 return leaf

@@ -9,6 +9,7 @@ from rich.text import Text
 from quorate.errors import KafkaError
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.positions import time_text
+from quorate.tools.problems import CommandError
 from quorate.tools.quorum.screen import screen
 from quorate.tools.quorum.view import QuorumView
 from quorate.tools.quorum_work import look, wall_clock_ms
@@ -21,29 +22,38 @@ def watch_screen(options: GlobalOptions, interval_s: float, count: int | None) -
     A look that fails is told below the picture before, and tried again.
 
     Raises:
-        KafkaError: the very first look fails.
+        QuorateError: the very first look fails.
     """
-    console = Console(highlight=False, no_color=not options.color)
-    before: QuorumView | None = None
     view: QuorumView = run(look, options)
-    picture: RenderableType = screen(view, None)
+    console = Console(highlight=False, no_color=not options.color)
+    try:
+        with Live(console=console, auto_refresh=False) as live:
+            _watch(options, interval_s, count, view, live)
+    except KeyboardInterrupt:
+        return
+    finally:  # which Live does itself, unless it is interrupted while it starts
+        console.show_cursor()
+
+
+def _watch(
+    options: GlobalOptions, interval_s: float, count: int | None, view: QuorumView, live: Live
+) -> None:
+    picture = screen(view, None)
+    trouble = ""
     looks = 1
-    with Live(_framed(picture, interval_s, ""), console=console, auto_refresh=False) as live:
-        try:
-            while True:
-                live.update(_framed(picture, interval_s, ""), refresh=True)
-                if count is not None and looks >= count:
-                    break
-                time.sleep(interval_s)
-                looks += 1
-                try:
-                    before, view = view, run(look, options)
-                except KafkaError as error:
-                    live.update(_framed(picture, interval_s, error.message), refresh=True)
-                    continue
-                picture = screen(view, commits_per_s(before, view))
-        except KeyboardInterrupt:
+    while True:
+        live.update(_framed(picture, interval_s, trouble), refresh=True)
+        if count is not None and looks >= count:
             return
+        time.sleep(interval_s)
+        looks += 1
+        try:
+            before, view = view, run(look, options)
+        except (KafkaError, CommandError) as error:
+            trouble = str(error)
+        else:
+            trouble = ""
+            picture = screen(view, commits_per_s(before, view))
 
 
 def commits_per_s(before: QuorumView, after: QuorumView) -> float:

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 60.0
+STOP_S = 20.0
 POLL_S = 0.05
 COMMAND = (sys.executable, "-m", "quorate.tools.cli")
 
@@ -108,10 +109,14 @@ class Quorum:
         self.nodes: dict[int, Node] = {}
 
     def __enter__(self) -> Self:
-        for node_id in self.addresses:
-            self.start(node_id)
-        for node_id in self.addresses:
-            self.nodes[node_id].wait_ready()
+        try:
+            for node_id in self.addresses:
+                self.start(node_id)
+            for node in self.nodes.values():
+                node.wait_ready()
+        except BaseException:
+            self._end(signal.SIGKILL)
+            raise
         return self
 
     def __exit__(
@@ -120,13 +125,24 @@ class Quorum:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        del error, trace
+        try:
+            self._end(signal.SIGTERM if kind is None else signal.SIGKILL)
+        except BaseException:
+            self._end(signal.SIGKILL)
+            raise
+        for node_id, node in self.nodes.items():
+            assert "Traceback" not in node.said, f"controller {node_id}: {node.said}"
+
+    def _end(self, by: signal.Signals) -> None:
+        """End all that run, at once."""
         for node in self.nodes.values():
-            if kind is None:
-                node.process.send_signal(signal.SIGTERM)
-            else:
-                node.process.kill()
-        for node in self.nodes.values():
-            node.process.wait(TIMEOUT_S)
+            node.process.send_signal(by)
+        for node_id, node in self.nodes.items():
+            try:
+                node.process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                raise AssertionError(f"controller {node_id} does not end: {node.said}") from None
 
     @property
     def join(self) -> str:

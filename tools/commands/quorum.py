@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quorate.tools.command_line import Command, noun_app, options_of
-from quorate.tools.problems import ProblemFoundError
-from quorate.tools.session import confirm, print_table, run, say
+from quorate.tools.problems import CommandError, ProblemFoundError
+from quorate.tools.session import confirm, note, print_table, run, say
 
 if TYPE_CHECKING:
     from quorate.tools.arguments import GlobalOptions
@@ -82,6 +82,7 @@ def watch(
 
 
 def _watch_lines(options: "GlobalOptions", interval_s: float, count: int | None) -> None:
+    from quorate.errors import KafkaError
     from quorate.tools.quorum.text import one_line
     from quorate.tools.quorum.view import status_table
 
@@ -91,7 +92,13 @@ def _watch_lines(options: "GlobalOptions", interval_s: float, count: int | None)
             if looks:
                 time.sleep(interval_s)
             looks += 1
-            view = _look(options)
+            try:
+                view = _look(options)
+            except (KafkaError, CommandError) as error:
+                if looks == 1:
+                    raise
+                note(options, f"not seen: {error}")
+                continue
             if options.format in {"table", "wide"}:
                 line = one_line(view)
             else:

@@ -65,6 +65,8 @@ def test_of_a_group_of_errors_the_one_that_tells_most_is_told() -> None:
     group = BaseExceptionGroup("", [ValueError("x"), ExceptionGroup("", [OSError(1, "y"), ours])])
     assert root_error(group) is ours
     assert isinstance(root_error(BaseExceptionGroup("", [KeyboardInterrupt()])), KeyboardInterrupt)
+    interrupted = BaseExceptionGroup("", [ours, KeyboardInterrupt()])
+    assert isinstance(root_error(interrupted), KeyboardInterrupt)
 
 
 def test_each_part_is_one_line_and_empty_parts_are_left_out() -> None:
