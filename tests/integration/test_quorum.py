@@ -143,7 +143,8 @@ def test_a_broker_survives_leaders_and_serves_without_a_majority(quorum: Quorum)
         assert quorate("produce", "first", "-b", address, stdin="b\n").code == 0
         found = quorate("consume", "first", "-o", "start", "-e", "-b", address)
         assert found.out == "a\nb\n"
-        refused = quorate("topics", "create", "third", "-b", address, "--timeout", "3")
+        soon = ["-X", "request.timeout.ms=3000"]
+        refused = quorate("topics", "create", "third", "-b", address, *soon)
         assert refused.code == 4, (refused.out, refused.err)
         quorum.start(leader_id).wait_ready()
         assert quorate("topics", "create", "fourth", "-b", address).code == 0
