@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from quorate.quorum.raft.storage import Storage
 
-JOURNAL_BYTES_MIN: Final = 256 * 2**10
+JOURNAL_BYTES_MIN: Final = 4 * 2**20
 """A journal that is larger than this, and than the snapshot, is compacted.
 
 So replaying it at a start takes little time, and writing snapshots costs no more than writing the

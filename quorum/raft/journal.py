@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from quorate.quorum.raft.storage import Storage
 
 FILE_NAME: Final = "journal"
-RETAINED_BYTES_MAX: Final = 128 * 2**10
+RETAINED_BYTES_MAX: Final = 2**20
 """However many entries are to be retained for slow followers, not more than this much of them."""
 
 _FILE_MAGIC: Final = b"QRTJRNL1"
