@@ -230,7 +230,7 @@ class Changes:
         if transfer is None:
             return
         now_s, leader = self._engine.now_s, self._engine.leader
-        if leader not in {None, self._me}:
+        if leader is not None and leader != self._me:
             self._end_transfer(LeadershipMoved(leader))
         elif now_s >= transfer.deadline_s:
             refused = ChangeRefused(

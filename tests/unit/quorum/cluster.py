@@ -1,10 +1,21 @@
 """Several Raft replicas in memory: rounds, a network that can be cut, and disks that forget."""
+# pyright: reportPrivateUsage=false
 
 from collections.abc import Callable, Iterable
 from random import Random
 
 from quorate.model import Endpoint
-from quorate.quorum.raft.messages import RaftMessage, decode_message, encode_message
+from quorate.promise import Promise
+from quorate.quorum.raft.messages import (
+    AppendAnswer,
+    PreVote,
+    PreVoteRequest,
+    RaftMessage,
+    Vote,
+    decode_message,
+    encode_message,
+)
+from quorate.quorum.raft.outcomes import NotDone
 from quorate.quorum.raft.rounds import Outgoing, Rounds
 from quorate.quorum.raft.rules import Rules
 from quorate.quorum.raft.simulated_storage import SimulatedStorage
@@ -72,6 +83,61 @@ class Node:
             snapshot.run()
             self.rounds.finish_snapshot(snapshot)
         return [*early, *late]
+
+
+class Puppet(Node):
+    """One replica among voters that are played by the test."""
+
+    def __init__(
+        self,
+        bootstrap: VoterSet,
+        rules: Rules = RULES,
+        storage: SimulatedStorage | None = None,
+    ) -> None:
+        super().__init__(key(1), bootstrap, storage or SimulatedStorage(Random(1)), rules)
+        self.now_s = 100.0
+        for other in bootstrap.keys:
+            if other != self.key:
+                self.rounds.peer_connected(other)
+        self.round(self.now_s)
+
+    def hear(self, source: int, *messages: RaftMessage) -> list[RaftMessage]:
+        """Deliver messages; return what is sent to their source."""
+        for message in messages:
+            self.rounds.receive(key(source), message)
+        return [m for target, m in self.round(self.now_s) if target == key(source)]
+
+    def wait(self, seconds: float) -> list[RaftMessage]:
+        """Let time pass; return what is sent, to whomever."""
+        self.now_s += seconds
+        return [message for _, message in self.round(self.now_s)]
+
+    def lead(self, *supporters: int) -> None:
+        """Be elected by these."""
+        pre_vote = next(m for m in self.wait(1.1) if isinstance(m, PreVoteRequest))
+        for supporter in supporters:
+            self.rounds.receive(key(supporter), PreVote(pre_vote.term, pre_vote.number))
+        self.round(self.now_s)
+        for supporter in supporters:
+            self.rounds.receive(key(supporter), Vote(pre_vote.term + 1))
+        self.round(self.now_s)
+        assert self.rounds.leader == self.key
+
+    def propose(self, command: bytes) -> Promise[int | NotDone]:
+        promise = self.rounds.propose(command, self.now_s + 1000)
+        self.round(self.now_s)
+        return promise
+
+    def acknowledged(self, source: int, index: int, term: int | None = None) -> None:
+        """Hear that another one's log matches up to an index."""
+        if term is None:
+            term = self.rounds.term
+        self.hear(source, AppendAnswer(term, index + 1, True, False, 0))
+
+    @property
+    def log(self) -> list[tuple[int, int]]:
+        """Index and term of the entries."""
+        return [(e.log_index, e.term) for e in self.rounds._core.journal.entries]
 
 
 Judge = Callable[[ReplicaKey, ReplicaKey, RaftMessage], bool]
