@@ -187,9 +187,12 @@ class Rounds(Generic[R]):
 
     def abandon_expired(self, now_s: float) -> None:
         """Resolve what has passed its deadline; rounds do so too."""
+        self._abandon_expired(now_s)
+        self._core.changes.abandon_expired(now_s)
+
+    def _abandon_expired(self, now_s: float) -> None:
         self._core.proposals.abandon_expired(now_s)
         self._core.reads.abandon_expired(now_s)
-        self._core.changes.abandon_expired(now_s)
         if any(asked.deadline_s <= now_s for asked in self._asked):
             expired = [asked for asked in self._asked if asked.deadline_s <= now_s]
             self._asked = [asked for asked in self._asked if asked.deadline_s > now_s]
@@ -223,7 +226,7 @@ class Rounds(Generic[R]):
             self._begun = True
             core.engine.postpone_election()
         self._take_in()
-        self.abandon_expired(now_s)
+        self._abandon_expired(now_s)
         core.changes.step(core.proposals)
         core.changes.step_transfer()
         core.reads.probe()
@@ -244,9 +247,9 @@ class Rounds(Generic[R]):
         for source, message in inbox:
             self._core.receive(source, message)
         asked, self._asked = self._asked, []
-        accepts = self._accepts()
+        leads = self._core.engine.is_leader
         for command, deadline_s, promise in asked:
-            if accepts:
+            if leads:
                 entry = self._core.engine.append(REGULAR, command)
                 self._core.proposals.add(entry.log_index, entry.term, deadline_s, promise)
             else:
