@@ -94,6 +94,11 @@ class SimulatedStorage:
         self._files[name].durable[position] = byte
         self._files[name].seen[position] = byte
 
+    def cut_off(self, name: str, size_bytes: int) -> None:
+        """Cut a file short on the disk behind everybody's back."""
+        del self._files[name].durable[size_bytes:]
+        del self._files[name].seen[size_bytes:]
+
     def _power_cut_fate(self) -> "Callable[[], bool]":
         share = self._rng.choice((0.0, 0.6, 1.0))
         return lambda: self._rng.random() < share
