@@ -5,6 +5,7 @@ Raft sends again what is still true by then.
 """
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
@@ -129,7 +130,10 @@ class RaftMesh:
         self._voters = NO_VOTERS
         self._links: dict[ReplicaKey, _Link] = {}
         self._incoming: dict[ReplicaKey, _Incoming] = {}
+        self._waiting: dict[ReplicaKey, list[_Incoming]] = {}
         self._dialers: dict[ReplicaKey | Endpoint, _Dialer] = {}
+        self._met: dict[ReplicaKey | Endpoint, ReplicaKey] = {}
+        self._dialed_s: dict[ReplicaKey | Endpoint, float] = {}
         self._complaints: dict[ReplicaKey | Endpoint, str] = {}
         self._replica: Replica | None = None
         self._nursery: trio.Nursery | None = None
@@ -191,10 +195,10 @@ class RaftMesh:
     def _wanted(self) -> Mapping[ReplicaKey | Endpoint, Endpoint]:
         """Return whom to dial, and where; addresses stand for whom we do not know yet."""
         wanted: dict[ReplicaKey | Endpoint, Endpoint] = {}
-        if not self._voters:
-            wanted.update({endpoint: endpoint for endpoint in self._bootstrap})
         wanted.update({voter.key: voter.endpoint for voter in self._voters.voters})
         wanted.update({key: incoming.endpoint for key, incoming in self._incoming.items()})
+        if not self._voters:
+            wanted.update({each: each for each in self._bootstrap})
         wanted.pop(self._identity.key, None)
         return wanted
 
@@ -202,6 +206,12 @@ class RaftMesh:
         pause_s = RECONNECT_MIN_S
         with dialer.scope:
             while True:
+                # A second connection would be taken for the first one's successor.
+                if target in self._links or self._met.get(target) in self._links:
+                    await trio.sleep(RECONNECT_MAX_S)
+                    continue
+                await trio.sleep_until(self._dialed_s.get(target, -math.inf) + RECONNECT_MIN_S)
+                self._dialed_s[target] = trio.current_time()
                 try:
                     frames, key = await self._dial(target, dialer.endpoint)
                 except KafkaError as error:
@@ -244,7 +254,7 @@ class RaftMesh:
         Raises:
             KafkaError: it is not whom we want.
         """
-        key = ReplicaKey(answer.node_id, answer.directory_id)
+        key = self._met[target] = ReplicaKey(answer.node_id, answer.directory_id)
         if answer.cluster_id != self._identity.cluster_id:
             raise NetworkError(f"it is not in cluster {self._identity.cluster_id} yet")
         if isinstance(target, ReplicaKey) and key != target:
@@ -323,19 +333,34 @@ class RaftMesh:
         assert hello.endpoint is not None, "they say where they are"
         key = ReplicaKey(hello.node_id, hello.directory_id)
         incoming = _Incoming(hello, hello.endpoint, frames, trio.current_time())
-        before = self._incoming.get(key)
-        self._incoming[key] = incoming
-        if before is not None:
-            await before.frames.aclose()
+        waiting = self._waiting.setdefault(key, [])
+        waiting.append(incoming)
+        self._incoming.setdefault(key, incoming)
         self._dial_whom_we_want()
         try:
             while (body := await frames.receive_body(FRAME_BYTES_MAX)) is not None:
+                message = decode_message(body)
                 incoming.heard_s = trio.current_time()
-                self._replica.receive(key, decode_message(body))
+                if self._incoming.get(key) is not incoming:
+                    await self._prefer(key, incoming)
+                self._replica.receive(key, message)
         finally:
+            waiting.remove(incoming)
             if self._incoming.get(key) is incoming:
                 del self._incoming[key]
+                if waiting:
+                    self._incoming[key] = waiting[-1]
                 self._dial_whom_we_want()
+            if not waiting:
+                del self._waiting[key]
+
+    async def _prefer(self, key: ReplicaKey, incoming: _Incoming) -> None:
+        """Go by the connection that is in use: the one before it broke without a word."""
+        before = self._incoming.get(key)
+        self._incoming[key] = incoming
+        self._dial_whom_we_want()
+        if before is not None:
+            await before.frames.aclose()
 
 
 async def _write(link: _Link, frames: ControlStream) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import trio
 
 from quorate.control import messages as m
+from quorate.control.partition_messages import AlterPartition
 from quorate.errors import (
     ErrorCode,
     KafkaError,
@@ -40,6 +41,7 @@ REQUEST_ID_BYTES: Final = 16
 
 REPEATABLE: Final = (
     m.FetchMetadata, m.DescribeQuorum, m.RegisterBroker, m.BrokerHeartbeat, m.AllocateProducerIds,
+    AlterPartition,
 )  # fmt: skip
 """What may be carried out twice; all else carries an id, so that it is not."""
 

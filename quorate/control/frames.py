@@ -18,7 +18,9 @@ from quorate.control.codec import (
 
 LENGTH_BYTES: Final = 4
 FRAME_BYTES_MAX_BEFORE_HELLO: Final = 4096
-FRAME_BYTES_MAX: Final = 16 * 2**20
+FRAME_BYTES_MAX: Final = 2**20
+"""What a controller accepts: CBOR may be 70 times as large as objects as it is as bytes."""
+
 ANSWER_BYTES_MAX: Final = 512 * 2**20
 """What a client accepts: a snapshot of a very large cluster is one frame."""
 

@@ -35,15 +35,35 @@ HELLO_TIMEOUT_S: Final = 10.0
 FRAME_TIMEOUT_S: Final = 30.0
 SEND_TIMEOUT_S: Final = 30.0
 REQUESTS_IN_FLIGHT_MAX: Final = 64
+LARGE_FRAME_BYTES: Final = 65_536
 
 A = TypeVar("A", bound=Answer)
+
+
+class ReceiveBudget:
+    """How much of large frames may be on its way to a server at once, over all connections."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self._left_bytes = size_bytes
+
+    def take(self, size_bytes: int) -> bool:
+        """Take some, if there is so much left."""
+        if size_bytes > self._left_bytes:
+            return False
+        self._left_bytes -= size_bytes
+        return True
+
+    def give_back(self, size_bytes: int) -> None:
+        """Give some back."""
+        self._left_bytes += size_bytes
 
 
 class ControlStream:
     """Owns a byte stream and cuts it into frames; what is sent is whole frames, then the end."""
 
-    def __init__(self, stream: trio.abc.Stream) -> None:
+    def __init__(self, stream: trio.abc.Stream, budget: "ReceiveBudget | None" = None) -> None:
         self._stream = stream
+        self._budget = budget
         self._received = bytearray()
         self._sending = trio.Lock()
 
@@ -53,8 +73,9 @@ class ControlStream:
         Raises:
             NetworkError: the connection is broken.
         """
-        data = encode_frame(frame)
         async with self._sending:
+            # Not before: frames that wait for a deaf peer take no memory.
+            data = encode_frame(frame)
             try:
                 await self._stream.send_all(data)
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
@@ -91,6 +112,17 @@ class ControlStream:
         return body
 
     async def _fill_in_time(self, size_bytes: int) -> None:
+        if self._budget is None or size_bytes < LARGE_FRAME_BYTES:
+            await self._fill_soon(size_bytes)
+            return
+        if not self._budget.take(size_bytes):
+            raise DecodeError("too many large frames are on their way at once")
+        try:
+            await self._fill_soon(size_bytes)
+        finally:
+            self._budget.give_back(size_bytes)
+
+    async def _fill_soon(self, size_bytes: int) -> None:
         with trio.move_on_after(FRAME_TIMEOUT_S) as deadline:
             if not await self._fill(size_bytes):
                 raise NetworkError("the connection ended within a frame")
@@ -176,15 +208,22 @@ class ControlConnection:
 
         Raises:
             NetworkError: the connection broke; the request may have been carried out.
-            KafkaError: what the controller says.
+            KafkaError: what the controller says; or the request is too large, then it was not sent.
         """
         if self._broken:
             raise NetworkError("the connection to the controller is broken")
         correlation_id, self._next_id = self._next_id, self._next_id + 1
+        frame = Frame(correlation_id, request, request_id, timeout_ms)
+        size_bytes = len(encode_frame(frame))
+        if size_bytes > FRAME_BYTES_MAX:
+            raise KafkaError(
+                f"the request has {size_bytes} bytes; a controller accepts {FRAME_BYTES_MAX}",
+                code=ErrorCode.POLICY_VIOLATION,
+            )
         known, answers = trio.Event(), list[Any]()
         self._waiting[correlation_id] = (known, answers)
         try:
-            await self._stream.send(Frame(correlation_id, request, request_id, timeout_ms))
+            await self._stream.send(frame)
             await known.wait()
         finally:
             self._waiting.pop(correlation_id, None)
@@ -269,13 +308,15 @@ async def _introduce(frames: ControlStream, hello: Hello) -> HelloAnswer:
     raise NetworkError("the other side does not answer")
 
 
-async def serve_control_connection(stream: trio.abc.Stream, service: ControlService) -> None:
+async def serve_control_connection(
+    stream: trio.abc.Stream, service: ControlService, budget: ReceiveBudget
+) -> None:
     """Serve one connection to its end: hello first, then what it is for.
 
     Requests are answered in any order.
     Nothing that the other side sends makes this raise; what is not a frame ends the connection.
     """
-    frames = ControlStream(stream)
+    frames = ControlStream(stream, budget)
     try:
         async with trio.open_nursery() as nursery:
             try:

@@ -11,11 +11,17 @@ import trio
 
 from quorate.control.frames import Frame
 from quorate.control.messages import Answer, Hello, HelloAnswer
-from quorate.net.control import ControlService, ControlStream, serve_control_connection
+from quorate.net.control import (
+    ControlService,
+    ControlStream,
+    ReceiveBudget,
+    serve_control_connection,
+)
 
 logger: Final = logging.getLogger(__name__)
 
 CONNECTIONS_MAX: Final = 2000
+RECEIVE_BYTES_MAX: Final = 64 * 2**20
 HANDSHAKE_TIMEOUT_S: Final = 10.0
 KEEPALIVE_IDLE_S: Final = 10
 KEEPALIVE_INTERVAL_S: Final = 5
@@ -33,6 +39,7 @@ class ControlServer:
         self.service = service
         self._context = context
         self._connections = 0
+        self._budget = ReceiveBudget(RECEIVE_BYTES_MAX)
 
     async def run(self, listeners: Sequence[trio.abc.Listener[Any]]) -> None:
         """Serve until cancelled."""
@@ -64,7 +71,7 @@ class ControlServer:
             notice_dead_peers(stream)
             secured = await self._secured(stream)
             if secured is not None:
-                await serve_control_connection(secured, self)
+                await serve_control_connection(secured, self, self._budget)
         finally:
             self._connections -= 1
 

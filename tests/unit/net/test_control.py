@@ -17,10 +17,12 @@ from quorate.net.control import (
     SEND_TIMEOUT_S,
     ControlConnection,
     ControlStream,
+    ReceiveBudget,
     connect_control,
     serve_control_connection,
 )
 
+MIB = 2**20
 HELLO = m.Hello("c", 7)
 GREETING = m.HelloAnswer("c", 1, 1)
 QUORUM = m.DescribeQuorumAnswer(1, 2, 3, (), 4)
@@ -69,7 +71,7 @@ class Service:
 async def connected(service: Service) -> AsyncGenerator[ControlConnection, None]:
     ours, theirs = memory_stream_pair()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve_control_connection, theirs, service)
+        nursery.start_soon(serve_control_connection, theirs, service, ReceiveBudget(MIB))
         connection = await connect_control(ours, HELLO)
         nursery.start_soon(connection.run)
         yield connection
@@ -81,7 +83,9 @@ async def raw(service: Service | None = None) -> AsyncGenerator[trio.abc.Stream,
     """A client that can send anything; the server must end by itself."""
     ours, theirs = memory_stream_pair()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve_control_connection, theirs, service or Service())
+        nursery.start_soon(
+            serve_control_connection, theirs, service or Service(), ReceiveBudget(MIB)
+        )
         yield ours
 
 
@@ -163,13 +167,50 @@ async def test_a_client_that_takes_no_answers_is_cut_off(autojump_clock: MockClo
         await trio.sleep_forever()
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve_control_connection, theirs, Service())
+        nursery.start_soon(serve_control_connection, theirs, Service(), ReceiveBudget(MIB))
         await connect_control(ours, HELLO)
         theirs.send_stream.send_all_hook = stuck
         asked_at_s = trio.current_time()
         await ours.send_all(encode_frame(Frame(1, m.DescribeQuorum())))
         assert await answers(ours) == [Frame(1, QUORUM)]
         assert trio.current_time() - asked_at_s == pytest.approx(SEND_TIMEOUT_S)
+
+
+async def test_large_frames_share_what_may_be_received_at_once() -> None:
+    budget, large = ReceiveBudget(MIB), m.UnregisterBroker(1)
+    body = dump_cbor({1: 14, 2: 5, 3: {1: 1}, 9: bytes(MIB - 1000)})
+    frame = len(body).to_bytes(4, "big") + body
+    async with trio.open_nursery() as nursery:
+        streams: list[trio.abc.Stream] = []
+        for _ in range(3):
+            ours, theirs = memory_stream_pair()
+            nursery.start_soon(serve_control_connection, theirs, Service(), budget)
+            await ours.send_all(HELLO_FRAME)
+            streams.append(ours)
+        slow, refused, served = streams
+        await slow.send_all(frame[:100])
+        await wait_all_tasks_blocked()
+        await refused.send_all(frame[:100])
+        assert await answers(refused) == [Frame(0, GREETING)]
+        await slow.send_all(frame[100:])
+        await wait_all_tasks_blocked()
+        await slow.aclose()
+        await served.send_all(frame)
+        await wait_all_tasks_blocked()
+        await served.send_eof()  # type: ignore[attr-defined]
+        _, refusal = await answers(served)
+        assert refusal.correlation_id == 5, f"{large} was read"
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_request_that_no_controller_accepts_is_not_sent() -> None:
+    service = Service()
+    async with connected(service) as connection:
+        names = tuple("x" * 10_000 + str(number) for number in range(120))
+        with pytest.raises(KafkaError) as caught:
+            await connection.request(m.DeleteTopics(names))
+        assert caught.value.code == ErrorCode.POLICY_VIOLATION
+        assert await connection.request(m.DescribeQuorum()) == QUORUM
 
 
 async def test_an_answer_nobody_waits_for_any_more_is_dropped() -> None:
