@@ -101,17 +101,25 @@ class FileStorage:
 
 def _new_file(path: Path, data: bytes) -> int:
     """Write a file and sync it; return its descriptor. Without space, no file is left behind."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+    except OSError as error:
+        raise _or_full(error) from None
     try:
         _write_all(descriptor, 0, data)
         os.fsync(descriptor)
     except OSError as error:
         os.close(descriptor)
         path.unlink()
-        if error.errno in _NO_SPACE:
-            raise StorageFullError(error.errno, error.strerror) from error
-        raise
+        raise _or_full(error) from None
     return descriptor
+
+
+def _or_full(error: OSError) -> OSError:
+    """Return the error, as one of a full disk if it is."""
+    if error.errno in _NO_SPACE:
+        return StorageFullError(error.errno, error.strerror)
+    return error
 
 
 def _write_all(descriptor: int, position: int, data: bytes) -> None:
@@ -122,6 +130,4 @@ def _write_all(descriptor: int, position: int, data: bytes) -> None:
             position += written
             rest = rest[written:]
     except OSError as error:
-        if error.errno in _NO_SPACE:
-            raise StorageFullError(error.errno, error.strerror) from error
-        raise
+        raise _or_full(error) from None

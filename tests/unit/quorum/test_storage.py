@@ -68,6 +68,16 @@ def test_no_space_leaves_the_old_file_and_no_temporary_one(
     storage.close()
 
 
+def test_no_space_for_a_new_file_is_a_full_disk_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = FileStorage(tmp_path)
+    monkeypatch.setattr(os, "open", failing_write(errno.ENOSPC))
+    with pytest.raises(StorageFullError):
+        storage.put("a", b"new")
+    storage.close()
+
+
 def test_other_errors_of_the_disk_are_not_called_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
