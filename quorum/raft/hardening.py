@@ -1,7 +1,7 @@
 """What is mended in PySyncObj from outside, each with a switch of its own.
 
 The switches exist so that a simulation can be asked whether it notices when one is off; nothing
-else ever turns one off.  ``docs/decisions/0011-boxing-pysyncobj.md`` tells what each is for.
+else ever turns one off.  ``docs/decisions/0012-boxing-pysyncobj.md`` tells what each is for.
 """
 
 from dataclasses import dataclass

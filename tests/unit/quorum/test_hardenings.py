@@ -1,6 +1,6 @@
 """What is unsafe in PySyncObj, one scripted scenario each; most of them show the harm, too.
 
-The numbers D01 to D19 are those of ``docs/decisions/0011-boxing-pysyncobj.md``.
+The numbers D01 to D19 are those of ``docs/decisions/0012-boxing-pysyncobj.md``.
 """
 # pyright: reportPrivateUsage=false
 
