@@ -118,8 +118,8 @@ class QuorumRequests:
         )
 
     def _wall_ms(self, time_s: float) -> int:
-        """Return a time of Trio's clock as one of the day."""
-        if not math.isfinite(time_s):
+        """Return a time of Trio's clock, which is never negative, as one of the day."""
+        if time_s < 0:  # never
             return m.UNKNOWN_TIME
         return self._clock_ms() - round((trio.current_time() - time_s) * 1000)
 

@@ -306,4 +306,6 @@ def test_without_a_majority_nobody_leads_and_that_is_said(quorum: Quorum) -> Non
         assert asked.code in (1, 4)
         assert "Traceback" not in asked.err
         quorum.start(victim).wait_ready()
-        quorum.wait_for(lambda status: status["leader_id"] is not None)
+        again = quorum.wait_for(lambda status: status["leader_id"] is not None)
+        never_heard = again["voters"][leader_id - 1]
+        assert never_heard["behind_ms"] is None or never_heard["behind_ms"] < TIMEOUT_S * 1000
