@@ -66,6 +66,7 @@ bench-quorum: setup ## Measure three controllers, and Apache Kafka's with very l
 cover: setup ## Run the tests with coverage; fails where what decides is not covered
 	$(BIN)/python -m coverage run -m pytest -m "not compat" $(ARGS)
 	$(BIN)/python -m coverage report --fail-under=90
+	$(BIN)/python -m coverage report --fail-under=100 --include="$$($(BIN)/python -m tests.deciding)"
 
 docs: setup ## Write the generated pages: docs/protocol-support.md
 	$(BIN)/python -m quorate.tools.protocol_support

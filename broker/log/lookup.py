@@ -1,6 +1,7 @@
 """Finding batches in a segment by offset, position or time: first the index, then headers."""
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import NamedTuple, Protocol
 
 from quorate.broker.log.files import File
@@ -85,12 +86,8 @@ def search_boundary(segment: Searchable, target: int, start: int) -> int:
     """Find, without help from memory, what ``Searchable.boundary_before`` says."""
     entry = segment.offset_index.floor(target, SECOND)
     boundary = max(start, entry.second) if entry else start
-    for batch in batches_from(segment, boundary):
-        end = batch.position + batch.header.size_bytes
-        if end > target:
-            break
-        boundary = end
-    return boundary
+    ends = (b.position + b.header.size_bytes for b in batches_from(segment, boundary))
+    return max(takewhile(lambda end: end <= target, ends), default=boundary)
 
 
 def batches_since(

@@ -23,7 +23,7 @@ NAME_BYTES_MAX: Final = 255
 class DirectoryMaker:
     """Makes the directory of one log when its first record comes."""
 
-    __slots__ = ("_fs", "_parent", "_topic_id", "_topic_partition")
+    __slots__ = ("_fs", "_parent", "_topic_partition", "topic_id")
 
     def __init__(
         self, fs: FileSystem, parent: str, topic_partition: TopicPartition, topic_id: bytes
@@ -31,7 +31,7 @@ class DirectoryMaker:
         self._fs = fs
         self._parent = parent
         self._topic_partition = topic_partition
-        self._topic_id = topic_id
+        self.topic_id = topic_id
 
     def make(self, leader_epoch: int) -> None:
         """Make it, not yet durably.
@@ -48,7 +48,7 @@ class DirectoryMaker:
             # Of an attempt that failed half-way, or of a deleted log that could not be renamed.
             remove_tree(fs, path)
         fs.make_directory(path)
-        body = {"topic_id": self._topic_id.hex(), "leader_epoch": leader_epoch}
+        body = {"topic_id": self.topic_id.hex(), "leader_epoch": leader_epoch}
         document = encode_document(PARTITION_KIND, PARTITION_VERSION, body)
         fs.open(f"{path}/{PARTITION_NAME}", create=True).write_at(document, 0)
 

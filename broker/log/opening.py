@@ -35,8 +35,8 @@ def open_log(
     """
     directory = f"{context.directory}/{topic_partition}"
     config = TopicConfig()
-    loader = LogLoader(context, directory, config=config, now_ms=now_ms)
-    loaded = loader.load(checkpoint or NO_CHECKPOINT, birth.leader_epoch, clean=clean)
+    loader = LogLoader(context, directory, birth, config=config, now_ms=now_ms)
+    loaded = loader.load(checkpoint or NO_CHECKPOINT, clean=clean)
     loaded.sealed = checkpoint is not None
     loaded.segments.active.park()
     return Log(context, directory, topic_partition, config=config, loaded=loaded, maker=None)
@@ -52,5 +52,5 @@ def plan_log(
 ) -> Log:
     """Return an empty log whose files will be made with its first record."""
     directory = f"{context.directory}/{topic_partition}"
-    loaded = planned_log(context, directory, config=config, now_ms=now_ms)
+    loaded = planned_log(context, directory, maker.topic_id, config=config, now_ms=now_ms)
     return Log(context, directory, topic_partition, config=config, loaded=loaded, maker=maker)

@@ -15,14 +15,27 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from quorate.broker.log.documents import CorruptDocumentError, decode_document, encode_document
-from quorate.errors import InvalidProducerEpochError, OutOfOrderSequenceError
+from quorate.errors import (
+    InvalidProducerEpochError,
+    InvalidRecordError,
+    OutOfOrderSequenceError,
+)
 from quorate.records.batch import NO_SEQUENCE, SEQUENCE_MAX, BatchHeader
 
 BATCHES_KEPT: Final = 5
 """As many as a client may have in flight and so may have to send again."""
 
 KIND: Final = "producer-snapshot"
-VERSION: Final = 1
+VERSION: Final = 2
+
+
+class Origin(NamedTuple):
+    """Which history a snapshot was made of."""
+
+    topic_id: bytes
+    """Of the log: another one may get the same directory while a snapshot is on its way there."""
+    leader_epoch: int
+    """Of the last record below ``end_offset``: other records may have had the same offsets."""
 
 
 class WrittenBatch(NamedTuple):
@@ -105,21 +118,15 @@ class ProducerStates:
 
         Raises:
             InvalidProducerEpochError: a newer epoch has written since.
+            InvalidRecordError: there are several (Kafka: ``ProduceRequest.validateRecords``).
             OutOfOrderSequenceError: a sequence is missing, or was written too long ago to know
             where.
         """
         if len(headers) == 1:
             return self._check_next(headers[0])
-        ahead: dict[int, BatchHeader] = {}
-        for header in headers:
-            before = ahead.get(header.producer_id)
-            if before is not None and before.has_producer_id:
-                _check_follows(header, before.producer_epoch, _sequence_after(before))
-            else:
-                written = self._check_next(header)
-                if written is not None:
-                    return written
-            ahead[header.producer_id] = header
+        if any(header.has_producer_id for header in headers):
+            # Some of them might have been written before, and there is one answer for all.
+            raise InvalidRecordError("a batch of an idempotent producer comes alone")
         return None
 
     def _check_next(self, header: BatchHeader) -> WrittenBatch | None:
@@ -174,21 +181,16 @@ class ProducerStates:
             del self._producers[producer_id]
         return len(expired)
 
-    def encode(self, leader_epoch: int) -> bytes:
-        """Return a snapshot document.
-
-        Args:
-            leader_epoch: of the last record below ``end_offset``; it tells this log from another
-            one
-                that had the same offsets and was cut off.
-        """
+    def encode(self, origin: Origin) -> bytes:
+        """Return a snapshot document."""
         producers = [
             [producer_id, producer.epoch, producer.last_timestamp_ms, producer.batches]
             for producer_id, producer in self._producers.items()
         ]
         body = {
             "end_offset": self.end_offset,
-            "leader_epoch": leader_epoch,
+            "topic_id": origin.topic_id.hex(),
+            "leader_epoch": origin.leader_epoch,
             "producers": producers,
         }
         return encode_document(KIND, VERSION, body)
@@ -199,8 +201,8 @@ class ProducerStates:
             self._producers[int(producer_id)] = _restore(epoch, last_timestamp_ms, batches)
 
 
-def decode_producers(data: bytes) -> tuple[ProducerStates, int]:
-    """Return the states of a snapshot document, and the leader epoch it was made in.
+def decode_producers(data: bytes) -> tuple[ProducerStates, Origin]:
+    """Return the states of a snapshot document, and what it was made of.
 
     Raises:
         CorruptDocumentError: it is none, or damaged.
@@ -209,7 +211,7 @@ def decode_producers(data: bytes) -> tuple[ProducerStates, int]:
     try:
         states = ProducerStates(int(body["end_offset"]))
         states.restore(body["producers"])
-        return states, int(body["leader_epoch"])
+        return states, Origin(bytes.fromhex(body["topic_id"]), int(body["leader_epoch"]))
     except (KeyError, TypeError, ValueError):
         raise CorruptDocumentError("not a producer snapshot") from None
 
@@ -230,14 +232,8 @@ def _note_marker(producer: Producer, header: BatchHeader) -> None:
     producer.last_timestamp_ms = max(producer.last_timestamp_ms, header.max_timestamp_ms)
 
 
-def _sequence_after(header: BatchHeader) -> int:
-    return (header.last_sequence + 1) & SEQUENCE_MAX
-
-
 def _check_follows(header: BatchHeader, epoch: int, next_sequence: int) -> None:
-    """Check that the batch may follow a producer's last one."""
-    if header.producer_epoch == epoch and header.base_sequence == next_sequence:
-        return
+    """Refuse a batch that does not continue its producer's last one, unless it begins an epoch."""
     producer_id = header.producer_id
     if header.producer_epoch < epoch:
         message = f"producer {producer_id} has epoch {epoch}, not {header.producer_epoch}"

@@ -29,6 +29,7 @@ from quorate.broker.log.index import (
     count_sound_time_entries,
 )
 from quorate.broker.log.lookup import batches_from
+from quorate.broker.log.naming import Birth
 from quorate.broker.log.producers import ProducerStates
 from quorate.broker.log.scan import PlacedBatch, crc_in_file, scan_headers
 from quorate.broker.log.segment import (
@@ -68,7 +69,7 @@ class LoadedLog:
 
 
 def planned_log(
-    context: LogContext, directory: str, *, config: TopicConfig, now_ms: int
+    context: LogContext, directory: str, topic_id: bytes, *, config: TopicConfig, now_ms: int
 ) -> LoadedLog:
     """Return the parts of an empty log that has no files yet."""
     active = ActiveSegment(
@@ -78,7 +79,7 @@ def planned_log(
         segments=Segments([], active),
         leader_epochs=LeaderEpochs(context.fs, f"{directory}/{FILE_NAME}", []),
         producers=ProducerStates(0),
-        snapshots=Snapshots(context.fs, directory, []),
+        snapshots=Snapshots(context.fs, directory, topic_id, []),
         log_start_offset=0,
         log_end_offset=0,
         flushed_offset=0,
@@ -100,21 +101,21 @@ class LogLoader:
     """Loads one log.  State: how far it has come; the result is consistent at every step."""
 
     def __init__(
-        self, context: LogContext, directory: str, *, config: TopicConfig, now_ms: int
+        self, context: LogContext, directory: str, birth: Birth, *, config: TopicConfig, now_ms: int
     ) -> None:
         self._context = context
         self._directory = directory
+        self._birth = birth
         self._config = config
         self._now_ms = now_ms
         self._epochs = LeaderEpochs(context.fs, self._epochs_path, [])
         self._epochs_known = True
 
-    def load(self, checkpoint: LogCheckpoint, first_epoch: int, *, clean: bool) -> LoadedLog:
+    def load(self, checkpoint: LogCheckpoint, *, clean: bool) -> LoadedLog:
         """Return the log.
 
         Args:
             checkpoint: as last written down.
-            first_epoch: the leader epoch of offset 0, or UNKNOWN_EPOCH.
             clean: whether the log was closed properly, and so need not be checked.
 
         Raises:
@@ -122,8 +123,9 @@ class LogLoader:
         """
         found = self._sort_files()
         self._load_epochs(found.bases)
-        if not self._epochs_known and checkpoint.recovery_point == 0 <= first_epoch:
-            self._epochs.begin(first_epoch)  # there was no checkpoint yet that wrote the file
+        if not self._epochs_known and checkpoint.recovery_point == 0 <= self._birth.leader_epoch:
+            # There was no checkpoint yet, which would have written the epochs out.
+            self._epochs.begin(self._birth.leader_epoch)
             self._epochs_known = True
         if not found.bases:
             return self._load_empty(found, checkpoint.log_start_offset)
@@ -327,7 +329,9 @@ class LogLoader:
             segments=segments,
             leader_epochs=self._epochs,
             producers=ProducerStates(end_offset),
-            snapshots=Snapshots(self._context.fs, self._directory, found.snapshots),
+            snapshots=Snapshots(
+                self._context.fs, self._directory, self._birth.topic_id, found.snapshots
+            ),
             log_start_offset=found.bases[0],
             log_end_offset=end_offset,
             flushed_offset=flushed_offset,

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from quorate.broker.log.documents import CorruptDocumentError
 from quorate.broker.log.epochs import LeaderEpochs
 from quorate.broker.log.files import FileSystem, read_file
-from quorate.broker.log.producers import ProducerStates, decode_producers
+from quorate.broker.log.producers import Origin, ProducerStates, decode_producers
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 SNAPSHOTS_KEPT: Final = 2
@@ -23,29 +23,31 @@ class Snapshot(NamedTuple):
 class Snapshots:
     """The snapshot files of one log, by the offset they describe the producers at."""
 
-    __slots__ = ("_directory", "_fs", "_offsets")
+    __slots__ = ("_directory", "_fs", "_offsets", "_topic_id")
 
-    def __init__(self, fs: FileSystem, directory: str, offsets: Iterable[int]) -> None:
+    def __init__(
+        self, fs: FileSystem, directory: str, topic_id: bytes, offsets: Iterable[int]
+    ) -> None:
         self._fs = fs
         self._directory = directory
+        self._topic_id = topic_id
         self._offsets = sorted(offsets)
 
     def take(self, producers: ProducerStates, epochs: LeaderEpochs) -> Snapshot:
         """Return a snapshot of the producers as they are."""
         end_offset = producers.end_offset
-        data = producers.encode(epochs.epoch_for(end_offset - 1))
+        data = producers.encode(self._origin_of(end_offset, epochs))
         return Snapshot(end_offset, self._path(end_offset), data)
 
     def load(self, end_offset: int, epochs: LeaderEpochs) -> ProducerStates | None:
         """Return the latest readable snapshot at or before the offset that is of this log."""
         for offset in reversed(self._offsets):
-            if offset > end_offset:
-                continue
+            assert offset <= end_offset, "what was cut off took its snapshots along"
             try:
-                states, leader_epoch = decode_producers(read_file(self._fs, self._path(offset)))
+                states, origin = decode_producers(read_file(self._fs, self._path(offset)))
             except (CorruptDocumentError, OSError):
                 continue
-            if states.end_offset == offset and leader_epoch == epochs.epoch_for(offset - 1):
+            if states.end_offset == offset and origin == self._origin_of(offset, epochs):
                 return states
         return None
 
@@ -58,6 +60,9 @@ class Snapshots:
     def truncate_from_end(self, end_offset: int) -> None:
         """Remove the snapshots behind the offset: they describe what is no longer in the log."""
         self._remove([offset for offset in self._offsets if offset > end_offset])
+
+    def _origin_of(self, end_offset: int, epochs: LeaderEpochs) -> Origin:
+        return Origin(self._topic_id, epochs.epoch_for(end_offset - 1))
 
     def _remove(self, offsets: Iterable[int]) -> None:
         for offset in list(offsets):

@@ -6,6 +6,7 @@
     .lock          held by the process that uses it
     .clean         there while everything is synced and closed
     checkpoints    per log: recovery point, log start offset, high watermark
+    checkpoints-urgent    the same, if a log had to take something back since
     <topic>-<partition>/                 a log; partition.json says of which topic id.  A log that
                                          never had a record has no directory
     <topic>-<partition>.<id>-delete/     a deleted log, waiting to be removed
@@ -18,7 +19,9 @@ from typing import Final
 from quorate.broker.log.checkpoints import (
     FILE_NAME,
     NO_CHECKPOINT,
+    URGENT_NAME,
     LogCheckpoint,
+    SavedCheckpoints,
     encode_checkpoints,
     load_checkpoints,
 )
@@ -68,18 +71,18 @@ LOGS_AT_ONCE: Final = 100
 class CheckpointWrite:
     """The checkpoints as they are to be written; ``run`` may happen in a worker thread."""
 
-    __slots__ = ("_data", "_fs", "_path", "error")
+    __slots__ = ("_fs", "_path", "_saved", "error")
 
-    def __init__(self, fs: FileSystem, path: str, data: bytes) -> None:
+    def __init__(self, fs: FileSystem, path: str, saved: SavedCheckpoints) -> None:
         self._fs = fs
         self._path = path
-        self._data = data
+        self._saved = saved
         self.error: OSError | None = None
 
     def run(self) -> None:
         """Replace the file durably."""
         try:
-            replace_file(self._fs, self._path, self._data)
+            replace_file(self._fs, self._path, encode_checkpoints(self._saved))
         except OSError as error:
             self.error = error
 
@@ -98,7 +101,7 @@ class LogStore:
         *,
         lock: Lock,
         meta: Meta,
-        checkpoints: Mapping[TopicPartition, LogCheckpoint],
+        checkpoints: SavedCheckpoints,
     ) -> None:
         self.directory = directory
         self.meta = meta
@@ -107,7 +110,8 @@ class LogStore:
         self.was_clean = False
         """Whether the directory had been closed cleanly; if not, unsynced records may be lost."""
         self._lock = lock
-        self._checkpoints = dict(checkpoints)
+        self._checkpoints = dict(checkpoints.logs)
+        self._checkpoints_number = checkpoints.number
         self._context = LogContext(
             directory, fs, OpenFiles(fs, OPEN_FILES_MAX), Trash(), self._save_now
         )
@@ -239,6 +243,9 @@ class LogStore:
 
     def prepare_checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointWrite:
         """Return what writes the checkpoints as of now; high watermarks not given stay."""
+        return self._prepare(FILE_NAME, high_watermarks)
+
+    def _prepare(self, name: str, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointWrite:
         self._checkpoints = {
             topic_partition: LogCheckpoint(
                 log.recovery_point,
@@ -248,8 +255,9 @@ class LogStore:
             for topic_partition, log in self.logs.items()
             if log.is_sealed
         }
-        data = encode_checkpoints(self._checkpoints)
-        return CheckpointWrite(self._context.fs, f"{self.directory}/{FILE_NAME}", data)
+        self._checkpoints_number += 1
+        saved = SavedCheckpoints(self._checkpoints_number, self._checkpoints)
+        return CheckpointWrite(self._context.fs, f"{self.directory}/{name}", saved)
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write the checkpoints durably, here and now.
@@ -344,7 +352,7 @@ class LogStore:
 
     def _save_now(self) -> None:
         """Write the checkpoints before a log breaks a promise that stands in them."""
-        write = self.prepare_checkpoint({})
+        write = self._prepare(URGENT_NAME, {})
         write.run()
         if write.error is not None:
             raise write.error
@@ -365,7 +373,7 @@ def open_store(
     lock = lock_directory(fs, directory)
     try:
         meta = claim_directory(fs, directory, cluster_id=cluster_id, node_id=node_id)
-        checkpoints = load_checkpoints(fs, f"{directory}/{FILE_NAME}")
+        checkpoints = load_checkpoints(fs, directory)
         clean = take_clean_marker(fs, directory)
         store = LogStore(fs, directory, lock=lock, meta=meta, checkpoints=checkpoints)
         store.load(clean=clean, now_ms=now_ms)

@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,40 @@ def test_a_failed_sync_of_many_counts_for_all_and_is_not_repeated(
     assert set(replace_files(fs, files)) == set(files)
     assert len(calls) == 2
     assert not any(fs.exists(path) for path in files)
+
+
+def test_reads_and_writes_that_the_system_does_by_halves_are_completed(
+    fs: OsFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pwrite, pread = os.pwrite, os.pread
+    file = fs.open(f"{tmp_path}/file", create=True)
+    data = bytes(range(100))
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, data[:30], at))
+    monkeypatch.setattr(os, "pread", lambda fd, size, at: pread(fd, min(size, 30), at))
+    file.write_at(data, 5)
+    assert file.read_at(1000, 5) == data
+    assert file.read_at(70, 5) == data[:70]
+
+
+def test_folders_that_are_all_gone_are_named(fs: OsFileSystem, tmp_path: Path) -> None:
+    paths = [f"{tmp_path}/{number}" for number in range(SYNC_ONE_BY_ONE_MAX + 1)]
+    assert list(fs.sync_directories(paths)) == paths
+
+
+def test_a_file_whose_folder_cannot_be_synced_is_named(
+    fs: OsFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        fs.make_directory(f"{tmp_path}/{name}")
+    fsync = os.fsync
+
+    def fail_once(fd: int) -> None:
+        monkeypatch.setattr(os, "fsync", fsync)
+        raise OSError(errno.EIO, "of the first")
+
+    monkeypatch.setattr(os, "fsync", fail_once)
+    contents = {f"{tmp_path}/{path}": b"data" for path in ("a/file", "b/file")}
+    assert list(replace_files(fs, contents)) == [f"{tmp_path}/a/file"]
 
 
 def test_what_cannot_be_replaced_is_named_and_the_rest_is_done(

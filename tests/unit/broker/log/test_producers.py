@@ -5,8 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.broker.log.documents import CorruptDocumentError, encode_document
-from quorate.broker.log.producers import KIND, VERSION, ProducerStates, decode_producers
-from quorate.errors import InvalidProducerEpochError, OutOfOrderSequenceError
+from quorate.broker.log.producers import KIND, VERSION, Origin, ProducerStates, decode_producers
+from quorate.errors import (
+    InvalidProducerEpochError,
+    InvalidRecordError,
+    OutOfOrderSequenceError,
+)
 from quorate.records.batch import SEQUENCE_MAX, BatchHeader
 from quorate.records.record import ProducerStamp
 from tests.unit.broker.log.batches import (
@@ -110,15 +114,13 @@ def test_a_new_epoch_begins_at_zero_and_fences_the_old_one() -> None:
     write(states, batch_of(1, epoch=1))
 
 
-def test_batches_of_one_append_are_checked_one_after_the_other() -> None:
+def test_batches_that_come_together_must_not_be_of_idempotent_producers() -> None:
     states = ProducerStates(0)
-    assert states.check([batch_of(0, 2), batch_of(2), batch_of(9, producer_id=8)]) is None
-    with pytest.raises(OutOfOrderSequenceError):
-        states.check([batch_of(0, 2), batch_of(3)])
-    assert states.check([batch_of(0, 2), batch_of(0, epoch=1)]) is None
-    with pytest.raises(InvalidProducerEpochError):
-        states.check([batch_of(0, epoch=1), batch_of(1, epoch=0)])
-    assert len(states) == 0
+    plain = batch_of(-1, producer_id=-1)
+    assert states.check([plain, plain]) is None
+    for batches in ([batch_of(0, 2), batch_of(2)], [plain, batch_of(0)], [batch_of(0), plain]):
+        with pytest.raises(InvalidRecordError):
+            states.check(batches)
 
 
 def test_producers_that_count_nothing_leave_no_trace() -> None:
@@ -168,11 +170,12 @@ def test_a_snapshot_is_as_good_as_the_states(steps: list[tuple[int, int, bool]])
             header = header._replace(base_sequence=0, producer_epoch=epoch + 1)
         write(states, header)
 
-    restored, leader_epoch = decode_producers(states.encode(5))
+    origin = Origin(bytes(range(16)), 5)
+    restored, restored_origin = decode_producers(states.encode(origin))
 
-    assert leader_epoch == 5
+    assert restored_origin == origin
     assert restored.end_offset == states.end_offset
-    assert restored.encode(5) == states.encode(5)
+    assert restored.encode(origin) == states.encode(origin)
     for producer_id in (1, 2, 3):
         before, after = states.get(producer_id), restored.get(producer_id)
         assert (before is None) == (after is None)

@@ -1,0 +1,395 @@
+"""What seldom happens to a log: errors midway, leftovers of crashes, others being quicker."""
+
+import errno
+import os
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from quorate.broker.log.files import FatalStorageError, OpenFiles, replace_file
+from quorate.broker.log.index import FIRST, TIME_ENTRY, Index
+from quorate.broker.log.log import Log
+from quorate.broker.log.store import LogStore
+from quorate.errors import StorageError
+from quorate.model import TopicPartition
+from quorate.records.record import ProducerStamp
+from quorate.settings import TopicConfig
+from tests.simulation.disk import SimDisk
+from tests.unit.broker.log.batches import (
+    NOW_MS,
+    PARTITION,
+    TOPIC_ID,
+    append,
+    flush,
+    make_batch,
+    new_disk,
+    open_data,
+    read_all,
+)
+
+FOLDER = f"/data/{PARTITION}"
+FIVE_PER_SEGMENT = TopicConfig(segment_bytes=400)
+
+
+class MoodyDisk(SimDisk):
+    """Refuses what it is told to refuse: ``(operation, part of the path) -> errno``."""
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(Random(seed))
+        self.refused: dict[tuple[str, str], int] = {}
+        self.make_directory("/data")
+        self.sync_directory("/")
+
+    def _ask(self, operation: str, path: str) -> None:
+        for (refused, part), code in self.refused.items():
+            if refused == operation and part in path:
+                raise OSError(code, os.strerror(code))
+
+    def open(self, path: str, *, create: bool) -> Any:
+        self._ask("create" if create else "open", path)
+        return super().open(path, create=create)
+
+    def rename(self, old: str, new: str) -> None:
+        self._ask("rename", new)
+        super().rename(old, new)
+
+    def sync_directory(self, path: str) -> None:
+        self._ask("sync_directory", path)
+        super().sync_directory(path)
+
+
+def create(store: LogStore, topic_id: bytes = TOPIC_ID, config: TopicConfig | None = None) -> Log:
+    return store.create(PARTITION, topic_id, config or TopicConfig(), now_ms=NOW_MS)
+
+
+def checkpoint(store: LogStore) -> None:
+    for logs in store.take_dirty():
+        started = store.start_checkpoint(logs)
+        started.run()
+        store.finish_flush(started)
+
+
+def reopened(disk: SimDisk) -> Log:
+    disk.restart()
+    return open_data(disk).logs[PARTITION]
+
+
+# --- a topic of the same name --------------------------------------------------------------------
+
+
+def test_a_topic_made_again_during_a_long_flush_gets_nothing_of_the_old_one() -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    old = create(store)
+    stamp = ProducerStamp(7, 0, 0)
+    old.append(make_batch([b"old"] * 3, producer=stamp), leader_epoch=0, now_ms=NOW_MS)
+    late = store.start_checkpoint([old])
+    store.delete(PARTITION)
+    new = create(store, topic_id=b"n" * 16)
+    append(new, b"new", b"new", b"new")
+    late.run()
+    store.finish_flush(late)
+    assert new.flushed_offset == 0, "nothing of the new log was flushed"
+    assert f"{3:020d}.snapshot" in disk.list_directory(FOLDER), "written into another's directory"
+    flush(new)
+
+    log = reopened(disk)
+
+    assert log.log_end_offset == 3
+    assert log.producers.get(7) is None, "a producer of the old log"
+
+
+# --- checkpoints that overtake each other --------------------------------------------------------
+
+
+def test_a_checkpoint_that_is_late_does_not_bring_back_what_was_taken_back() -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    log = create(store)
+    for value in (b"a", b"b", b"c", b"d"):
+        append(log, value)
+    checkpoint(store)
+    late = store.prepare_checkpoint({})
+    log.truncate_to(1, now_ms=NOW_MS)
+    late.run()
+    append(log, b"other", b"other", b"other", leader_epoch=1)
+
+    log = reopened(disk)
+
+    assert list(read_all(log)) == [0, 1]
+    assert log.recovery_point == 1, "nothing is known of the other records"
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "checkpoints-urgent"])
+def test_if_one_file_of_checkpoints_is_damaged_the_other_is_not_believed(name: str) -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    log = create(store)
+    for _ in range(3):
+        append(log, b"v")
+    checkpoint(store)
+    store.checkpoint({PARTITION: 3})
+    log.truncate_to(2, now_ms=NOW_MS)
+    replace_file(disk, f"/data/{name}", b"damaged")
+    for _ in range(2):
+        disk.restart()
+        store = open_data(disk)
+        assert store.high_watermark(PARTITION) == 0
+        assert store.logs[PARTITION].log_end_offset == 2
+
+
+# --- errors --------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_takes_no_snapshot_but_the_records_are_safe() -> None:
+    disk = MoodyDisk()
+    store = open_data(disk)
+    log = create(store)
+    append(log, b"v")
+    checkpoint(store)
+    append(log, b"w")
+    disk.refused["create", ".tmp"] = errno.ENOSPC
+
+    checkpoint(store)
+
+    assert (log.flushed_offset, log.recovery_point) == (2, 1)
+    disk.refused.clear()
+    checkpoint(store)
+    assert log.recovery_point == 2
+
+
+@pytest.mark.parametrize(
+    "refused", [("create", ".tmp"), ("rename", ".snapshot"), ("sync_directory", FOLDER)]
+)
+def test_a_disk_that_fails_under_a_checkpoint_ends_all_logs(refused: tuple[str, str]) -> None:
+    disk = MoodyDisk()
+    store = open_data(disk)
+    log = create(store)
+    other = store.create(TopicPartition("other", 0), TOPIC_ID, TopicConfig(), now_ms=NOW_MS)
+    append(log, b"v")
+    append(other, b"v")
+    disk.refused[refused] = errno.EIO
+
+    with pytest.raises(FatalStorageError):
+        checkpoint(store)
+
+    assert log.failure is not None
+    assert other.failure is not None
+
+
+def test_a_folder_that_cannot_be_synced_for_want_of_space_is_synced_later() -> None:
+    disk = MoodyDisk()
+    store = open_data(disk)
+    log = create(store)
+    append(log, b"v")
+    disk.refused["sync_directory", FOLDER] = errno.ENOSPC
+
+    with pytest.raises(StorageError):
+        checkpoint(store)
+    assert log.flushed_offset == 0
+
+    disk.refused.clear()
+    checkpoint(store)
+    assert log.flushed_offset == 1
+
+
+def delete_records(store: LogStore) -> None:
+    store.logs[PARTITION].delete_records_before(6)
+
+
+def delete_log(store: LogStore) -> None:
+    store.delete(PARTITION)
+
+
+def close(store: LogStore) -> None:
+    store.close(clean=True, now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize(
+    ("refused", "operation"),
+    [
+        (("rename", ".deleted"), delete_records),
+        (("rename", "-delete"), delete_log),
+        (("sync_directory", "/data"), delete_log),
+        (("rename", ".clean"), close),
+        (("rename", "checkpoints"), close),
+    ],
+)
+def test_an_error_of_the_disk_is_told(
+    refused: tuple[str, str], operation: Callable[[LogStore], None]
+) -> None:
+    disk = MoodyDisk()
+    store = open_data(disk)
+    log = create(store, config=FIVE_PER_SEGMENT)
+    for _ in range(8):
+        append(log, b"v")
+    disk.refused[refused] = errno.EIO
+
+    with pytest.raises(FatalStorageError):
+        operation(store)
+
+
+def test_promises_that_cannot_be_lowered_are_not_broken() -> None:
+    disk = MoodyDisk()
+    store = open_data(disk)
+    log = create(store)
+    for _ in range(3):
+        append(log, b"v")
+    checkpoint(store)
+    disk.refused["rename", "checkpoints-urgent"] = errno.ENOSPC
+
+    with pytest.raises(StorageError):
+        log.truncate_to(1, now_ms=NOW_MS)
+
+    assert reopened(disk).log_end_offset == 3
+
+
+# --- what a crash leaves -------------------------------------------------------------------------
+
+
+def test_leftovers_of_a_crash_are_removed() -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    append(create(store), b"v")
+    store.close(clean=True, now_ms=NOW_MS)
+    names = set(disk.list_directory(FOLDER))
+    for name in ("7.tmp", f"{5:020d}.index", f"{0:020d}.log.deleted"):
+        disk.open(f"{FOLDER}/{name}", create=True)
+    disk.restart()
+
+    store = open_data(disk)
+    store.remove_paths(store.empty_trash(NOW_MS))
+
+    assert set(disk.list_directory(FOLDER)) == names
+
+
+def test_a_log_that_lost_all_its_files_begins_where_it_is_known_to() -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    log = create(store)
+    append(log, b"v", b"w")
+    checkpoint(store)
+    log.delete_records_before(2)
+    store.checkpoint({})
+    disk.remove(f"{FOLDER}/{0:020d}.log")
+
+    log = reopened(disk)
+
+    assert (log.log_start_offset, log.log_end_offset) == (2, 2)
+    assert append(log, b"x") == 2
+
+
+def test_a_log_that_lost_what_lies_behind_its_start_begins_there_again() -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    log = create(store)
+    append(log, b"v")
+    append(log, b"w")
+    checkpoint(store)
+    log.delete_records_before(2)
+    store.checkpoint({})
+    disk.open(f"{FOLDER}/{0:020d}.log", create=False).truncate(0)
+
+    log = reopened(disk)
+
+    assert (log.log_start_offset, log.log_end_offset) == (2, 2)
+    assert disk.exists(f"{FOLDER}/{2:020d}.log")
+    assert not disk.exists(f"{FOLDER}/{0:020d}.log")
+
+
+@pytest.mark.parametrize("damage", [b"damaged", None])
+def test_epochs_that_are_lost_are_read_from_the_log(damage: bytes | None) -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    log = create(store, config=FIVE_PER_SEGMENT)
+    for leader_epoch in (3, 3, 5, 5, 9):
+        append(log, bytes(100), leader_epoch=leader_epoch)
+    checkpoint(store)
+    store.checkpoint({})
+    entries = log.leader_epochs.entries
+    if damage is None:
+        disk.remove(f"{FOLDER}/leader-epochs")
+    else:
+        replace_file(disk, f"{FOLDER}/leader-epochs", damage)
+
+    assert reopened(disk).leader_epochs.entries == entries == ((3, 0), (5, 2), (9, 4))
+
+
+def test_a_log_on_disk_starts_over_too() -> None:
+    disk = new_disk()
+    log = create(open_data(disk))
+    append(log, b"v")
+    flush(log)
+    log.reset_to(9, now_ms=NOW_MS)
+    disk.lose_power()
+    log = open_data(disk).logs[PARTITION]
+    assert (log.log_start_offset, log.log_end_offset) == (9, 9)
+
+
+def test_snapshots_of_what_was_cut_off_are_of_no_use() -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    log = create(store)
+    for sequence in range(4):
+        stamp = ProducerStamp(7, 0, sequence)
+        log.append(make_batch([b"v"], producer=stamp), leader_epoch=0, now_ms=NOW_MS)
+        if sequence in (1, 3):
+            checkpoint(store)
+    assert f"{4:020d}.snapshot" in disk.list_directory(FOLDER)
+    snapshot = disk.open(f"{FOLDER}/{4:020d}.snapshot", create=False)
+    data = snapshot.read_at(10_000, 0)
+    log.truncate_to(3, now_ms=NOW_MS)
+    for number in (2, 4):  # one says what it is not, the other lies beyond the end
+        disk.open(f"{FOLDER}/{number:020d}.snapshot", create=True).write_at(data, 0)
+
+    log = reopened(disk)
+
+    known = log.producers.get(7)
+    assert known is not None
+    assert known.next_sequence == 3
+
+
+# --- parts ---------------------------------------------------------------------------------------
+
+
+def test_an_index_is_cut_in_its_file_or_in_memory() -> None:
+    files = OpenFiles(new_disk(), 4)
+    files.put("/data/x", files.fs.open("/data/x", create=True))
+    index = Index(files, "/data/x", TIME_ENTRY, count=0)
+    for number in range(1, 6):
+        index.append(number * 10, number)
+        if number == 3:
+            index.write_out()
+    index.truncate_before(50, FIRST)
+    assert (len(index), index.last, index.pending_bytes) == (4, (40, 4), 12)
+    index.truncate_before(20, FIRST)
+    assert (len(index), index.last, index.pending_bytes) == (1, (10, 1), 0)
+    assert index.file.size_bytes() == 12
+    index.truncate_before(0, FIRST)
+    assert (len(index), index.last) == (0, None)
+
+
+def test_a_file_that_was_parked_is_opened_once_however_often_it_is_used() -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    log = create(store)
+    append(log, b"v")
+    for _ in range(2):
+        checkpoint(store)
+    parked = log._segments.active.file  # pyright: ignore[reportPrivateUsage]
+    opened = log._segments.active.reopen()  # pyright: ignore[reportPrivateUsage]
+    assert parked.size_bytes() == opened.size_bytes() == log.size_bytes
+    assert parked.read_at(10, 0) == opened.read_at(10, 0)
+
+
+def test_records_deleted_before_the_time_asked_for_are_not_found() -> None:
+    log = create(open_data(new_disk()))
+    batch = make_batch([b"a", b"b"], timestamps_ms=[NOW_MS + 9, NOW_MS])
+    log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+    append(log, b"c", timestamp_ms=NOW_MS + 1)
+    log.delete_records_before(1)
+    assert log.offset_for_time(NOW_MS + 2) is None
+    assert log.offset_for_time(NOW_MS + 1) == (NOW_MS + 1, 2, 0)
+    assert log.max_timestamp() is None
