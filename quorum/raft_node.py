@@ -264,6 +264,7 @@ class RaftNode:
             except StorageFullError as error:
                 logger.error("metadata cannot be written, waiting for space: %s", error)  # noqa: TRY400
                 self._send(self._rounds.storage_full())
+                self._rounds.abandon_expired(trio.current_time())
                 self._tell()
                 await trio.sleep(FULL_RETRY_S)
             else:
