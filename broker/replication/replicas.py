@@ -82,11 +82,8 @@ class Replicas:
             raise UnknownTopicOrPartitionError
         raise NotLeaderOrFollowerError
 
-    def topic_config(self, topic: str) -> TopicConfig:
-        """Return the settings of a topic: its own, else the cluster's, else this node's."""
-        return self._topic_config(topic, self.image)
-
     def _topic_config(self, topic: str, image: MetadataImage) -> TopicConfig:
+        """Return the settings of a topic: its own, else the cluster's, else this node's."""
         node = {
             **self._node_texts,
             **image.config(ConfigResource(BROKER, CLUSTER_DEFAULT)),

@@ -154,8 +154,9 @@ class Node:
         self.replicas.settle()
 
 
-def new_node(texts: Mapping[str, str] | None = None) -> Node:
-    return Node({"node.id": str(NODE_ID), "log.dir": "/data", **(texts or {})}, new_disk())
+def new_node(texts: Mapping[str, str] | None = None, disk: SimDisk | None = None) -> Node:
+    texts = {"node.id": str(NODE_ID), "log.dir": "/data", **(texts or {})}
+    return Node(texts, disk or new_disk())
 
 
 def over(version: int = NEWEST, listener: str = "PLAINTEXT") -> Caller:

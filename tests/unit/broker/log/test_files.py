@@ -128,8 +128,15 @@ def test_reads_and_writes_that_the_system_does_by_halves_are_completed(
     pwrite, pread = os.pwrite, os.pread
     file = fs.open(f"{tmp_path}/file", create=True)
     data = bytes(range(100))
-    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, data[:30], at))
-    monkeypatch.setattr(os, "pread", lambda fd, size, at: pread(fd, min(size, 30), at))
+
+    def write_less(fd: int, data: bytes, position: int) -> int:
+        return pwrite(fd, data[:30], position)
+
+    def read_less(fd: int, size_bytes: int, position: int) -> bytes:
+        return pread(fd, min(size_bytes, 30), position)
+
+    monkeypatch.setattr(os, "pwrite", write_less)
+    monkeypatch.setattr(os, "pread", read_less)
     file.write_at(data, 5)
     assert file.read_at(1000, 5) == data
     assert file.read_at(70, 5) == data[:70]

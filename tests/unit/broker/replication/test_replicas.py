@@ -66,6 +66,32 @@ def test_settings_come_from_the_topic_else_this_broker_else_the_cluster_else_the
         assert node.leader().log.config.retention_ms == retention_ms
 
 
+def test_a_broker_that_was_away_deletes_the_logs_of_topics_deleted_meanwhile() -> None:
+    node = new_node()
+    node.create_topic("appLogs")
+    node.create_topic("dbLogs")
+    node.append(b"a")
+    node.append(b"b", topic="dbLogs")
+    image = node.replicas.image
+    node.disk.restart()
+    node = new_node(disk=node.disk)
+    image = apply_records(
+        image,
+        image.version + 1,
+        [r.TopicRemoved("test", 0, image.topics["appLogs"].topic_id)],
+    )
+    node.replicas.apply(image, 0)
+    assert list(node.replicas.store.logs) == [TopicPartition("dbLogs", 0)]
+    assert not node.disk.exists("/data/appLogs-0")
+
+
+def test_a_topic_led_elsewhere_leaves_nothing_to_delete() -> None:
+    node = new_node()
+    topic_id = node.create_topic("elsewhere", leader_id=2, replicas=(2,))
+    node.apply(r.TopicRemoved("test", 0, topic_id))
+    assert node.replicas.store.logs == {}
+
+
 def test_the_logs_of_a_deleted_topic_are_deleted() -> None:
     node = new_node()
     topic_id = node.create_topic("appLogs", 2)
