@@ -200,15 +200,24 @@ class Rounds(Generic[R]):
                 asked.promise.resolve(self._not_leader())
 
     def storage_full(self) -> list[Outgoing]:
-        """Lead no more: the flush that is under way cannot be written now."""
+        """Lead no more: the flush that is under way cannot be written now.
+
+        Those who ask meanwhile learn that this node does not lead. Proposals that are in the log
+        may still be committed: by the leader to come, or when there is space.
+        """
         self._core.engine.enter(self._now_s)
-        if not self._core.engine.is_leader:
-            return []
-        before = len(self._core.outbox)
-        self._core.lead_no_more()
-        leaving = self._core.outbox[before:]
-        del self._core.outbox[before:]
-        return [] if self._core.journal.term_dirty else leaving
+        leaving: list[Outgoing] = []
+        if self._core.engine.is_leader:
+            before = len(self._core.outbox)
+            self._core.lead_no_more()
+            if not self._core.journal.term_dirty:
+                leaving = self._core.outbox[before:]
+            del self._core.outbox[before:]
+        self._core.reads.probe()
+        asked, self._asked = self._asked, []
+        for each in asked:
+            each.promise.resolve(self._not_leader())
+        return leaving
 
     def stop(self) -> None:
         """Resolve every open promise. Nothing may be called afterwards."""

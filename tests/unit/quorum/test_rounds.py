@@ -316,6 +316,19 @@ def test_a_full_disk_ends_leadership_and_the_best_follower_is_asked_to_take_over
     assert promise.value == 1
 
 
+def test_who_asks_a_leader_whose_disk_is_full_learns_at_once_that_it_leads_no_more() -> None:
+    puppet = leader_of_three()
+    puppet.rounds.propose(b"a", 1e9)
+    puppet.rounds.start(puppet.now_s)
+    assert puppet.rounds.start_flush() is not None
+    write, read = puppet.rounds.propose(b"b", 1e9), puppet.rounds.read(1e9)
+    puppet.rounds.storage_full()
+    assert write.value == read.value == NotLeader()
+    later = puppet.rounds.read(1e9)
+    puppet.rounds.storage_full()  # as the shell does before every other try
+    assert later.value == NotLeader()
+
+
 # --- limits, and what a shell relies on
 
 
