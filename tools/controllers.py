@@ -215,13 +215,18 @@ def _wait_s(request: m.Request[Any]) -> float:
     return request.wait_ms / 1000 if isinstance(request, m.FetchMetadata) else 0.0
 
 
-async def ask_once(endpoints: Sequence[Endpoint], request: m.Request[Any], timeout_s: float) -> Any:
+async def ask_once(
+    endpoints: Sequence[Endpoint],
+    request: m.Request[Any],
+    timeout_s: float,
+    ssl_context: ssl.SSLContext | None = None,
+) -> Any:
     """Ask the controllers one thing, as a tool does.
 
     Raises:
         KafkaError: nobody answers, or what the controller says.
     """
-    remote = RemoteController(endpoints, m.NO_NODE)
+    remote = RemoteController(endpoints, m.NO_NODE, ssl_context)
     async with trio.open_nursery() as nursery:
         await nursery.start(remote.run)
         answer: Any

@@ -1,5 +1,6 @@
 """What running controllers tell of their decisions, to a tool that follows them."""
 
+import ssl
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -21,7 +22,10 @@ PASSING: Final = frozenset(
 
 
 async def read_feed(
-    endpoints: Sequence[Endpoint], timeout_s: float, take: Callable[[Batch], None]
+    endpoints: Sequence[Endpoint],
+    timeout_s: float,
+    take: Callable[[Batch], None],
+    tls: ssl.SSLContext | None,
 ) -> None:
     """Hand over all that is committed by now, from the first batch or snapshot that is left.
 
@@ -30,7 +34,7 @@ async def read_feed(
     """
     with trio.move_on_after(timeout_s) as patience:
         async with trio.open_nursery() as nursery:
-            remote = RemoteController(endpoints, NO_NODE)
+            remote = RemoteController(endpoints, NO_NODE, tls)
             await nursery.start(remote.run)
             version = 0
             while True:
@@ -49,6 +53,7 @@ async def follow_feed(
     endpoints: Sequence[Endpoint],
     take: Callable[[Batch], None],
     on_trouble: Callable[[KafkaError], None],
+    tls: ssl.SSLContext | None,
 ) -> None:
     """Hand over all that was and will be committed, until cancelled.
 
@@ -58,7 +63,7 @@ async def follow_feed(
         KafkaError: a controller refuses.
     """
     async with trio.open_nursery() as nursery:
-        remote = RemoteController(endpoints, NO_NODE)
+        remote = RemoteController(endpoints, NO_NODE, tls)
         await nursery.start(remote.run)
         version = 0
         in_trouble = False

@@ -1,6 +1,7 @@
 """Where metadata comes from, controllers that run or a directory, and how a person sees it."""
 
 import json
+import ssl
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,15 +46,18 @@ class Controllers:
 
     endpoints: Sequence[Endpoint]
     timeout_s: float
+    tls: ssl.SSLContext | None
 
     def read(self, take: Callable[[Batch], None]) -> None:
         """Hand over all batches that are committed."""
-        run(read_feed, self.endpoints, self.timeout_s, take)
+        run(read_feed, self.endpoints, self.timeout_s, take, self.tls)
 
     def quorum(self) -> Mapping[str, Any] | None:
         """Return how the quorum is."""
         request = DescribeQuorum(local=True)
-        answer: DescribeQuorumAnswer = run(ask_once, self.endpoints, request, self.timeout_s)
+        answer: DescribeQuorumAnswer = run(
+            ask_once, self.endpoints, request, self.timeout_s, self.tls
+        )
         return _quorum_values(answer)
 
 
@@ -94,7 +98,7 @@ def print_records(
     def tell(error: KafkaError) -> None:
         note(options, f"waiting for a controller: {error.message}")
 
-    run(follow_feed, source.endpoints, printer.take, tell)
+    run(follow_feed, source.endpoints, printer.take, tell, source.tls)
 
 
 class Printer:

@@ -1,6 +1,7 @@
 """Trio shell of ``quorate quorum``: asks brokers and controllers, and has them change."""
 
 import os
+import ssl
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -25,7 +26,13 @@ from quorate.tools.controllers import ask_once
 from quorate.tools.problems import UNREACHABLE, CommandError, RefusedError, UnreachableError
 from quorate.tools.quorum.plans import Plan
 from quorate.tools.quorum.view import QuorumView, Said, view_of_answers, view_of_description
-from quorate.tools.reaching import asks_controllers, client_of, controllers_of, find_controllers
+from quorate.tools.reaching import (
+    asks_controllers,
+    client_of,
+    controllers_of,
+    find_controllers,
+    tls_of,
+)
 
 CHANGE_TIMEOUT_S: Final = 30.0
 """How long a change may take, unless somebody says so: a new voter has to catch up first."""
@@ -54,13 +61,14 @@ async def look(options: GlobalOptions) -> QuorumView:
         quorum = await admin.describe_quorum()
         cluster = await admin.describe_cluster()
     endpoints = _endpoints((*quorum.voters, *quorum.observers))
-    said, _ = await _ask_all(endpoints, min(options.timeout_s, DETAILS_TIMEOUT_S))
+    said, _ = await _ask_all(endpoints, min(options.timeout_s, DETAILS_TIMEOUT_S), tls_of(options))
     return view_of_description(quorum, said, cluster.cluster_id, wall_clock_ms())
 
 
 async def _look_at_controllers(options: GlobalOptions) -> QuorumView:
     endpoints = controllers_of(options)
-    said, errors = await _ask_all(endpoints, options.timeout_s)
+    tls = tls_of(options)
+    said, errors = await _ask_all(endpoints, options.timeout_s, tls)
     if not said:
         count = len(endpoints)
         raise UnreachableError(
@@ -72,7 +80,7 @@ async def _look_at_controllers(options: GlobalOptions) -> QuorumView:
         )
     told = [r for one in said for r in (*one.answer.voters, *one.answer.observers)]
     others = [endpoint for endpoint in _endpoints(told) if endpoint not in endpoints]
-    more, _ = await _ask_all(others, min(options.timeout_s, DETAILS_TIMEOUT_S))
+    more, _ = await _ask_all(others, min(options.timeout_s, DETAILS_TIMEOUT_S), tls)
     clusters = {one.cluster_id for one in said}
     if len(clusters) > 1:
         raise CommandError(
@@ -89,7 +97,7 @@ def _endpoints(replicas: Iterable[Any]) -> list[Endpoint]:
 
 
 async def _ask_all(
-    endpoints: Sequence[Endpoint], timeout_s: float
+    endpoints: Sequence[Endpoint], timeout_s: float, tls: ssl.SSLContext | None
 ) -> tuple[list[Said], Mapping[Endpoint, KafkaError]]:
     """Ask controllers how the quorum is, all at once; return what they said, and who did not."""
     said: dict[Endpoint, Said] = {}
@@ -97,7 +105,7 @@ async def _ask_all(
 
     async def ask(endpoint: Endpoint) -> None:
         try:
-            said[endpoint] = await _ask(endpoint, timeout_s)
+            said[endpoint] = await _ask(endpoint, timeout_s, tls)
         except KafkaError as error:
             errors[endpoint] = error
 
@@ -107,7 +115,7 @@ async def _ask_all(
     return [said[endpoint] for endpoint in endpoints if endpoint in said], errors
 
 
-async def _ask(endpoint: Endpoint, timeout_s: float) -> Said:
+async def _ask(endpoint: Endpoint, timeout_s: float, tls: ssl.SSLContext | None) -> Said:
     """Ask one controller, whether it leads or not.
 
     Raises:
@@ -115,7 +123,7 @@ async def _ask(endpoint: Endpoint, timeout_s: float) -> Said:
     """
     with trio.move_on_after(timeout_s):
         try:
-            stream = await connect(endpoint, ssl_context=None, timeout_ms=int(timeout_s * 1000))
+            stream = await connect(endpoint, ssl_context=tls, timeout_ms=int(timeout_s * 1000))
         except NetworkError as error:
             raise NetworkError(f"no controller at {endpoint}: {error.message}") from None
         connection = await connect_control(stream, Hello("", NO_NODE))
@@ -141,7 +149,8 @@ async def carry_out(options: GlobalOptions, plan: Plan) -> None:
             request: Any = RemoveVoter(replica.node_id, replica.directory_id)
             if plan.action == "add":
                 request = AddVoter(replica.node_id, replica.directory_id, replica.endpoint)
-            await ask_once(controllers_of(options), request, change_timeout_s(options))
+            endpoints, timeout_s = controllers_of(options), change_timeout_s(options)
+            await ask_once(endpoints, request, timeout_s, tls_of(options))
         else:
             await _carry_out_by_broker(options, plan)
     except KafkaError as error:
@@ -176,7 +185,9 @@ async def transfer(options: GlobalOptions, before: QuorumView, to: int | None) -
     timeout_s = change_timeout_s(options)
     request = TransferLeadership(NO_NODE if to is None else to)
     try:
-        answer: TransferLeadershipAnswer = await ask_once(endpoints, request, timeout_s)
+        answer: TransferLeadershipAnswer = await ask_once(
+            endpoints, request, timeout_s, tls_of(options)
+        )
     except KafkaError as error:
         raise _explained(error, "the leadership", "transfer") from error
     with trio.move_on_after(timeout_s):

@@ -1,10 +1,12 @@
 """Where the controllers are: as the command line says, or as a broker knows."""
 
+import ssl
 from collections.abc import Mapping
 
 from quorate.client.routing.cluster import parse_bootstrap
 from quorate.model import Endpoint
 from quorate.tools.arguments import GlobalOptions
+from quorate.tools.client_properties import tls_context
 from quorate.tools.problems import CommandError
 from quorate.tools.session import bootstrap, client_properties, connection_options
 from quorate.tools.topics import Client
@@ -18,6 +20,11 @@ def asks_controllers(options: GlobalOptions) -> bool:
 def controllers_of(options: GlobalOptions) -> list[Endpoint]:
     """Return the controllers that the options name."""
     return list(parse_bootstrap(options.controllers))
+
+
+def tls_of(options: GlobalOptions) -> ssl.SSLContext | None:
+    """Return the TLS settings of the options, ``None`` if they say nothing of it."""
+    return tls_context(client_properties(options))
 
 
 def client_of(options: GlobalOptions, environment: Mapping[str, str]) -> Client:

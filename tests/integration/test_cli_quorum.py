@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from tests.integration.controllers import (
     COMMAND,
     TIMEOUT_S,
+    Node,
     Quorum,
     broker_of,
     environment,
@@ -153,6 +155,41 @@ def test_controllers_that_do_not_run_are_not_reached() -> None:
     told = quorate("quorum", "status", "-C", "127.0.0.1:1,127.0.0.1:2")
     assert (told.code, told.out) == (4, "")
     assert [line.split(":")[0].strip() for line in told.err.splitlines()] == ["error", "why", "try"]
+
+
+def test_controllers_with_tls_are_asked_with_a_certificate(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    identity = authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem
+    identity.write_to_path(str(tmp_path / "own.pem"))
+    served = [
+        "quorate.controller.security.protocol=SSL",
+        f"listener.name.controller.ssl.keystore.location={tmp_path / 'own.pem'}",
+        f"listener.name.controller.ssl.truststore.location={tmp_path / 'ca.pem'}",
+    ]
+    asked = [
+        "security.protocol=SSL",
+        f"ssl.keystore.location={tmp_path / 'own.pem'}",
+        f"ssl.truststore.location={tmp_path / 'ca.pem'}",
+    ]
+    words = ["controller", "start", "--listen", "127.0.0.1:0", "--dir", str(tmp_path / "c")]
+    node = Node([*words, *properties(served)], tmp_path / "c.log")
+    try:
+        where = ["-C", node.wait_ready()["listeners"]["CONTROLLER"]]
+        for question in (["quorum", "status"], ["metadata", "cat"], ["metadata", "shell", "ls"]):
+            done = quorate(*question, *where, *properties(asked))
+            assert (done.code, done.err) == (0, ""), done
+        for wrong in ([], asked[:1]):
+            done = quorate("quorum", "status", *where, *properties(wrong), "--timeout", "3")
+            assert done.code == 4, done
+        node.stop()
+    finally:
+        node.kill()
+
+
+def properties(texts: list[str]) -> list[str]:
+    """Return properties as words of a command line."""
+    return [word for text in texts for word in ("-X", text)]
 
 
 # --- metadata

@@ -97,8 +97,9 @@ def shell(
 
 def _source(options: "GlobalOptions", directory: Path | None) -> "Source":
     from quorate.tools.metadata_reading import Controllers, Directory
-    from quorate.tools.reaching import find_controllers
+    from quorate.tools.reaching import find_controllers, tls_of
 
     if directory is not None:
         return Directory(directory)
-    return Controllers(run(find_controllers, options, os.environ), options.timeout_s)
+    endpoints = run(find_controllers, options, os.environ)
+    return Controllers(endpoints, options.timeout_s, tls_of(options))
