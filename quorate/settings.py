@@ -386,7 +386,8 @@ def _convert(setting: Setting, text: str) -> Value:
             except ValueError:
                 raise _invalid(setting, text, "a number") from None
         case Kind.INT | Kind.LONG:
-            return _quantity(setting, text)
+            pass
+    return _quantity(setting, text)
 
 
 def _quantity(setting: Setting, text: str) -> int:

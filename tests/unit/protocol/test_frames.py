@@ -14,6 +14,7 @@ from quorate.protocol.frames import (
     encode_response,
     read_request_header,
     read_response_header,
+    request_body_at,
 )
 from quorate.protocol.message import decoder
 from quorate.protocol.messages.data import (
@@ -136,6 +137,13 @@ def test_headers_that_make_no_sense_are_refused(encoded: str) -> None:
     buffer = bytes.fromhex(encoded)
     with pytest.raises(DecodeError):
         read_request_header(buffer, 0, len(buffer))
+
+
+def test_tagged_fields_of_a_header_end_where_the_frame_ends() -> None:
+    buffer = bytes.fromhex("01 00 05") + bytes(20)  # one tagged field of five bytes
+    assert request_body_at(buffer, 0, 8, -1, flexible=True) == 8
+    with pytest.raises(DecodeError, match="does not fit"):
+        request_body_at(buffer, 0, 7, -1, flexible=True)
 
 
 def test_headers_end_where_the_frame_ends() -> None:
