@@ -139,6 +139,7 @@ class Controller:
         self._decider = Decider(self._raft, self._refusal, self._clock_ms)
         self._active_term = 0
         self._first_active = trio.Event()
+        self._making_snapshot = trio.Lock()
         self._sessions = brokers.Sessions(0, config.broker_session_timeout_ms)
         self._handlers: Final[dict[type[Any], Callable[[Any, Asked], Awaitable[m.Answer]]]] = {
             m.RegisterBroker: self._register_broker,
@@ -455,7 +456,14 @@ class Controller:
         wait_s = min(max(0, request.wait_ms) / 1000, METADATA_WAIT_MAX_S)
         with trio.move_on_after(wait_s):
             await self._raft.wait_for_version_after(request.from_version)
-        return self._raft.machine.since(request.from_version)
+        machine = self._raft.machine
+        if machine.needs_snapshot(request.from_version):
+            async with self._making_snapshot:
+                while machine.needs_snapshot(request.from_version):
+                    version, frozen = self.image.version, machine.freeze()
+                    data = await trio.to_thread.run_sync(frozen)
+                    machine.keep(m.FetchMetadataAnswer(version, (), data))
+        return machine.since(request.from_version)
 
 
 def common_version(hello: m.Hello) -> int:

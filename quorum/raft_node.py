@@ -27,6 +27,7 @@ from quorate.quorum.raft.outcomes import (
 )
 from quorate.quorum.raft.rounds import Flush, Outgoing, Rounds
 from quorate.quorum.raft.rules import Rules
+from quorate.quorum.raft.snapshots import InstallFlush
 from quorate.quorum.raft.storage import StorageFullError
 from quorate.quorum.raft.voters import ReplicaKey, Voter, VoterSet
 
@@ -260,7 +261,9 @@ class RaftNode:
     async def _run_until_there_is_space(self, flush: Flush) -> None:
         while True:
             try:
-                await self._run_blocking(flush.run)
+                # To read a large snapshot takes long, wherever the disk is not waited for.
+                wait = in_thread if isinstance(flush, InstallFlush) else self._run_blocking
+                await wait(flush.run)
             except StorageFullError as error:
                 logger.error("metadata cannot be written, waiting for space: %s", error)  # noqa: TRY400
                 self._send(self._rounds.storage_full())

@@ -12,6 +12,7 @@ import trio
 
 from quorate.broker.listeners import bind
 from quorate.model import Endpoint
+from quorate.net.collector import calm_collector
 from quorate.net.control_server import ControlServer, notice_dead_peers
 from quorate.net.rpc import connect
 from quorate.quorum.controller import Controller, Surroundings
@@ -80,9 +81,11 @@ async def _run(parts: _Parts, listener: trio.SocketListener, on_ready: OnReady) 
             directory.found_alone(parts.cluster_id, surroundings.endpoint)
         elif not directory.meta.is_formatted:
             await forming.run()
+        calm_collector()
         controller = Controller(directory, parts.plan.config, SystemRandom(), surroundings)
         await nursery.start(run_in, controlling, controller.run)
         server.service = controller
+        calm_collector()  # once more, for all that was recovered
         on_ready(Ready({CONTROLLER: surroundings.endpoint}, controller.cluster_id, directory.path))
         # From here on they end when they are told to, after the leadership is handed over.
         serving.shield = controlling.shield = True

@@ -45,17 +45,30 @@ def on_brokers_fenced(
     """
     alive = image.live_broker_ids() - fenced_ids
     changes: list[PartitionChanged] = []
+    for topic, partition in _held(image, fenced_ids):
+        state = topic.partitions[partition]
+        serving = _serving(state, alive)
+        if not serving:
+            changes += _without_in_sync_replicas(image, topic, partition, alive, reason)
+        elif serving != state.isr:
+            leader_id = elect_clean_leader(state, serving, alive)
+            changes.append(_change(topic, partition, serving, leader_id, reason))
+    return changes
+
+
+def _held(image: MetadataImage, broker_ids: AbstractSet[int]) -> Iterator[tuple[TopicImage, int]]:
+    """Yield the partitions that one of the brokers is in sync with."""
+    if len(broker_ids) == 1:  # nearly always; there may be very many partitions
+        (broker_id,) = broker_ids
+        for topic in image.topics.values():
+            for partition, state in enumerate(topic.partitions):
+                if broker_id in state.isr:
+                    yield topic, partition
+        return
     for topic in image.topics.values():
         for partition, state in enumerate(topic.partitions):
-            if fenced_ids.isdisjoint(state.isr):
-                continue
-            serving = _serving(state, alive)
-            if not serving:
-                changes += _without_in_sync_replicas(image, topic, partition, alive, reason)
-            elif serving != state.isr:
-                leader_id = elect_clean_leader(state, serving, alive)
-                changes.append(_change(topic, partition, serving, leader_id, reason))
-    return changes
+            if not broker_ids.isdisjoint(state.isr):
+                yield topic, partition
 
 
 def on_broker_unfenced(
@@ -65,7 +78,7 @@ def on_broker_unfenced(
     alive = image.live_broker_ids() | {broker_id}
     changes: list[PartitionChanged] = []
     for topic in image.topics.values():
-        for partition, state in enumerate(topic.partitions):
+        for partition, state in enumerate(topic.partitions if topic.leaderless else ()):
             if state.leader_id != NO_LEADER or broker_id not in state.replicas:
                 continue
             serving = _serving(state, alive)

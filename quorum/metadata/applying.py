@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final
 
+from quorate.model import NO_LEADER
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.delta import MetadataDelta, Touched
 from quorate.quorum.metadata.features import (
@@ -81,7 +82,10 @@ class _Draft:
         """Return the draft as an image, and what is new in it."""
         for topic_id, partitions in self._partitions.items():
             topic = self._topic(topic_id)
-            self._topics[topic.name] = TopicImage(topic.name, topic_id, tuple(partitions))
+            leaderless = [state.leader_id for state in partitions].count(NO_LEADER)
+            self._topics[topic.name] = TopicImage(
+                topic.name, topic_id, tuple(partitions), leaderless
+            )
         for resource, properties in self._open_configs.items():
             if properties:
                 self._configs[resource] = properties
@@ -166,7 +170,7 @@ class _Draft:
         name, topic_id = record.name, record.topic_id
         _require(self._topics.get(name) is None, f"topic {name} exists")
         _require(self._topic_names.get(topic_id) is None, f"topic id of {name} exists")
-        self._topics[name] = TopicImage(name, topic_id, ())
+        self._topics[name] = TopicImage(name, topic_id, (), 0)
         self._topic_names[topic_id] = name
         in_metrics = metric_name(name)
         if in_metrics is not None:

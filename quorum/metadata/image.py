@@ -54,11 +54,15 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class TopicImage:
-    """A topic; the partition's number is its place in ``partitions``."""
+    """A topic; the partition's number is its place in ``partitions``.
+
+    ``leaderless`` tells how many of them nobody leads, so that one need not look for them.
+    """
 
     name: str
     topic_id: bytes
     partitions: tuple[PartitionState, ...]
+    leaderless: int
 
 
 @dataclass(frozen=True, slots=True)

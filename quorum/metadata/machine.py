@@ -76,6 +76,7 @@ class MetadataMachine:
         self._recent: deque[MetadataBatch] = deque()
         self._recent_bytes = 0
         self._base_version = 0
+        self._kept = FetchMetadataAnswer(-1)
 
     @property
     def image(self) -> MetadataImage:
@@ -136,12 +137,29 @@ class MetadataMachine:
         self._recent_bytes = 0
         self._base_version = image.version
 
+    def needs_snapshot(self, version: int) -> bool:
+        """Whether :meth:`since` would have to make a snapshot, which takes its time if it is large.
+
+        Then have :meth:`freeze` make one in another thread, and give it to :meth:`keep`.
+        """
+        return version < self._base_version and self._kept.version < self._base_version
+
+    def keep(self, snapshot: FetchMetadataAnswer) -> None:
+        """Have a snapshot ready for followers that are far behind."""
+        self._kept = snapshot
+
     def since(self, version: int) -> FetchMetadataAnswer:
-        """Return what a follower at ``version`` lacks; the same version if it lacks nothing."""
+        """Return what a follower at ``version`` lacks; the same version if it lacks nothing.
+
+        A follower that is far behind gets a snapshot that may be older than the image: the batches
+        that it lacks then are still there.
+        """
+        if self.needs_snapshot(version):
+            self.keep(FetchMetadataAnswer(self._image.version, (), self.dump()))
+        if version < self._base_version:
+            return self._kept
         if version >= self._image.version:
             return FetchMetadataAnswer(version)
-        if version < self._base_version:
-            return FetchMetadataAnswer(self._image.version, (), self.dump())
         batches: list[MetadataBatch] = []
         size_bytes = 0
         for batch in self._recent:

@@ -7,7 +7,7 @@ process, and what is made of metadata (snapshots, decisions) should be the same 
 
 from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from itertools import chain
-from typing import Final, Generic, TypeVar, cast, overload
+from typing import Final, Generic, NamedTuple, TypeVar, cast, overload
 from zlib import crc32
 
 SHARDS: Final = 256
@@ -19,14 +19,25 @@ V = TypeVar("V")
 D = TypeVar("D")
 
 
+class Encoded(NamedTuple, Generic[V]):
+    """A value, and what was made of it once."""
+
+    value: V
+    data: bytes
+
+
 class Shard(Generic[K, V]):
-    """Some entries that never change, and a place to keep what was once made of them."""
+    """Some entries that never change.
+
+    ``encoded`` is for who makes bytes of them: it is shared with the shards before and after this
+    one, so it may hold other values of a key than this one, and keys that this one has not.
+    """
 
     __slots__ = ("encoded", "entries")
 
-    def __init__(self, entries: dict[K, V]) -> None:
+    def __init__(self, entries: dict[K, V], encoded: dict[K, Encoded[V]]) -> None:
         self.entries = entries
-        self.encoded: bytes | None = None
+        self.encoded = encoded
 
 
 class ShardedMap(Mapping[K, V]):
@@ -35,7 +46,7 @@ class ShardedMap(Mapping[K, V]):
     __slots__ = ("shards",)
 
     def __init__(self, shards: tuple[Shard[K, V], ...] | None = None) -> None:
-        self.shards = shards or (Shard[K, V]({}),) * SHARDS
+        self.shards = shards or tuple(Shard[K, V]({}, {}) for _ in range(SHARDS))
 
     def __getitem__(self, key: K) -> V:
         return self.shards[place(key)].entries[key]
@@ -126,7 +137,7 @@ class ShardedDraft(Generic[K, V]):
             return self._base
         shards = list(self._base.shards)
         for number, entries in self._changed.items():
-            shards[number] = Shard(entries)
+            shards[number] = Shard(entries, shards[number].encoded)
         return ShardedMap(tuple(shards))
 
     def _own(self, number: int) -> dict[K, V]:

@@ -1,11 +1,11 @@
 """Snapshots: an image as bytes, in pieces that each take little time to make and to read.
 
-A snapshot is the CBOR array ``[format, version, piece...]``, a piece is a batch of records.  There
-is a piece for each shard of the topics and of the configurations, made once and kept until the
-shard changes; so a snapshot costs no more than what changed since the last one.
+A snapshot is the CBOR array ``[format, version, [piece...]]``, a piece is a batch of records.
+There is one for each topic and each configuration, made once and kept until that changes; so a
+snapshot costs little more than what changed since the last one.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from quorate.control.codec import DecodeError, as_array, dump_cbor, load_cbor
@@ -21,7 +21,7 @@ from quorate.quorum.metadata.image import (
     PartitionState,
     TopicImage,
 )
-from quorate.quorum.metadata.sharded import K, Shard, ShardedMap, V
+from quorate.quorum.metadata.sharded import Encoded, K, Shard, V
 
 FORMAT: Final = 2
 CAUSE: Final = "snapshot"
@@ -68,28 +68,35 @@ def _pieces(image: MetadataImage) -> Iterator[bytes]:
     scarce = list(scarce_records(image))
     if scarce:
         yield encode_batch(scarce)
-    for topics in _filled(image.topics):
-        yield _kept(topics, _topic_records(topics.entries.values()))
-    for configs in _filled(image.configs):
-        yield _kept(configs, _config_records(configs.entries.items()))
+    for topics in image.topics.shards:
+        yield from _encoded(topics, _topic_records)
+    for configs in image.configs.shards:
+        yield from _encoded(configs, _config_records)
 
 
-def _filled(entries: ShardedMap[K, V]) -> Iterator[Shard[K, V]]:
-    return (shard for shard in entries.shards if shard.entries)
-
-
-def _kept(shard: Shard[K, V], records: Iterable[r.MetadataRecord]) -> bytes:
-    """Return the bytes of a shard; the records are only asked for the first time."""
-    if shard.encoded is None:
-        shard.encoded = encode_batch(list(records))
-    return shard.encoded
+def _encoded(
+    shard: Shard[K, V], records: Callable[[K, V], Iterator[r.MetadataRecord]]
+) -> Iterator[bytes]:
+    """Yield the entries of a shard as batches, which are made only if they were not before."""
+    known = shard.encoded
+    for key, value in shard.entries.items():
+        encoded = known.get(key)
+        if encoded is None or encoded.value is not value:
+            encoded = known[key] = Encoded(value, encode_batch(list(records(key, value))))
+        yield encoded.data
+    if len(known) > 2 * len(shard.entries):
+        for key in list(known):
+            if key not in shard.entries:
+                del known[key]
 
 
 def image_records(image: MetadataImage) -> Iterator[r.MetadataRecord]:
     """Yield records that make this image from the empty one."""
     yield from scarce_records(image)
-    yield from _topic_records(image.topics.values())
-    yield from _config_records(image.configs.items())
+    for name, topic in image.topics.items():
+        yield from _topic_records(name, topic)
+    for resource, properties in image.configs.items():
+        yield from _config_records(resource, properties)
 
 
 def scarce_records(image: MetadataImage) -> Iterator[r.MetadataRecord]:
@@ -140,19 +147,17 @@ def _access_records(image: MetadataImage) -> Iterator[r.MetadataRecord]:
             yield r.ClientQuotaSet(CAUSE, 0, entity, name, value)
 
 
-def _topic_records(topics: Iterable[TopicImage]) -> Iterator[r.MetadataRecord]:
-    for topic in topics:
-        yield r.TopicCreated(CAUSE, 0, topic.name, topic.topic_id)
-        for partition, state in enumerate(topic.partitions):
-            yield _partition_record(topic.topic_id, partition, state)
+def _topic_records(name: str, topic: TopicImage) -> Iterator[r.MetadataRecord]:
+    yield r.TopicCreated(CAUSE, 0, name, topic.topic_id)
+    for partition, state in enumerate(topic.partitions):
+        yield _partition_record(topic.topic_id, partition, state)
 
 
 def _config_records(
-    configs: Iterable[tuple[ConfigResource, Mapping[str, str]]],
+    resource: ConfigResource, properties: Mapping[str, str]
 ) -> Iterator[r.MetadataRecord]:
-    for resource, properties in configs:
-        for name, value in properties.items():
-            yield r.ConfigSet(CAUSE, 0, resource.type, resource.name, name, value)
+    for name, value in properties.items():
+        yield r.ConfigSet(CAUSE, 0, resource.type, resource.name, name, value)
 
 
 def _broker_record(broker: BrokerImage) -> r.BrokerRegistered:

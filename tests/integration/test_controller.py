@@ -39,11 +39,13 @@ from quorate.quorum.control.decision import Decision
 from quorate.quorum.controller import NO_LISTENER, Controller, alone
 from quorate.quorum.deciding import Asked
 from quorate.quorum.directory import ControllerDirectory, open_controller_directory
+from quorate.quorum.metadata import machine
 from quorate.quorum.metadata.applying import apply_records
 from quorate.quorum.metadata.codec import decode_batch
 from quorate.quorum.metadata.features import SUPPORTED
 from quorate.quorum.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage
 from quorate.quorum.metadata.records import ConfigSet, MetadataRecord, TopicRemoved
+from quorate.quorum.metadata.snapshot import decode_image
 from quorate.quorum.raft_node import Outcome, RaftNode, in_thread
 from quorate.settings import NodeConfig
 
@@ -136,6 +138,27 @@ async def test_leaders_tell_who_is_in_sync_and_operators_elect_and_upgrade(tmp_p
         lower = FeatureUpdate("metadata.version", 1, Upgrade.SAFE_DOWNGRADE)
         await service.handle(UpdateFeatures((lower,)))
         assert service.image.features == {"metadata.version": 1}
+
+
+async def test_who_is_far_behind_gets_a_snapshot_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "RECENT_BATCHES_MAX", 3)
+    async with controller(tmp_path) as service:
+        await join(service)
+        for name in "abcdef":
+            await create(service, name)
+        answers: list[m.FetchMetadataAnswer] = []
+
+        async def fetch() -> None:
+            answers.append(await service.handle(m.FetchMetadata(1, 0)))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(5):
+                nursery.start_soon(fetch)
+        assert len({id(answer) for answer in answers}) == 1
+        assert answers[0].snapshot is not None
+        assert decode_image(answers[0].snapshot) == service.image
 
 
 async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def image_of(*records: r.MetadataRecord, after: MetadataImage = EMPTY_IMAGE) -> 
 def test_a_topic_and_its_partitions_appear() -> None:
     image = image_of(TOPIC, PARTITION)
     state = PartitionState((1, 2), (1, 2), leader_id=1, leader_epoch=0, partition_epoch=0)
-    assert image.topics == {"t": TopicImage("t", ID, (state,))}
+    assert image.topics == {"t": TopicImage("t", ID, (state,), leaderless=0)}
     assert image.topic_names == {ID: "t"}
     assert image.topic_of(ID) == image.topics["t"]
     assert image.topic_of(OTHER_ID) is None
@@ -172,6 +172,7 @@ def test_versions_only_grow() -> None:
 def test_a_partition_without_a_leader_keeps_its_isr() -> None:
     image = image_of(r.PartitionChanged("c", 1, ID, 0, NO_LEADER, 1, (1, 2)), after=BASE)
     assert image.topics["t"].partitions[0].leader_id == NO_LEADER
+    assert image.topics["t"].leaderless == 1
 
 
 def test_an_image_can_be_made_again_from_its_records() -> None:

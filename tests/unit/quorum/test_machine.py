@@ -101,6 +101,30 @@ def test_a_follower_that_is_too_far_behind_gets_a_snapshot(monkeypatch: pytest.M
     assert follow(EMPTY_IMAGE, answer) == machine.image
 
 
+def test_a_snapshot_is_made_once_for_all_that_are_too_far_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(machine_module, "RECENT_BATCHES_MAX", 10)
+    machine = MetadataMachine()
+    for index in range(1, 21):
+        commit(machine, index, str(index))
+    assert machine.needs_snapshot(9)
+    assert not machine.needs_snapshot(10)
+    version, frozen = machine.image.version, machine.freeze()
+    for index in range(21, 31):
+        commit(machine, index, str(index))
+    machine.keep(FetchMetadataAnswer(version, (), frozen()))
+    assert not machine.needs_snapshot(9)
+    answer = machine.since(9)
+    assert answer is machine.since(5)
+    assert answer.version == 20
+    image = follow(follow(EMPTY_IMAGE, answer), machine.since(20))
+    assert image == machine.image
+    commit(machine, 31, "31")
+    assert machine.needs_snapshot(9), "what is kept is too old by now"
+    assert machine.since(9).version == 31
+
+
 def test_memory_for_batches_is_bounded_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_module, "RECENT_BYTES_MAX", 100_000)
     machine = MetadataMachine()
