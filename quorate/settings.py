@@ -385,9 +385,8 @@ def _convert(setting: Setting, text: str) -> Value:
                 return float(text)
             except ValueError:
                 raise _invalid(setting, text, "a number") from None
-        case Kind.INT | Kind.LONG:
-            pass
-    return _quantity(setting, text)
+        case _:  # INT, LONG
+            return _quantity(setting, text)
 
 
 def _quantity(setting: Setting, text: str) -> int:
