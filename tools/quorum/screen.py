@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from quorate.tools.quorum.text import HEADINGS, rows, summary
+from quorate.tools.quorum.text import HEADINGS, SILENT, rows, summary
 from quorate.tools.quorum.view import LEADER, OBSERVER, QuorumView, Replica
 
 RIGHT: Final = frozenset({"LOG-END", "LAG", "BEHIND", "LOG", "SNAPSHOT", "UP"})
@@ -27,6 +27,8 @@ def _summary_grid(view: QuorumView, commits_per_s: float | None) -> Table:
         text = Text(said)
         if label == "leader":
             text.stylize("bold green" if view.leader is not None else "bold red")
+        if label == SILENT:
+            text.stylize("bold red")
         if label == "committed" and commits_per_s is not None:
             text.append(f"; {commits_per_s:.1f} a second")
         grid.add_row(label, text)
@@ -47,6 +49,6 @@ def _replicas_table(view: QuorumView) -> Table:
 
 
 def _role_style(view: QuorumView, replica: Replica) -> str:
-    if view.leader is not None and view.lag(replica) is None:
+    if replica in view.silent:
         return "red"
     return {LEADER: "bold green", OBSERVER: "cyan"}.get(replica.role, "")

@@ -8,6 +8,7 @@ from quorate.tools.positions import time_text
 from quorate.tools.quorum.view import LEADER, QuorumView, Replica
 
 UNKNOWN: Final = "-"
+SILENT: Final = "no answer"
 GAP: Final = "  "
 SECOND_MS: Final = 1000
 MINUTE_S: Final = 60
@@ -19,13 +20,18 @@ HEADINGS: Final = ("ID", "ROLE", "ADDRESS", "LOG-END", "LAG", "BEHIND", "LOG", "
 
 def summary(view: QuorumView) -> list[tuple[str, str]]:
     """Return what is to say about the quorum as a whole: labels and texts."""
-    return [
+    lines = [
         ("cluster", view.cluster_id or UNKNOWN),
         ("leader", _leader_text(view)),
         ("committed", _committed_text(view)),
         ("voters", _voters_text(view)),
-        ("observers", ", ".join(str(o.node_id) for o in view.observers) or "none"),
+        ("observers", _ids(view.observers)),
     ]
+    return [*lines, (SILENT, _ids(view.silent))] if view.silent else lines
+
+
+def _ids(replicas: Sequence[Replica]) -> str:
+    return ", ".join(str(replica.node_id) for replica in replicas) or "none"
 
 
 def _leader_text(view: QuorumView) -> str:
@@ -46,8 +52,7 @@ def _committed_text(view: QuorumView) -> str:
 def _voters_text(view: QuorumView) -> str:
     voters = view.voters
     spare = len(voters) - view.majority
-    ids = ", ".join(str(voter.node_id) for voter in voters) or "none"
-    return f"{ids}; {view.majority} decide, {spare} may fail"
+    return f"{_ids(voters)}; {view.majority} decide, {spare} may fail"
 
 
 def rows(view: QuorumView) -> list[tuple[str, ...]]:

@@ -90,6 +90,12 @@ class QuorumView:
         return [replica for replica in self.replicas if not replica.votes]
 
     @property
+    def silent(self) -> list[Replica]:
+        """Those that could not be asked themselves; nobody, if none could: it is not the way."""
+        silent = [replica for replica in self.replicas if replica.own is None]
+        return silent if len(silent) < len(self.replicas) else []
+
+    @property
     def leader(self) -> Replica | None:
         """The one that leads."""
         return next((replica for replica in self.replicas if replica.role == LEADER), None)

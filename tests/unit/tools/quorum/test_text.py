@@ -7,8 +7,16 @@ from rich.console import Console
 
 from quorate.tools.quorum.screen import screen
 from quorate.tools.quorum.text import duration_text, one_line, status_lines
-from quorate.tools.quorum.view import QuorumView
-from tests.unit.tools.quorum.pictures import leaderless, one, replica, three
+from quorate.tools.quorum.view import QuorumView, view_of_description
+from tests.unit.tools.quorum.pictures import (
+    CLUSTER,
+    NOW_MS,
+    description,
+    leaderless,
+    one,
+    replica,
+    three,
+)
 
 SCREEN_COLUMNS = 80
 
@@ -28,6 +36,7 @@ def test_the_state_is_told_in_a_few_lines() -> None:
         "committed  up to offset 1235; metadata version 1200",
         "voters     1, 2, 3; 2 decide, 1 may fail",
         "observers  4",
+        "no answer  3, 4",
         "",
         "ID  ROLE      ADDRESS         LOG-END  LAG  BEHIND  LOG     SNAPSHOT  UP",
         "1   leader    127.0.0.1:9190  1235     0    -       1.2 MB  34.0 kB   1h00m",
@@ -47,7 +56,7 @@ def test_the_screen_fits_a_terminal_of_80_columns() -> None:
     assert max(map(len, lines)) <= SCREEN_COLUMNS
     assert not any("…" in line for line in lines), "nothing is cut off"
     assert [line.split()[0] for line in lines if line] == [
-        "cluster", "leader", "committed", "voters", "observers", "ID", "1", "2", "3", "4",
+        "cluster", "leader", "committed", "voters", "observers", "no", "ID", "1", "2", "3", "4",
     ]  # fmt: skip
     assert lines[2].endswith("12.2 a second")
 
@@ -59,6 +68,13 @@ def test_colors_tell_who_leads_who_is_behind_and_who_is_not_heard() -> None:
     lines = captured.get().splitlines()
     assert "\x1b[1;32mleader" in next(line for line in lines if "9190" in line and "1235" in line)
     assert "\x1b[33m5" in next(line for line in lines if "9192" in line)
+    assert "\x1b[31mfollower" in next(line for line in lines if "9192" in line)
+
+
+def test_who_does_not_answer_is_named_unless_nobody_can_be_asked() -> None:
+    assert "no answer  3" in status_lines(three())
+    combined = view_of_description(description(), [], CLUSTER, NOW_MS)
+    assert not any(line.startswith("no answer") for line in status_lines(combined))
 
 
 def test_where_nothing_can_move_it_is_a_line_each_time() -> None:
