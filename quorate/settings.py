@@ -232,8 +232,9 @@ class NodeConfig:
         "quorate.small.request.max.bytes", 1_048_576, "The largest request accepted that is not a Produce.", low=1024,
     )  # fmt: skip
     socket_send_buffer_bytes: int = _bytes(
-        "socket.send.buffer.bytes", -1, "SO_SNDBUF; -1 is the system's.", low=-1
-    )
+        "socket.send.buffer.bytes", 163_840, "SO_SNDBUF; small, it keeps what is sent in the processor's cache; -1 is the system's.",
+        low=-1,
+    )  # fmt: skip
     socket_receive_buffer_bytes: int = _bytes(
         "socket.receive.buffer.bytes", -1, "SO_RCVBUF; -1 is the system's.", low=-1,
     )  # fmt: skip
