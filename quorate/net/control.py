@@ -1,6 +1,7 @@
 """CBOR frames of the control plane over Trio streams: both ends of a connection."""
 
 import logging
+from collections import deque
 from typing import Any, Final, Protocol, TypeVar
 
 import trio
@@ -27,6 +28,7 @@ from quorate.control.messages import (
     Request,
 )
 from quorate.errors import ErrorCode, KafkaError, NetworkError, NotControllerError, known_code
+from quorate.net.bell import Bell
 
 logger: Final = logging.getLogger(__name__)
 
@@ -36,6 +38,7 @@ FRAME_TIMEOUT_S: Final = 30.0
 SEND_TIMEOUT_S: Final = 30.0
 REQUESTS_IN_FLIGHT_MAX: Final = 64
 LARGE_FRAME_BYTES: Final = 65_536
+TOGETHER_BYTES: Final = 65_536
 
 A = TypeVar("A", bound=Answer)
 
@@ -141,7 +144,7 @@ class ControlStream:
             self._received += data
         return True
 
-    async def send_bytes(self, data: bytes) -> None:
+    async def send_bytes(self, data: bytes | bytearray) -> None:
         """Send whole frames that are bytes already.
 
         Raises:
@@ -355,38 +358,76 @@ async def _greeted(frames: ControlStream, service: ControlService) -> Hello | No
 async def _serve_requests(
     frames: ControlStream, service: ControlService, nursery: trio.Nursery
 ) -> None:
-    room = trio.Semaphore(REQUESTS_IN_FLIGHT_MAX)
+    answers = _Answers(frames)
+    nursery.start_soon(answers.run)
     while True:
-        await room.acquire()
+        try:
+            # Without a turn of the loop in between: requests that came together are met together.
+            answers.room.acquire_nowait()
+        except trio.WouldBlock:
+            await answers.room.acquire()
         try:
             frame = await frames.receive(FRAME_BYTES_MAX)
         except UnknownMessageError as error:
             refusal = ErrorAnswer(ErrorCode.UNSUPPORTED_VERSION.value, str(error))
-            await frames.send(Frame(error.correlation_id, refusal))
-            room.release()
+            answers.add(Frame(error.correlation_id, refusal))
             continue
         if frame is None:
             return
         if not isinstance(frame.message, Request):
             raise DecodeError("a frame from a client is a request")
-        nursery.start_soon(_answer, frames, frame, service, room)
+        nursery.start_soon(_answer, frame, service, answers)
 
 
-async def _answer(
-    frames: ControlStream, frame: Frame, service: ControlService, room: trio.Semaphore
-) -> None:
+async def _answer(frame: Frame, service: ControlService, answers: "_Answers") -> None:
     try:
+        answer = await service.answer(frame)
+    except KafkaError as error:
+        answer = error_answer(error)
+    answers.add(Frame(frame.correlation_id, answer))
+
+
+class _Answers:
+    """Owns the answers that a connection has not sent yet; :meth:`run` sends them.
+
+    Those that come about together leave together. ``room`` bounds the requests of the connection
+    whose answers have not left; whoever serves it takes from there, this gives back.
+    """
+
+    def __init__(self, frames: ControlStream) -> None:
+        self.room: Final = trio.Semaphore(REQUESTS_IN_FLIGHT_MAX)
+        self._frames = frames
+        self._queue: deque[Frame] = deque()
+        self._bell = Bell()
+
+    def add(self, frame: Frame) -> None:
+        """Send an answer soon."""
+        self._queue.append(frame)
+        self._bell.ring()
+
+    async def run(self) -> None:
+        """Send answers until the connection ends; end it if the other side takes none."""
         try:
-            answer = await service.answer(frame)
-        except KafkaError as error:
-            answer = error_answer(error)
-        # Whoever does not take its answers is cut off: a frame cannot be sent in part.
-        with trio.move_on_after(SEND_TIMEOUT_S):
-            await frames.send(Frame(frame.correlation_id, answer))
-    except NetworkError:
-        pass  # The reader meets the same break and ends the connection.
-    finally:
-        room.release()
+            while True:
+                await self._bell.wait()
+                while self._queue:
+                    await self._send_some()
+        except NetworkError as error:
+            logger.info("control connection ends: %s", error)
+            await self._frames.aclose()
+
+    async def _send_some(self) -> None:
+        # Encoded only now: answers that wait for a deaf peer take little memory.
+        data, count = bytearray(), 0
+        while self._queue and len(data) < TOGETHER_BYTES:
+            data += encode_frame(self._queue.popleft())
+            count += 1
+        with trio.move_on_after(SEND_TIMEOUT_S) as deadline:
+            await self._frames.send_bytes(data)
+        if deadline.cancelled_caught:
+            raise NetworkError("the other side does not take its answers")
+        for _ in range(count):
+            self.room.release()
 
 
 def error_answer(error: KafkaError) -> ErrorAnswer:
