@@ -16,13 +16,13 @@ PROMPT_NAME: Final = "quorate"
 COLUMN_GAP: Final = 2
 
 HELP: Final = {
-    "ls": ("[PATH...]", "List folders; a name that ends in / has more behind it."),
+    "ls": ("[PATH...]", "List names; those that end in / are folders."),
     "cd": ("[PATH]", "Go there; to the root without a path."),
     "pwd": ("", "Say where you are."),
     "cat": ("PATH...", "Print values; a folder with all below it, as JSON."),
     "tree": ("[PATH]", "Print a folder and all below it, a value a line."),
-    "find": ("[PATH] [NAME]", "Print the paths below; only those whose last name is like NAME."),
-    "records": ("[PATH]", "Print the records that made a broker, topic, partition or setting so."),
+    "find": ("[PATH] [NAME]", "Print the paths below; of those that end in NAME."),
+    "records": ("[PATH]", "Print the records that made it what it is."),
     "refresh": ("", "Read the metadata again."),
     "help": ("[COMMAND]", "Say what there is."),
     "exit": ("", "Leave; so does Ctrl-D."),
@@ -123,7 +123,8 @@ class Browser:
     # --- commands
 
     def _ls(self, words: Sequence[str]) -> Iterator[str]:
-        places = self._places(words or ["."])
+        paths = [word for word in words if not word.startswith("-")]  # ls -l, out of habit
+        places = self._places(paths or ["."])
         several = len(places) > 1
         files = [place for place in places if not isinstance(place.node, Folder)]
         if files:

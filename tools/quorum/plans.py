@@ -24,8 +24,9 @@ class Plan:
     def table(self) -> Table:
         """Return the change as a table of one row."""
         columns = (
-            Column("action"), Column("node_id"), Column("directory_id"), Column("endpoint"),
-            Column("voters_before"), Column("voters_after"), Column("majority_after"),
+            Column("action"), Column("node_id"), Column("directory_id", wide_only=True),
+            Column("endpoint"),
+            Column("voters_before"), Column("voters_after"), Column("majority_after", wide_only=True),
             Column("may_fail_after"),
         )  # fmt: skip
         majority = len(self.voters_after) // 2 + 1

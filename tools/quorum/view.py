@@ -8,7 +8,7 @@ from typing import Any, Final
 from quorate.client import admin_results as client
 from quorate.client.admin_results import QuorumDescription
 from quorate.control import messages as control
-from quorate.control.messages import NO_DIRECTORY, NO_NODE, UNKNOWN_TIME, DescribeQuorumAnswer
+from quorate.control.messages import NO_DIRECTORY, NO_NODE, DescribeQuorumAnswer
 from quorate.model import UNKNOWN_OFFSET, Endpoint
 from quorate.tools.output import Column, Table, id_text
 
@@ -122,7 +122,7 @@ class QuorumView:
 
     def since_ms(self, time_ms: int) -> int | None:
         """Return how long ago a time was, if it is known."""
-        return None if time_ms == UNKNOWN_TIME else max(0, self.now_ms - time_ms)
+        return None if time_ms < 0 else max(0, self.now_ms - time_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,7 @@ def test_folders_are_listed_and_walked_into() -> None:
     assert typed("cd topics/a", "ls") == ["0/", "1/", "id"]
     assert typed("cd topics/a", "cd ..", "pwd") == ["/topics"]
     assert typed("cd topics", "cd", "pwd") == ["/"]
+    assert typed("ls -l /topics") == ["a/", "b/"]
 
 
 def test_several_places_are_listed_with_their_names() -> None:
@@ -179,6 +180,7 @@ def test_one_may_leave(line: str) -> None:
 def test_the_help_names_every_command_and_one_line_is_empty() -> None:
     assert [line.split()[0] for line in typed("help")] == list(HELP)
     assert len(typed("man ls")) == 1
+    assert max(map(len, typed("help"))) < 80
     assert typed("") == []
 
 
