@@ -7,6 +7,7 @@ those who asked may be told, is for :mod:`quorate.quorum.raft.rounds` to know.
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from quorate.errors import QuorateError
+from quorate.quorum.raft.boxed import Hooks
 from quorate.quorum.raft.changes import Changes
 from quorate.quorum.raft.configurations import (
     Configurations,
@@ -14,7 +15,7 @@ from quorate.quorum.raft.configurations import (
     encode_voters_command,
 )
 from quorate.quorum.raft.elections import Elections
-from quorate.quorum.raft.engine import REGULAR, VOTERS, Engine, EngineError, Hooks
+from quorate.quorum.raft.engine import REGULAR, VOTERS, Engine, EngineError
 from quorate.quorum.raft.journal import Entry, Flush, Journal, ReplaceFlush, SnapshotEnd
 from quorate.quorum.raft.messages import (
     Append,

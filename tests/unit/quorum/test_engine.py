@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING
 import pysyncobj.syncobj as library
 import pytest
 
-from quorate.quorum.raft import engine
-from quorate.quorum.raft.engine import (
+from quorate.quorum.raft import boxed as box
+from quorate.quorum.raft.boxed import (
     AUDITED_VERSION,
     LIBRARY_SHA256,
     MODULE_NAMES,
     PRIVATE_NAMES,
-    REGULAR,
-    Engine,
-    EngineError,
     Hooks,
 )
+from quorate.quorum.raft.engine import REGULAR, Engine, EngineError
 from quorate.quorum.raft.journal import Entry, Journal, SnapshotEnd
 from quorate.quorum.raft.messages import Append, AppendAnswer, RaftMessage, VoteRequest
 from quorate.quorum.raft.simulated_storage import SimulatedStorage
@@ -84,9 +82,9 @@ def test_every_private_name_relied_on_exists() -> None:
 
 
 def test_another_version_of_pysyncobj_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "VERSION", "0.3.18")
+    monkeypatch.setattr(box, "VERSION", "0.3.18")
     with pytest.raises(ImportError, match=re.escape(AUDITED_VERSION)):
-        engine._box_library()
+        box.box_library()
 
 
 def leading(journal: Journal, owner: Owner) -> Engine:
@@ -215,7 +213,7 @@ def test_a_snapshot_that_does_not_load_stops_the_node(monkeypatch: pytest.Monkey
     def fail_quietly(self: object, *, clearJournal: bool) -> None:  # noqa: N803
         """PySyncObj only logs what goes wrong here."""
 
-    monkeypatch.setattr(engine._Hardened, "_SyncObj__loadDumpFile", fail_quietly)
+    monkeypatch.setattr(box.Hardened, "_SyncObj__loadDumpFile", fail_quietly)
     end = SnapshotEnd(Entry(b"\1", 4, 1), Entry(b"\1", 5, 1))
     with pytest.raises(EngineError, match="did not load"):
         Engine(key(1), new_journal(), end, Owner().hooks(), TIMING, Random(3))
@@ -226,16 +224,16 @@ def test_what_was_cut_off_stays_cut_off() -> None:
         library.pickle.dumps(1)
     with pytest.raises(EngineError):
         library.pickle.loads(b"")
-    transport = engine._HookedTransport(Owner().hooks(), new_journal())
+    transport = box.HookedTransport(Owner().hooks(), new_journal())
     with pytest.raises(EngineError, match="apply_command"):
-        transport.send(engine._Peer(key(2)), {"type": "apply_command"})
+        transport.send(box.Peer(key(2)), {"type": "apply_command"})
     with pytest.raises(EngineError, match="pieces"):
-        transport.send(engine._Peer(key(2)), {"type": "append_entries", "transmission": "start"})
+        transport.send(box.Peer(key(2)), {"type": "append_entries", "transmission": "start"})
 
 
 def test_pysyncobj_sees_our_journal_as_its_own() -> None:
     journal = new_journal()
-    seen = engine._LibraryJournal(journal, Owner().hooks())
+    seen = box.LibraryJournal(journal, Owner().hooks())
     for index in range(1, 6):
         seen.add(b"\1", index, 1)
     seen.deleteEntriesFrom(3)
