@@ -26,8 +26,8 @@ class Plan:
         columns = (
             Column("action"), Column("node_id"), Column("directory_id", wide_only=True),
             Column("endpoint"),
-            Column("voters_before"), Column("voters_after"), Column("majority_after", wide_only=True),
-            Column("may_fail_after"),
+            Column("voters_before"), Column("voters_after"),
+            Column("majority_after", wide_only=True), Column("may_fail_after"),
         )  # fmt: skip
         majority = len(self.voters_after) // 2 + 1
         row = (
