@@ -28,6 +28,6 @@ PRODUCTION_TIMING: Final = Timing(
     heartbeat_s=0.1,
     election_min_s=0.5,
     election_max_s=1.0,
-    snapshot_entries=5000,
+    snapshot_entries=20_000,
     retained_entries=1000,
 )
