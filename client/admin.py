@@ -121,14 +121,7 @@ class Admin:
         Raises:
             BootstrapError: No bootstrap address led to a broker in time.
         """
-        nursery = await self._lifetime.open()
-        try:
-            cluster = Cluster(self._settings, nursery, self._rng)
-            await cluster.open()
-        except BaseException as error:
-            await self._lifetime.close(error, error.__traceback__)
-            raise
-        self._cluster = cluster
+        self._cluster = await self._lifetime.open(self._settings, self._rng)
         return self
 
     async def __aexit__(

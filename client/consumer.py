@@ -119,15 +119,9 @@ class Consumer:
         Raises:
             BootstrapError: No bootstrap address led to a broker in time.
         """
-        nursery = await self._lifetime.open()
-        try:
-            cluster = Cluster(self._settings, nursery, self._rng)
-            await cluster.open()
-        except BaseException as error:
-            await self._lifetime.close(error, error.__traceback__)
-            raise
-        self._cluster = cluster
-        self._fetcher = Fetcher(cluster, self._fetch_settings, nursery, self._rng)
+        self._cluster = await self._lifetime.open(self._settings, self._rng)
+        nursery = self._lifetime.nursery
+        self._fetcher = Fetcher(self._cluster, self._fetch_settings, nursery, self._rng)
         nursery.start_soon(self._fetcher.run)
         return self
 

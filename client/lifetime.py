@@ -1,4 +1,4 @@
-"""The nursery in which a client's background tasks live while its ``async with`` block runs."""
+"""A client from the beginning of its ``async with`` block to the end: its tasks, its cluster."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from quorate.client.connections import Cluster
 from quorate.client.errors import ClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
+    from random import Random
     from types import TracebackType
+
+    from quorate.client.connections import ClientSettings
 
 
 class Lifetime:
@@ -34,18 +38,42 @@ class Lifetime:
         if self._nursery is None:
             raise ClosedError(f"this {self._name} is not open: use it in 'async with'")
 
-    async def open(self) -> trio.Nursery:
-        """Return the nursery; to be called once."""
+    @property
+    def nursery(self) -> trio.Nursery:
+        """Where the client's tasks run, once it is open."""
+        assert self._nursery is not None
+        return self._nursery
+
+    async def open(
+        self, settings: ClientSettings, rng: Random, *on_change: Callable[[], None]
+    ) -> Cluster:
+        """Connect; to be called once.
+
+        Args:
+            settings: How, and to whom.
+            rng: Spreads load.
+            on_change: To be called when the view of the cluster changes, from the first time on.
+
+        Raises:
+            BootstrapError: No bootstrap address led to a broker in time.
+        """
         if self._manager is not None:
             raise ClosedError(f"a {self._name} can be opened once: make another one")
         self._manager = trio.open_nursery()
         self._nursery = await self._manager.__aenter__()
-        return self._nursery
+        try:
+            cluster = Cluster(settings, self._nursery, rng)
+            for callback in on_change:
+                cluster.on_change(callback)
+            await cluster.open()
+        except BaseException as error:
+            await self.close(error, error.__traceback__)
+            raise
+        return cluster
 
     def start_soon(self, task: Callable[[str], Awaitable[None]], argument: str) -> None:
         """Run a task in the nursery."""
-        assert self._nursery is not None
-        self._nursery.start_soon(task, argument)
+        self.nursery.start_soon(task, argument)
 
     async def close(self, error: BaseException | None, traceback: TracebackType | None) -> None:
         """Cancel the tasks and wait for their end."""

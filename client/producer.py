@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
+from functools import partial as bind
 from random import Random
 from time import time_ns
 from typing import TYPE_CHECKING, Final, Literal, cast
@@ -41,7 +42,7 @@ from quorate.records.record import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
     from typing import Self, Unpack
 
@@ -175,15 +176,9 @@ class Producer:
         Raises:
             BootstrapError: No bootstrap address led to a broker in time.
         """
-        nursery = await self._lifetime.open()
-        try:
-            cluster = Cluster(self._settings, nursery, self._rng)
-            cluster.on_change(self._learn)
-            await cluster.open()
-        except BaseException as error:
-            await self._lifetime.close(error, error.__traceback__)
-            raise
+        cluster = await self._lifetime.open(self._settings, self._rng, self._learn)
         self._cluster = cluster
+        nursery = self._lifetime.nursery
         self._sender = Sender(self._sender_settings, self._accumulator, cluster, nursery, self._rng)
         nursery.start_soon(self._sender.run)
         return self
@@ -281,32 +276,30 @@ class Producer:
                 delivery = batch.append_plain(value, time_ns(), Delivery)
                 if delivery is not None:
                     return delivery
+        send = bind(
+            self.send_nowait,
+            topic,
+            value,
+            key=key,
+            headers=tuple(headers),  # once: they may be an iterator, and this may be tried again
+            partition=partition,
+            timestamp_ms=timestamp_ms,
+        )
         try:
-            return self.send_nowait(
-                topic,
-                value,
-                key=key,
-                headers=headers,
-                partition=partition,
-                timestamp_ms=timestamp_ms,
-            )
+            return send()
         except BufferFullError as full:
-            error = full
+            return await self._send_once_there_is_room(send, full)
+
+    async def _send_once_there_is_room(
+        self, send: Callable[[], Delivery], error: BufferFullError
+    ) -> Delivery:
         sender = self._running()
         sender.wake()
-        headers = list(headers)
         with trio.move_on_after(self._max_block_ms / 1000):
             while True:
                 await sender.room.park()
                 try:
-                    return self.send_nowait(
-                        topic,
-                        value,
-                        key=key,
-                        headers=headers,
-                        partition=partition,
-                        timestamp_ms=timestamp_ms,
-                    )
+                    return send()
                 except BufferFullError as full:
                     error = full
         raise BufferFullError(f"waited max_block_ms={self._max_block_ms} for room: {error}")

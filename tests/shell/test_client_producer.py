@@ -399,6 +399,21 @@ async def test_a_full_buffer_refuses_or_makes_wait(
     assert cluster.topics["t"][0].end_offset > 1_000
 
 
+async def test_a_record_that_waits_for_room_keeps_its_headers(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery)
+    settings: Any = {"buffer_memory_bytes": 5_000, "batch_size_bytes": 1_000}
+    async with producer(cluster, **settings) as p:
+        await p.partitions_of("t")
+        with pytest.raises(BufferFullError, match="enqueue"):
+            deque(p.send_nowait("t", bytes(100)) for _ in range(1_000))
+        headers = iter([("h", b"x")])  # it can be looked through only once
+        await p.enqueue("t", b"waits", key=b"k", headers=headers, partition=0)
+    last = cluster.topics["t"][0].records()[-1]
+    assert (last.value, last.headers) == (b"waits", (("h", b"x"),))
+
+
 async def test_callbacks_are_called_once_and_may_fail(
     nursery: trio.Nursery, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
