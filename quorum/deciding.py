@@ -7,7 +7,7 @@ whole or not at all.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
@@ -137,7 +137,8 @@ class Decider:
 
     async def _carry_out(self, together: list[_Pending]) -> None:
         """Answer these requests, whatever it takes."""
-        for _ in range(DECISIONS_MAX):
+        attempts = 0
+        while attempts < DECISIONS_MAX:
             together = [p for p in together if not self._expired(p)]
             if not together:
                 return
@@ -150,6 +151,8 @@ class Decider:
                 for pending, answer in draft.outcomes:
                     pending.promise.resolve(answer)
                 together = list(draft.put_off)
+            else:
+                attempts += 1
         _answer_all(
             together, RequestTimedOutError("the metadata changed again and again meanwhile")
         )
@@ -169,9 +172,13 @@ class Decider:
         records: list[MetadataRecord] = []
         outcomes: list[tuple[_Pending, Answer | KafkaError]] = []
         put_off: list[_Pending] = []
+        ids: set[bytes] = set()
         for number, pending in enumerate(together):
             request_id = pending.asked.request_id
-            answered = image.answers.get(request_id)
+            if request_id in ids:
+                put_off.append(pending)
+                continue
+            answered = before.answers.get(request_id)
             if answered is not None:
                 outcomes.append((pending, _answer_of(answered)))
                 continue
@@ -180,18 +187,15 @@ class Decider:
             except KafkaError as error:
                 outcomes.append((pending, error))
                 continue
-            facts = self._facts(decision, request_id)
-            if facts and number + 1 < len(together):
+            if decision.records and number + 1 < len(together):
                 try:
-                    # Epochs follow from versions, and all of this will have one.
-                    image = replace(
-                        apply_records(image, before.version + 1, facts), version=before.version
-                    )
+                    image = _after(image, decision.records)
                 except InconsistentRecordError:
                     # Two things of one kind that one version cannot hold.
                     put_off.append(pending)
                     continue
-            records += facts
+            ids.update({request_id} if request_id else ())
+            records += self._facts(decision, request_id)
             outcomes.append((pending, decision.answer))
         return _Draft(before, tuple(records), tuple(outcomes), tuple(put_off))
 
@@ -250,6 +254,17 @@ class Decider:
                 message = "the controller cannot tell in time whether the change is committed"
                 _answer_all(together, RequestTimedOutError(message))
         return False
+
+
+def _after(image: MetadataImage, records: Sequence[MetadataRecord]) -> MetadataImage:
+    """Return the image that records would make, under the version of before.
+
+    Epochs follow from versions, and all requests of a draft will have one.
+
+    Raises:
+        InconsistentRecordError: they do not fit.
+    """
+    return replace(apply_records(image, image.version + 1, records), version=image.version)
 
 
 def _answer_all(together: Iterable[_Pending], error: KafkaError) -> None:

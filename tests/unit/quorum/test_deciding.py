@@ -1,0 +1,231 @@
+"""Requests that wait are decided one after the other and committed together."""
+
+import math
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager
+from random import Random
+
+import pytest
+import trio
+import trio.lowlevel
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from quorate.control import messages as m
+from quorate.errors import (
+    ErrorCode,
+    KafkaError,
+    NotControllerError,
+    RequestTimedOutError,
+    TopicAlreadyExistsError,
+)
+from quorate.model import Endpoint
+from quorate.quorum.control.decision import Decision
+from quorate.quorum.deciding import TOGETHER_MAX, Asked, Decide, Decider
+from quorate.quorum.metadata.image import ConfigResource, MetadataImage
+from quorate.quorum.metadata.records import BrokerRegistered, ConfigSet, TopicRemoved
+from quorate.quorum.raft.rules import PRODUCTION_RULES
+from quorate.quorum.raft.simulated_storage import SimulatedStorage
+from quorate.quorum.raft.voters import ReplicaKey, Voter, VoterSet
+from quorate.quorum.raft_node import RaftNode, RaftPlan
+
+ME = ReplicaKey(1, b"d" * 16)
+ALL = ConfigResource("broker", "")
+DONE = m.UnregisterBrokerAnswer()
+
+
+class World:
+    """A Raft node alone, a decider on it, and a gate in front of the disk."""
+
+    def __init__(self) -> None:
+        self.gate = trio.Event()
+        self.gate.set()
+        self.deposed = False
+        plan = RaftPlan(
+            ME, VoterSet.of([Voter(ME, Endpoint("h", 1))]), PRODUCTION_RULES, self.run_blocking
+        )
+        self.raft = RaftNode(plan, SimulatedStorage(Random(1)), lambda _: None, Random(1))
+        self.decider = Decider(self.raft, self.refusal, lambda: 5)
+        self.outcomes: list[m.Answer | KafkaError] = []
+        self.seen: list[int] = []
+
+    async def run_blocking(self, work: Callable[[], None]) -> None:
+        await self.gate.wait()
+        await trio.lowlevel.checkpoint()
+        work()
+
+    def refusal(self) -> NotControllerError | None:
+        return NotControllerError("deposed") if self.deposed else None
+
+    @property
+    def values(self) -> dict[str, str]:
+        return dict(self.raft.image.config(ALL))
+
+    async def ask(
+        self, decide: Decide[m.Answer], request_id: bytes = b"", timeout_s: float = math.inf
+    ) -> None:
+        asked = Asked(request_id, trio.current_time() + timeout_s)
+        try:
+            self.outcomes.append(await self.decider.carry_out(decide, asked))
+        except KafkaError as error:
+            self.outcomes.append(error)
+
+    def count(self, image: MetadataImage) -> Decision[m.Answer]:
+        """Count one further, and tell how far it is in the answer."""
+        number = int(image.config(ALL).get("n", "0")) + 1
+        record = ConfigSet("c", 1, "broker", "", "n", str(number))
+        return Decision((record,), m.RegisterBrokerAnswer(number))
+
+
+@asynccontextmanager
+async def a_world() -> AsyncGenerator[World, None]:
+    world = World()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(world.raft.run)
+        nursery.start_soon(world.decider.run)
+        yield world
+        nursery.cancel_scope.cancel()
+
+
+async def all_of(world: World, decisions: Iterable[Decide[m.Answer]]) -> None:
+    async with trio.open_nursery() as asking:
+        for decide in decisions:
+            asking.start_soon(world.ask, decide)
+
+
+def numbers(world: World) -> list[int]:
+    return sorted(a.broker_epoch for a in world.outcomes if isinstance(a, m.RegisterBrokerAnswer))
+
+
+async def test_each_request_is_decided_on_what_those_before_it_make() -> None:
+    async with a_world() as world:
+        await all_of(world, [world.count] * 50)
+        assert numbers(world) == list(range(1, 51))
+        assert world.values == {"n": "50"}
+
+
+async def test_requests_that_wait_for_the_disk_become_one_command() -> None:
+    async with a_world() as world, trio.open_nursery() as asking:
+        before = world.raft.rounds.last_index
+        world.gate = trio.Event()
+        asking.start_soon(world.ask, world.count)
+        await wait_all_tasks_blocked()
+        for _ in range(TOGETHER_MAX):
+            asking.start_soon(world.ask, world.count)
+        await wait_all_tasks_blocked()
+        assert world.outcomes == []
+        world.gate.set()
+        await wait_all_tasks_blocked()
+        assert numbers(world) == list(range(1, TOGETHER_MAX + 2))
+        assert world.raft.rounds.last_index == before + 2
+
+
+def refuse(_: MetadataImage) -> Decision[m.Answer]:
+    raise TopicAlreadyExistsError
+
+
+async def test_one_that_is_refused_does_not_hold_up_the_others() -> None:
+    async with a_world() as world:
+        await all_of(world, [world.count, refuse, world.count])
+        assert numbers(world) == [1, 2]
+        (error,) = (o for o in world.outcomes if isinstance(o, KafkaError))
+        assert error.code == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+async def test_a_refusal_rests_on_what_a_majority_confirms() -> None:
+    async with a_world() as world:
+        world.gate = trio.Event()
+        async with trio.open_nursery() as asking:
+            asking.start_soon(world.ask, refuse)
+            await wait_all_tasks_blocked()
+            world.gate.set()
+        assert [o.code for o in world.outcomes if isinstance(o, KafkaError)] == [
+            ErrorCode.TOPIC_ALREADY_EXISTS
+        ]
+        world.deposed = True
+        await world.ask(refuse)
+        assert isinstance(world.outcomes[-1], NotControllerError)
+
+
+async def test_a_retry_gets_the_answer_of_the_first_try() -> None:
+    async with a_world() as world:
+        for _ in range(3):
+            await world.ask(world.count, b"same")
+        await world.ask(world.count, b"other")
+        assert [
+            a.broker_epoch for a in world.outcomes if isinstance(a, m.RegisterBrokerAnswer)
+        ] == [*(1, 1, 1, 2)]
+
+
+async def test_tries_that_wait_together_are_carried_out_once() -> None:
+    async with a_world() as world:
+        async with trio.open_nursery() as asking:
+            for _ in range(20):
+                asking.start_soon(world.ask, world.count, b"same")
+        assert numbers(world) == [1] * 20
+        assert world.values == {"n": "1"}
+
+
+async def test_a_bug_in_one_decision_is_told_and_costs_the_others_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def wrong(_: MetadataImage) -> Decision[m.Answer]:
+        return Decision((TopicRemoved("c", 1, b"i" * 16),), DONE)
+
+    async with a_world() as world:
+        await all_of(world, [world.count, world.count, wrong])
+        assert numbers(world) == [1, 2]
+        (error,) = (o for o in world.outcomes if isinstance(o, KafkaError))
+        assert "no topic has the id" in error.message
+        assert "this is a bug" in caplog.text
+
+
+async def test_epochs_that_one_version_cannot_hold_become_several() -> None:
+    def register(image: MetadataImage) -> Decision[m.Answer]:
+        epoch = image.version + 1
+        record = BrokerRegistered("c", 1, 7, epoch, b"i" * 16, b"", {}, None, fenced=True)
+        return Decision((record,), m.RegisterBrokerAnswer(epoch))
+
+    async with a_world() as world:
+        await all_of(world, [register] * 30)
+        epochs = numbers(world)
+        assert len(set(epochs)) == 30
+        assert world.raft.image.brokers[7].broker_epoch == epochs[-1]
+
+
+async def test_a_change_that_is_too_large_is_refused_alone() -> None:
+    def large(_: MetadataImage) -> Decision[m.Answer]:
+        return Decision((ConfigSet("c", 1, "broker", "", "large", "x" * 5_000_000),), DONE)
+
+    async with a_world() as world:
+        await all_of(world, [world.count, large, world.count])
+        assert numbers(world) == [1, 2]
+        (error,) = (o for o in world.outcomes if isinstance(o, KafkaError))
+        assert error.code == ErrorCode.POLICY_VIOLATION
+
+
+async def test_nobody_waits_longer_than_it_wants(autojump_clock: MockClock) -> None:
+    async with a_world() as world, trio.open_nursery() as asking:
+        world.gate = trio.Event()
+        asking.start_soon(world.ask, world.count, b"", 5)
+        await trio.lowlevel.checkpoint()
+        asking.start_soon(world.ask, world.count, b"", 7)
+        await trio.sleep(6)
+        assert [type(o) for o in world.outcomes] == [RequestTimedOutError]
+        await trio.sleep(2)
+        assert len(world.outcomes) == 2
+        world.gate.set()
+        await world.ask(world.count)
+        assert numbers(world) == [2], "the first was under way, the second was given up"
+
+
+async def test_whoever_waits_when_the_controller_stops_is_told() -> None:
+    async with trio.open_nursery() as asking, a_world() as world:
+        world.gate = trio.Event()
+        asking.start_soon(world.ask, world.count)
+        await wait_all_tasks_blocked()
+        asking.start_soon(world.ask, world.count)
+        await wait_all_tasks_blocked()
+    assert sorted(type(o).__name__ for o in world.outcomes) == [
+        "NotControllerError",
+        "RequestTimedOutError",
+    ]
