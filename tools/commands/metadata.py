@@ -41,7 +41,7 @@ def cat(
         str | None, typer.Option("--topic", "-t", help="Only what is about this topic.")
     ] = None,
 ) -> None:
-    """Print the records, one a line: offset, term, time, what, and its cause.
+    """Print every record: offset, term, time, what, cause.
 
     Asks the controllers of -C, or those that the brokers of -b know. What is older than their last
     snapshot comes as the facts it left. The last records of a directory may not be committed.
@@ -69,7 +69,9 @@ def shell(
     *,
     directory: Where = None,
 ) -> None:
-    """Walk through the metadata as through folders: ls, cd, cat, tree, find, records, help.
+    """Walk through the metadata as through folders.
+
+    There are ls, cd, pwd, cat, tree, find, records (what made it so), refresh and help.
 
     For example: quorate metadata shell cat /topics/appLogs/0/leader_id
     """

@@ -28,9 +28,10 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 @app.command("status", cls=Command)
 def status(context: typer.Context) -> None:
-    """Show who leads and since when, what is committed, who votes, how far and large each is.
+    """Show who leads, what is committed, how far each is.
 
-    Asks the controllers of -C, or a broker. Exit code 3 if nobody leads.
+    Asks the controllers of -C, or a broker. A controller that answers also tells how large its log
+    and snapshot are and how long it has run. Exit code 3 if nobody leads.
     """
     from quorate.tools.quorum.view import status_table
 
@@ -50,9 +51,10 @@ def status(context: typer.Context) -> None:
 
 @app.command("replication", cls=Command)
 def replication(context: typer.Context) -> None:
-    """Show a row for each controller: its log's end, what it lacks, when it last had all.
+    """Show a row for each controller.
 
-    With --format wide also times, directories and sizes.
+    Its log's end, how much it lacks and for how long; with --format wide also times, directories
+    and sizes.
     """
     from quorate.tools.quorum.view import replication_table
 
@@ -71,7 +73,10 @@ def watch(
         int | None, typer.Option("--count", "-n", min=1, help="Stop after so many looks.")
     ] = None,
 ) -> None:
-    """Show the quorum again and again, until Ctrl-C; a line each, if it is not a terminal."""
+    """Show the quorum again and again, until Ctrl-C.
+
+    Where the output is not a terminal, a line each time.
+    """
     options = options_of(context)
     if sys.stdout.isatty() and options.format in {"table", "wide"}:
         from quorate.tools.quorum_watch import watch_screen
@@ -118,7 +123,7 @@ def add(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Let a controller vote that follows the quorum already.
+    """Let a controller vote that follows the quorum.
 
     Start it with --join first. The leader lets it catch up before its vote counts, and refuses
     while another change is under way.
@@ -143,9 +148,9 @@ def remove(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Take a controller's vote away; if it leads, another one takes over.
+    """Take a controller's vote away.
 
-    It goes on following, until it is stopped.
+    If it leads, another one takes over. It goes on following, until it is stopped.
     """
     from quorate.tools.quorum.plans import plan_remove
 
@@ -169,7 +174,10 @@ def transfer(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Let another controller lead, without an outage worth mentioning."""
+    """Let another controller lead.
+
+    It takes over where the old leader stopped; requests that come meanwhile wait for it.
+    """
     from quorate.tools import quorum_work
     from quorate.tools.quorum.plans import plan_transfer
 
