@@ -39,6 +39,8 @@ class Listener:
 def parse_listeners(texts: Sequence[str], name: str) -> dict[str, Endpoint]:
     """Return the endpoint of each security protocol, from ``PROTOCOL://host:port``.
 
+    A bare ``host:port`` is PLAINTEXT.
+
     Args:
         texts: the parts of a ``listeners`` property.
         name: of the property, for messages.
@@ -48,7 +50,7 @@ def parse_listeners(texts: Sequence[str], name: str) -> dict[str, Endpoint]:
     """
     endpoints: dict[str, Endpoint] = {}
     for text in texts:
-        match = _LISTENER.fullmatch(text)
+        match = _LISTENER.fullmatch(text if "://" in text else f"{PLAINTEXT}://{text}")
         if match is None or int(match[4]) > 65_535:
             raise InvalidConfigError(
                 f"{name}: {text!r} is no listener; write it as PLAINTEXT://127.0.0.1:9092"

@@ -177,14 +177,14 @@ def _check_whole(directory: Path) -> None:
 
 
 def controller_endpoint(text: str) -> Endpoint:
-    """Return where a controller is, from ``host:port``.
+    """Return where a controller is, from ``host:port``, or ``PLAINTEXT://host:port``.
 
     Raises:
         UsageError: the text has another form.
     """
     try:
-        return parse_listeners([f"{PLAINTEXT}://{text}"], "controllers")[PLAINTEXT]
-    except InvalidConfigError:
+        return parse_listeners([text], "controllers")[PLAINTEXT]
+    except (InvalidConfigError, KeyError):
         raise UsageError(
             f"{text!r} is no controller address", why="that is host:port", hint="127.0.0.1:9190"
         ) from None

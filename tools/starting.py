@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from quorate.broker.listeners import PLAINTEXT, Listener, bind_listeners
+from quorate.broker.listeners import PLAINTEXT, Listener, bind_listeners, parse_listeners
+from quorate.errors import InvalidConfigError
 from quorate.settings import NodeConfig
 from quorate.tools.arguments import DEFAULT_BOOTSTRAP, GlobalOptions
 from quorate.tools.config_file import load_node_config
@@ -25,7 +26,7 @@ from quorate.tools.node import (
     run_separate_broker,
     run_until_stopped,
 )
-from quorate.tools.problems import CommandError
+from quorate.tools.problems import CommandError, UsageError
 from quorate.tools.session import given_properties, note, run
 
 PROCESS_STARTED_S = time.monotonic()
@@ -59,7 +60,23 @@ def plan_node(options: GlobalOptions, arguments: StartArguments) -> NodePlan:
     if arguments.node_id is not None:
         properties["node.id"] = str(arguments.node_id)
     config, texts = load_node_config(arguments.config, properties, arguments.defaults)
+    check_listeners(config)
     return NodePlan(config, texts)
+
+
+def check_listeners(config: NodeConfig) -> None:
+    """Refuse listeners that are none, before anything else is done.
+
+    Raises:
+        UsageError: what is wrong with them.
+    """
+    try:
+        parse_listeners(config.listeners, "listeners")
+        parse_listeners(config.advertised_listeners, "advertised.listeners")
+    except InvalidConfigError as error:
+        raise UsageError(
+            error.message, why="INVALID_CONFIG", hint="PLAINTEXT://127.0.0.1:9092"
+        ) from None
 
 
 def start_up(options: GlobalOptions, arguments: StartArguments) -> None:

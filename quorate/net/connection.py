@@ -9,9 +9,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
+from time import monotonic
 from typing import Final
 
 from quorate.errors import QuorateError
+from quorate.net.refusals import Refusals
 from quorate.records.slices import FileSlice
 
 Part = bytes | bytearray | memoryview | FileSlice
@@ -63,6 +65,7 @@ class Service:
     """
 
     __slots__ = (
+        "_refusals",
         "answered",
         "begin_turn",
         "connection_count",
@@ -91,11 +94,13 @@ class Service:
         self.idle_max_ms = idle_max_ms
         self.answered: set[Connection] = set()
         self.connection_count = 0
+        self._refusals = Refusals()
 
     def admit(self) -> bool:
         """Count one connection more in, unless there are ``connections_max`` already."""
         if self.connection_count >= self.connections_max:
-            logger.warning("refused a connection: max.connections is %d", self.connections_max)
+            why = f"max.connections is {self.connections_max}"
+            self._refusals.note(why, int(monotonic() * 1000))
             return False
         self.connection_count += 1
         return True

@@ -22,7 +22,7 @@ def start(
         str, typer.Option("--controllers", help="host:port[,host:port] of the controllers.")
     ] = "",
     listen: Annotated[
-        str, typer.Option("--listen", help="listeners: PLAINTEXT://host:port[,SSL://...].")
+        str, typer.Option("--listen", help="listeners: [PLAINTEXT://]host:port[,SSL://...].")
     ] = "",
     rack: Annotated[str, typer.Option("--rack", help="broker.rack: where the broker stands.")] = "",
     port: Annotated[

@@ -19,6 +19,9 @@ from quorate.settings import node_config
 
 
 def test_listeners_are_read_by_protocol() -> None:
+    assert parse_listeners(["127.0.0.1:9092"], "listeners") == {
+        "PLAINTEXT": Endpoint("127.0.0.1", 9092)
+    }
     texts = ["PLAINTEXT://127.0.0.1:9092", "ssl://[::1]:9093"]
     assert parse_listeners(texts, "listeners") == {
         "PLAINTEXT": Endpoint("127.0.0.1", 9092),
@@ -29,7 +32,7 @@ def test_listeners_are_read_by_protocol() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("127.0.0.1:9092", "is no listener"),
+        ("127.0.0.1", "is no listener"),
         ("PLAINTEXT://127.0.0.1:99999", "is no listener"),
         ("PLAINTEXT://127.0.0.1", "is no listener"),
         ("SASL_SSL://127.0.0.1:9092", "not supported"),

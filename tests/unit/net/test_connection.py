@@ -16,6 +16,7 @@ from quorate.net.connection import (
     Limits,
     Service,
 )
+from quorate.net.refusals import Refusals
 
 LIMITS = Limits(
     request_bytes_max=1 << 20, small_request_bytes_max=4096, in_flight_max=4, unsent_bytes_max=1000
@@ -194,3 +195,14 @@ def test_connections_beyond_the_maximum_are_not_admitted() -> None:
     assert [service.admit() for _ in range(3)] == [True, True, False]
     service.connection_count -= 1
     assert service.admit()
+
+
+def test_refused_connections_are_told_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+    refusals = Refusals()
+    for now_ms in range(0, 25_000, 10):
+        refusals.note("because", now_ms)
+    assert [record.getMessage() for record in caplog.records] == [
+        "refused 1 new connections: because",
+        "refused 1000 new connections: because",
+        "refused 1000 new connections: because",
+    ]
