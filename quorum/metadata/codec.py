@@ -110,9 +110,8 @@ def _to_map(record: r.MetadataRecord) -> dict[int, Any]:
 
 
 def _from_map(body: dict[Any, Any]) -> r.MetadataRecord:
-    decode = _DECODERS.get(body.get(_TYPE, -1))
+    number = body.get(_TYPE)
+    decode = _DECODERS.get(number) if type(number) is int else None
     if decode is None:
-        raise DecodeError(
-            f"unknown record type {body.get(_TYPE)!r}: written by a newer version of Quorate?"
-        )
+        raise DecodeError(f"unknown record type {number!r}: written by a newer version of Quorate?")
     return decode(body)

@@ -75,6 +75,7 @@ def test_records_of_a_batch_share_their_cause_and_time() -> None:
         ({}, "expected list"),
         (["c", 1, 7], "expected dict"),
         (["c", 1, {0: 999}], "unknown record type 999: written by a newer version"),
+        (["c", 1, {0: [21]}], "unknown record type"),
         (["c", 1, {0: 21}], "TopicRemoved.topic_id is missing"),
         (["c", 1, {0: 21, 1: "own", 3: b"i"}], "TopicRemoved.time_ms is missing"),
     ],
