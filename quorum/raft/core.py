@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from quorate.quorum.raft.storage import Storage
 
 JOURNAL_BYTES_MIN: Final = 4 * 2**20
-"""A journal that is larger than this, and than the snapshot, is compacted.
+"""A journal that has grown by more than this, and than the snapshot, is compacted.
 
 So replaying it at a start takes little time, and writing snapshots costs no more than writing the
 journal did.
@@ -119,7 +119,7 @@ class RaftCore(Generic[R]):
         self._recovering = True
         self.outbox: list[Outgoing] = []
         self.proposals = Proposals()
-        self._compacting = False
+        self._compacted_bytes = 0
         self._install: _Install | None = None
         self._snapshots = SnapshotStore(storage)
         found, self._snapshots.found = self._snapshots.found, None
@@ -344,7 +344,6 @@ class RaftCore(Generic[R]):
         self._snapshots.finish_install(flush)
         self._engine.snapshot_forgotten()
         self._arriving.forget()
-        self._compacting = False
         if not self._holds(last.log_index, last.term):
             flush.take_over()
             self._engine.install(snapshot.end)
@@ -430,10 +429,11 @@ class RaftCore(Generic[R]):
     # --- compaction
 
     def _compact_by_size(self) -> None:
+        """Ask for a snapshot if the journal has grown by much since the last one."""
         durable = self._snapshots.durable
-        above_bytes = max(JOURNAL_BYTES_MIN, durable.size_bytes if durable else 0)
-        if self._journal.size_bytes > above_bytes and not self._compacting:
-            self._compacting = True
+        growth_bytes_max = max(JOURNAL_BYTES_MIN, durable.size_bytes if durable else 0)
+        grown_bytes = self._journal.size_bytes - self._compacted_bytes
+        if grown_bytes > growth_bytes_max and not self._snapshots.pending:
             self._engine.compact_soon()
 
     def _take_snapshot(self, end: SnapshotEnd) -> None:
@@ -445,6 +445,8 @@ class RaftCore(Generic[R]):
         self._snapshots.finish_flush(flush)
         self._configurations.forget_before(flush.end.last.log_index)
         self._engine.snapshot_durable()
+        # What is retained for slow followers is no reason for the next one.
+        self._compacted_bytes = self._journal.size_bytes
 
     # --- durability
 
@@ -461,7 +463,8 @@ class RaftCore(Generic[R]):
             self._finish_install(flush)
         else:
             self._journal.finish_flush(flush)
-            self._compacting = self._compacting and not isinstance(flush, ReplaceFlush)
+            if isinstance(flush, ReplaceFlush):
+                self._compacted_bytes = self._journal.size_bytes
 
 
 def _first_configuration(found: Snapshot | None, bootstrap: VoterSet) -> Configuration:

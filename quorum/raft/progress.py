@@ -20,10 +20,10 @@ class Progress:
     """Its log is known to match that far."""
 
     last_contact_s: float
-    """When it was heard last."""
+    """When it was heard last; negative: never."""
 
     caught_up_s: float
-    """When it was last known to hold everything that the leader held."""
+    """When it was last known to hold everything that the leader held; negative: never."""
 
     is_voter: bool
 

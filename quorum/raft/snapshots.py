@@ -150,6 +150,11 @@ class SnapshotStore:
         """Whether a snapshot of this node's own state is being written."""
         return self._writing
 
+    @property
+    def pending(self) -> bool:
+        """Whether a snapshot of this node's own state is taken, but not durable."""
+        return self._taken is not None
+
     def read(self) -> tuple[SnapshotHead, bytes]:
         """Return the snapshot that is on the disk, to be sent to a follower.
 

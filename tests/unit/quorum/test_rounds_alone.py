@@ -24,9 +24,9 @@ RULES = Rules(Timing(heartbeat_s=0.1, election_min_s=0.5, election_max_s=1.0, sn
 class Node:
     """Drives a replica as its shell does."""
 
-    def __init__(self, storage: SimulatedStorage, seed: int = 1) -> None:
+    def __init__(self, storage: SimulatedStorage, seed: int = 1, rules: Rules = RULES) -> None:
         self.tape = Tape()
-        self.rounds = Rounds[int](key(1), voters(1), storage, self.tape, RULES, Random(seed))
+        self.rounds = Rounds[int](key(1), voters(1), storage, self.tape, rules, Random(seed))
         self.now_s = 0.0
         self.round()
 
@@ -111,6 +111,19 @@ def test_large_commands_make_snapshots_too(monkeypatch: pytest.MonkeyPatch) -> N
         sizes.append(node.rounds.journal_bytes)
     assert node.rounds.snapshot_index > 3
     assert max(sizes) < 3700
+
+
+def test_what_cannot_be_trimmed_does_not_make_a_snapshot_of_every_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(core_module, "JOURNAL_BYTES_MIN", 1000)
+    timing = Timing(0.1, 0.5, 1.0, snapshot_entries=5000, retained_entries=1000)
+    node = Node(SimulatedStorage(Random(1)), rules=Rules(timing))
+    snapshots: set[int] = set()
+    for n in range(60):
+        node.round(b"%02d" % n * 50)
+        snapshots.add(node.rounds.snapshot_index)
+    assert 3 <= len(snapshots) <= 8
 
 
 def test_a_command_that_is_too_large_is_refused() -> None:
