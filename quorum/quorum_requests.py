@@ -8,7 +8,7 @@ import trio
 
 from quorate.control import messages as m
 from quorate.errors import ErrorCode, KafkaError, NotControllerError, RequestTimedOutError
-from quorate.model import Endpoint
+from quorate.model import UNKNOWN_OFFSET, Endpoint
 from quorate.quorum.deciding import Asked
 from quorate.quorum.raft.outcomes import (
     ChangeRefused,
@@ -107,10 +107,10 @@ class QuorumRequests:
             caught_up_s = now_s if rounds.is_leader else -math.inf
             progress = Progress(rounds.last_index, now_s, caught_up_s, key in rounds.voters)
         if progress is None:
-            return m.QuorumReplica(key.node_id, -1, key.directory_id, endpoint)
+            return m.QuorumReplica(key.node_id, UNKNOWN_OFFSET, key.directory_id, endpoint)
         return m.QuorumReplica(
             key.node_id,
-            progress.match_index + 1,
+            progress.match_index + 1 if progress.match_index else UNKNOWN_OFFSET,
             key.directory_id,
             endpoint,
             self._wall_ms(progress.last_contact_s),
