@@ -6,7 +6,7 @@ in a term in which the lost disk voted already.
 
 import base64
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from quorate.control.codec import DecodeError, as_array
@@ -40,10 +40,13 @@ class VoterSet:
     """Who votes, sorted by node id; no node id twice."""
 
     voters: tuple[Voter, ...]
+    keys: tuple[ReplicaKey, ...] = field(init=False, repr=False, compare=False)
+    """The replicas, sorted; kept, because every round looks at them."""
 
     def __post_init__(self) -> None:
         ids = [voter.key.node_id for voter in self.voters]
         assert ids == sorted(set(ids)), "voters are sorted, each node id once"
+        object.__setattr__(self, "keys", tuple([voter.key for voter in self.voters]))
 
     @classmethod
     def of(cls, voters: Iterable[Voter]) -> "VoterSet":
@@ -51,17 +54,12 @@ class VoterSet:
         return cls(tuple(sorted(voters, key=lambda voter: voter.key)))
 
     @property
-    def keys(self) -> tuple[ReplicaKey, ...]:
-        """The replicas, sorted."""
-        return tuple([voter.key for voter in self.voters])
-
-    @property
     def majority(self) -> int:
         """How many of them decide."""
         return len(self.voters) // 2 + 1
 
     def __contains__(self, key: object) -> bool:
-        return any(voter.key == key for voter in self.voters)
+        return key in self.keys
 
     def __len__(self) -> int:
         return len(self.voters)
