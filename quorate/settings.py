@@ -203,6 +203,10 @@ class NodeConfig:
         "quorate.quorum.election.timeout.ms", 400, "Controllers elect after one to two times this without a leader.",
         low=40,
     )  # fmt: skip
+    quorum_snapshot_entries: int = _number(
+        "quorate.quorum.snapshot.entries", 20_000, "A snapshot of the metadata is written every so many log entries.",
+        low=10,
+    )  # fmt: skip
     controller_quorum_bootstrap_servers: tuple[str, ...] = _setting(
         "controller.quorum.bootstrap.servers", Kind.LIST, (), "The controllers that a broker connects to.",
     )  # fmt: skip

@@ -54,8 +54,7 @@ LEADER_WAIT_S: Final = 1.0
 FORMAT_TIMEOUT_S: Final = 10.0
 SESSION_CHECKS_PER_TIMEOUT: Final = 10
 INCARNATION_BYTES: Final = 16
-SNAPSHOT_ENTRIES: Final = 5000
-RETAINED_ENTRIES: Final = 1000
+RETAINED_ENTRIES_MAX: Final = 1000
 
 A = TypeVar("A", bound=m.Answer)
 
@@ -256,14 +255,14 @@ class Controller:
         """Take in the Raft frames of another controller."""
         await self._mesh.serve(hello, frames)
 
-    async def handle(self, request: m.Request[A], /) -> A:
+    async def handle(self, request: m.Request[A], /, timeout_s: float = REQUEST_TIMEOUT_S) -> A:
         """Carry out a request.
 
         Raises:
             KafkaError: it failed as a whole. ``NotControllerError``: nothing was done;
                 ``RequestTimedOutError``: it may or may not have been carried out.
         """
-        asked = Asked(b"", trio.current_time() + REQUEST_TIMEOUT_S)
+        asked = Asked(b"", trio.current_time() + timeout_s)
         answer: Any = await self._handle(request, asked)
         return answer  # type: ignore[no-any-return]  # the table pairs each request with its answer
 
@@ -505,7 +504,7 @@ def _rules(config: NodeConfig) -> Rules:
             heartbeat_s=heartbeat_ms / 1000,
             election_min_s=config.quorum_election_timeout_ms / 1000,
             election_max_s=2 * config.quorum_election_timeout_ms / 1000,
-            snapshot_entries=SNAPSHOT_ENTRIES,
-            retained_entries=RETAINED_ENTRIES,
+            snapshot_entries=config.quorum_snapshot_entries,
+            retained_entries=min(RETAINED_ENTRIES_MAX, config.quorum_snapshot_entries),
         )
     )

@@ -36,7 +36,8 @@ FORMING_FAULTS_MAX: Final = 3
 FORMING_FAULT_S_MAX: Final = 1.0
 FINAL_READ_S_MAX: Final = 10.0
 
-PROPERTIES: Final[dict[str, str]] = {}
+SNAPSHOT_ENTRIES: Final = (30, 200, 20_000)
+"""After so many entries a snapshot is written: all the time, now and then, never."""
 
 
 class StuckError(Exception):
@@ -101,10 +102,11 @@ class Life:
         self._rng = Random(seed)
         self._plan = plan
         self._tally = tally
-        self.cluster = Cluster(work, PROPERTIES)
+        entries = str(self._rng.choice(SNAPSHOT_ENTRIES))
+        self.cluster = Cluster(work, {"quorate.quorum.snapshot.entries": entries})
         for machine in self.cluster.machines:
             machine.shim.set("sync_lies", int(plan.lying_disks))
-        self._history = History()
+        self._history = History(first_key=1)
         self._load = RegisterLoad(
             self.cluster.ports, self._history, Random(self._rng.getrandbits(64))
         )
@@ -167,8 +169,8 @@ class Life:
         wanted = self._history.acknowledged + CLIENTS
         deadline_s = time.monotonic() + timeout_s
         while self._history.acknowledged < wanted:
+            self.cluster.check_alive()
             if time.monotonic() > deadline_s:
-                self.cluster.check_alive()
                 problems = self._history.problems
                 raise StuckError(f"no write for {timeout_s} s {problems}: {self.cluster.tails()}")
             time.sleep(0.02)

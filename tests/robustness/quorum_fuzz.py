@@ -153,9 +153,9 @@ class Fuzzer:
         begun_s = time.monotonic()
         self._healthy.start()
         deadline_s = time.monotonic() + ANSWER_S_MAX
-        port = self._cluster.ports[0]
-        cluster_id = ControlSocket(port, cluster_id="", deadline_s=deadline_s).controller.cluster_id
-        self._seeds = ControlSeeds(self._rng, cluster_id)
+        first = ControlSocket(self._cluster.ports[0], cluster_id="", deadline_s=deadline_s)
+        first.close()
+        self._seeds = ControlSeeds(self._rng, first.controller.cluster_id)
         next_line = 20_000
         try:
             while self.report.frames < frames and not self.report.problems:

@@ -45,22 +45,26 @@ class Feed:
     """The facts that one reader got from one controller, by version.
 
     ``gaps`` are versions (after, up to) that came as a snapshot: the facts in between are not
-    known. ``end`` is the version up to which the reader has come.
+    known. ``end`` is the version up to which the reader has come, ``start`` the one of the
+    snapshot that it began with, if it did.
     """
 
     node_id: int
     changes: dict[int, tuple[Change, ...]]
     gaps: list[tuple[int, int]]
     end: int
+    start: int = 0
 
 
 class History:
     """Everything that happened; for several threads.
 
     Invariant: no value is ever written by two requests, so a value says which request it was.
+    Registers have numbers for names, from ``first_key`` on, and nobody else has written them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first_key: int) -> None:
+        self.first_key: Final = first_key
         self.operations: list[Operation] = []
         self.views: list[View] = []
         self.refused: set[Change] = set()
@@ -189,7 +193,8 @@ def wrong_facts(
     told: dict[int, tuple[Change, ...]] = {}
     for feed in feeds:
         told.update(feed.changes)
-    times = Counter(change for changes in told.values() for change in changes)
+    keys = {operation.key for operation in operations} | {change.key for change in refused}
+    times = Counter(c for changes in told.values() for c in changes if c.key in keys)
     problems = [f"{change} happened {count} times" for change, count in times.items() if count > 1]
     problems += [f"{change} happened, but was refused" for change in refused & times.keys()]
     if blind(feeds):
@@ -206,13 +211,19 @@ def wrong_facts(
 
 def blind(feeds: Sequence[Feed]) -> bool:
     """Whether there are versions that no reader saw, so that facts may be missing here."""
+    begin = min(feed.start for feed in feeds)
     ends = {feed.end for feed in feeds} | {end for feed in feeds for _, end in feed.gaps}
+    ends |= {feed.start for feed in feeds}
     # A gap that all have in common ends where one of them ends.
-    return any(all(_misses(feed, version) for feed in feeds) for version in ends)
+    return any(
+        version > begin and all(_misses(feed, version) for feed in feeds) for version in ends
+    )
 
 
 def _misses(feed: Feed, version: int) -> bool:
-    return version > feed.end or any(after < version <= end for after, end in feed.gaps)
+    return not feed.start < version <= feed.end or any(
+        after < version <= end for after, end in feed.gaps
+    )
 
 
 def _is_acknowledged(operation: Operation) -> bool:

@@ -74,13 +74,27 @@ class Reader:
             raise NotDoneError(str(answer))
         self._take(answer)
 
+    def reach(self, version: int, deadline_s: float) -> bool:
+        """Take what is new until a version is there; return whether it is in time."""
+        while self.image.version < version:
+            rest_s = deadline_s - time.monotonic()
+            if rest_s <= 0:
+                return False
+            try:
+                self.poll(int(1000 * rest_s), rest_s + GIVE_UP_S)
+            except (NotDoneError, MaybeDoneError):
+                time.sleep(min(GIVE_UP_S, rest_s))
+        return True
+
     def _take(self, answer: m.FetchMetadataAnswer) -> None:
         feed, image = self.feed, self.image
         if answer.snapshot is not None:
             before, image = image.version, decode_image(answer.snapshot)
             assert image.version > before, "a snapshot is for those who are behind"
-            if before or image.version > 1:
+            if before:
                 feed.gaps.append((before, image.version))
+            else:
+                feed = replace(feed, start=image.version)
         for batch in answer.batches:
             records = decode_batch(batch.records)
             image = apply_records(image, batch.version, records)
@@ -108,6 +122,7 @@ class RegisterClient:
 
     def __init__(self, number: int, ports: Sequence[int], history: History, rng: Random) -> None:
         self._number = self._name = number
+        self._first = history.first_key
         self._rng = rng
         self._history = history
         self._client = QuorumClient(ports, rng.randrange(len(ports)))
@@ -117,7 +132,7 @@ class RegisterClient:
 
     def act(self) -> None:
         """Do one thing with one register."""
-        key = str(1 + self._rng.randrange(REGISTERS))
+        key = str(self._first + self._rng.randrange(REGISTERS))
         stale = key in self._seen and self._rng.random() < STALE
         if (stale or self.read(key, QUICK_S)) and self._rng.random() >= READS:
             self._write(key, stale=stale)
@@ -129,14 +144,11 @@ class RegisterClient:
             newest = self._client.ask(
                 m.DescribeQuorum(), m.DescribeQuorumAnswer, request_id=b"", timeout_s=timeout_s
             )
-            self._history.saw(called, newest, linearizable=True)
-            reader = self._rng.choice(self._readers)
-            while reader.image.version < newest.metadata_version:
-                rest_s = called + timeout_s - time.monotonic()
-                if rest_s <= 0:
-                    return False
-                reader.poll(int(1000 * rest_s), rest_s + GIVE_UP_S)
         except (NotDoneError, MaybeDoneError):
+            return False
+        self._history.saw(called, newest, linearizable=True)
+        reader = self._rng.choice(self._readers)
+        if not reader.reach(newest.metadata_version, called + timeout_s):
             return False
         value = reader.value(key)
         self._note(key, Get(value), called, time.monotonic())
@@ -228,8 +240,8 @@ class RegisterLoad:
         client = RegisterClient(0, self._ports, self._history, self._pauses)
         try:
             return all(
-                client.read(str(number), timeout_s)
-                for number in range(1, REGISTERS + 1)
+                client.read(str(self._history.first_key + number), timeout_s)
+                for number in range(REGISTERS)
                 for _ in self._ports
             )
         finally:

@@ -70,6 +70,8 @@ def test_a_write_that_happens_twice_is_seen() -> None:
 def test_nobody_can_say_what_is_lost_in_versions_that_no_reader_saw() -> None:
     gap = Feed(1, {4: (TWO,)}, [(1, 3)], 4)
     assert blind([gap, Feed(2, {1: ()}, [], 1)])
+    assert blind([gap, Feed(2, {4: (TWO,)}, [], 4, start=3)])
+    assert not blind([Feed(1, {4: (TWO,)}, [], 4, start=3), Feed(2, {}, [], 4, start=4)])
     assert not blind([gap, FEED])
     assert not wrong_facts([WRITE, LATER_WRITE], set(), [gap])
 

@@ -25,6 +25,7 @@ from quorate.tools.bench.quorum_cluster import CONTROLLERS, Quorum, quorum
 from quorate.tools.bench.quorum_scenarios import Scenario, scenarios
 from quorate.tools.bench.runner import FAILURES, Announce
 from tests.compat.peers import cache, java
+from tests.robustness.quorum_client import MaybeDoneError, NotDoneError
 
 SUBJECT = "quorate"
 CONSOLE_COLUMNS = 160
@@ -68,7 +69,7 @@ def sample_of(scenario: Scenario, running: Quorum, seconds: float) -> Sample:
     """Measure once; a failure becomes the sample."""
     try:
         return scenario.measure(running, seconds)
-    except FAILURES as error:
+    except (*FAILURES, NotDoneError, MaybeDoneError) as error:
         return Sample({}, failure=str(error) or type(error).__name__)
 
 

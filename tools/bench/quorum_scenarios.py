@@ -11,6 +11,7 @@ from typing import Protocol
 from quorate.control import messages as m
 from quorate.errors import ErrorCode
 from quorate.model import Endpoint
+from quorate.quorum.metadata.features import SUPPORTED
 from quorate.tools.bench import figures, quorum_load
 from quorate.tools.bench.figures import Metric, Sample
 from quorate.tools.bench.measuring import MeasurementFailedError
@@ -201,7 +202,13 @@ class LargeTopic:
 def _register(ask: Callable[..., m.Answer]) -> None:
     """Become a broker that is alive for a few seconds, which is long enough."""
     endpoints: Mapping[str, Endpoint] = {"PLAINTEXT": Endpoint(nodes.HOST, 1)}
-    register = m.RegisterBroker(BROKER_ID, uuid.uuid4().bytes, endpoints, directory_id=b"bench")
+    register = m.RegisterBroker(
+        BROKER_ID,
+        uuid.uuid4().bytes,
+        endpoints,
+        directory_id=b"bench",
+        features=tuple(SUPPORTED.values()),
+    )
     registered = ask(register, m.RegisterBrokerAnswer)
     assert isinstance(registered, m.RegisterBrokerAnswer)
     heartbeat = m.BrokerHeartbeat(BROKER_ID, registered.broker_epoch, 1 << 40)
