@@ -36,6 +36,8 @@ METADATA_WAIT_MS: Final = 30_000
 RETRY_S: Final = 0.1
 RETRY_MAX_S: Final = 2.0
 SHUTDOWN_S: Final = 1.0
+EARLY_MS: Final = 1_000
+CATCH_UP_S: Final = 5.0
 LARGE_BYTES: Final = 256 * 2**10
 """Metadata of this size takes some 50 ms to read: in a thread, so that clients are served."""
 
@@ -45,8 +47,8 @@ A = TypeVar("A", bound=Answer)
 class Call(Protocol):
     """Sends a request to the active controller."""
 
-    async def __call__(self, request: Request[A], /) -> A:
-        """Return the answer.
+    async def __call__(self, request: Request[A], /, timeout_s: float = ...) -> A:
+        """Return the answer, in time.
 
         Raises:
             KafkaError: the request failed, or nobody knows whether it did.
@@ -244,16 +246,14 @@ class ControllerLink:
         self, request: Request[A], timeout_ms: int, promise: Promise[A | ErrorAnswer]
     ) -> None:
         answer: A | ErrorAnswer
-        answer = ErrorAnswer(
-            ErrorCode.REQUEST_TIMED_OUT.value,
-            f"no controller answered within {timeout_ms} ms; it may be done all the same",
-        )
-        with trio.move_on_after(timeout_ms / 1000):
-            try:
-                answer = await self._call(request)
-            except KafkaError as error:
-                answer = ErrorAnswer(int(error.code), error.message)
-            else:
+        # Early enough for the client to hear why, instead of giving up by itself.
+        timeout_s = (timeout_ms - min(timeout_ms // 5, EARLY_MS)) / 1000
+        try:
+            answer = await self._call(request, timeout_s)
+        except KafkaError as error:
+            answer = ErrorAnswer(int(error.code), error.message)
+        else:
+            with trio.move_on_after(CATCH_UP_S):
                 await self._catch_up()
         promise.resolve(answer)
         self._end_turn()

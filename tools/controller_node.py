@@ -1,5 +1,6 @@
 """Runs a node that is a controller and nothing else, from its first start to its last word."""
 
+import gc
 import socket
 import ssl
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ CONTROLLER: Final = "CONTROLLER"
 """What the listener is called where there are several."""
 
 CONNECT_TIMEOUT_MS: Final = 2000
+YOUNG_OBJECTS_MAX: Final = 20_000
+"""Allocations between two collections of the youngest objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,15 @@ async def _run(parts: _Parts, listener: trio.SocketListener, on_ready: OnReady) 
         await nursery.start(run_in, controlling, controller.run)
         server.service = controller
         calm_collector()  # once more, for all that was recovered
-        on_ready(Ready({CONTROLLER: surroundings.endpoint}, controller.cluster_id, directory.path))
+        on_ready(
+            Ready(
+                {CONTROLLER: surroundings.endpoint},
+                controller.cluster_id,
+                directory.path,
+                surroundings.bootstrap or (surroundings.endpoint,),
+            )
+        )
+        _calm_collector()
         # From here on they end when they are told to, after the leadership is handed over.
         serving.shield = controlling.shield = True
         try:
@@ -103,6 +114,13 @@ async def _serve(
 ) -> None:
     task_status.started()
     await server.run([listener])
+
+
+def _calm_collector() -> None:
+    """Keep the cyclic collector from walking through all of the metadata again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS_MAX, 5, 1000)
 
 
 def _surroundings(sock: socket.socket, config: NodeConfig) -> Surroundings:

@@ -99,7 +99,7 @@ class RemoteController:
 
         Raises:
             KafkaError: it failed; after a NetworkError or a RequestTimedOutError it may have been
-                carried out all the same.
+                carried out all the same, unless the message says otherwise.
         """
         kind = type(request)
         request_id = b""
@@ -128,7 +128,9 @@ class RemoteController:
                 await trio.sleep(pause_s)
             pause_s = min(2 * pause_s, RETRY_MAX_S)
         if why.code == ErrorCode.NOT_CONTROLLER:
-            raise why
+            raise RequestTimedOutError(
+                f"no controller leads the quorum, for {timeout_s:g} s now; nothing was done"
+            ) from why
         raise RequestTimedOutError(f"no answer within {timeout_s:g} s: {why.message}") from why
 
     async def _try(

@@ -4,7 +4,7 @@ import errno
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import SystemRandom
@@ -56,11 +56,15 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A node that serves; ``endpoints`` by security protocol."""
+    """A node that serves; ``endpoints`` by security protocol.
+
+    ``controllers`` are those of the quorum that a controller belongs to.
+    """
 
     endpoints: Mapping[str, Endpoint]
     cluster_id: str
     directory: Path
+    controllers: Sequence[Endpoint] = ()
 
 
 OnReady = Callable[[Ready], None]

@@ -177,11 +177,11 @@ def _welcome(plan: NodePlan, ready: Ready, took_s: float) -> list[str]:
             f"  quorate consume appLogs --from-beginning{b}",
             "or any Kafka client. ",
         ]
-    elif "CONTROLLER" in ready.endpoints:
-        address = shlex.quote(str(ready.endpoints["CONTROLLER"]))
+    elif ready.controllers:
+        addresses = shlex.quote(",".join(map(str, ready.controllers)))
         lines += [
             "start brokers with:",
-            f"  quorate broker start --id 2 --controllers {address} --dir .quorate-broker-2",
+            f"  quorate broker start --id 2 --controllers {addresses} --dir .quorate-broker-2",
         ]
     return [*lines[:-1], f"{lines[-1].rstrip()}", "Ctrl-C stops this node."]
 

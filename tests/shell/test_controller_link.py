@@ -23,7 +23,7 @@ from quorate.control.messages import (
     RegisterBrokerAnswer,
     Request,
 )
-from quorate.errors import ErrorCode, KafkaError
+from quorate.errors import ErrorCode, KafkaError, RequestTimedOutError
 from quorate.model import Endpoint
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records
@@ -57,11 +57,12 @@ class Script:
     def of(self, kind: type[Any]) -> list[Any]:
         return [request for request in self.heard if isinstance(request, kind)]
 
-    async def call(self, request: Request[Any], /) -> Any:
+    async def call(self, request: Request[Any], /, timeout_s: float = 30.0) -> Any:
         self.heard.append(request)
         await trio.lowlevel.checkpoint()
         if self.silent:
-            await trio.sleep_forever()
+            await trio.sleep(timeout_s)
+            raise RequestTimedOutError("no controller leads the quorum")
         failures = self.failures.get(type(request))
         if failures:
             raise failures.pop(0)
@@ -284,11 +285,13 @@ async def test_a_request_that_nobody_answers_fails_when_its_time_is_over(
     async with trio.open_nursery() as nursery:
         link = await started(nursery, script)
         script.silent = True
-        asked_at_s = trio.current_time()
-        answer = await ask(link, 700)
-        assert isinstance(answer, ErrorAnswer)
-        assert answer.code == ErrorCode.REQUEST_TIMED_OUT
-        assert trio.current_time() - asked_at_s == pytest.approx(0.7)
+        for timeout_ms, told_after_s in ((500, 0.4), (30_000, 29)):
+            asked_at_s = trio.current_time()
+            answer = await ask(link, timeout_ms)
+            assert isinstance(answer, ErrorAnswer)
+            assert answer.code == ErrorCode.REQUEST_TIMED_OUT
+            assert answer.message == "no controller leads the quorum"
+            assert trio.current_time() - asked_at_s == pytest.approx(told_after_s)
         nursery.cancel_scope.cancel()
 
 
@@ -319,7 +322,7 @@ async def test_a_broker_takes_its_leave_within_a_second_or_without(
     script.fail(BrokerHeartbeat, ErrorCode.NETWORK_EXCEPTION)
     await link.link.leave()
 
-    async def never(request: Request[Any], /) -> Any:
+    async def never(request: Request[Any], /, timeout_s: float = 0) -> Any:
         await trio.sleep(math.inf)
 
     before_s = trio.current_time()
