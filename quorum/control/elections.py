@@ -48,11 +48,11 @@ def on_brokers_fenced(
     for topic, partition in _held(image, fenced_ids):
         state = topic.partitions[partition]
         serving = _serving(state, alive)
-        if not serving:
-            changes += _without_in_sync_replicas(image, topic, partition, alive, reason)
-        elif serving != state.isr:
+        if serving:
             leader_id = elect_clean_leader(state, serving, alive)
             changes.append(_change(topic, partition, serving, leader_id, reason))
+        else:
+            changes += _without_in_sync_replicas(image, topic, partition, alive, reason)
     return changes
 
 

@@ -1,6 +1,7 @@
 """CBOR with limits, and dataclasses as maps with integer keys."""
 
 import contextlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -42,6 +43,9 @@ class Outer:
     table: Annotated[Mapping[str, Endpoint] | None, Key(5)] = None
     flag: Annotated[bool, Key(6)] = False
     raw: Annotated[bytes, Key(7)] = b""
+    share: Annotated[float, Key(8)] = 0.0
+    numbers: Annotated[tuple[int, ...], Key(9)] = ()
+    words: Annotated[Mapping[int, str] | None, Key(10)] = None
 
 
 FULL = Outer(
@@ -52,6 +56,9 @@ FULL = Outer(
     table={"A": Endpoint("h", 65535)},
     flag=True,
     raw=b"\x00",
+    share=0.5,
+    numbers=(2**63 - 1, -1),
+    words={1: "one"},
 )
 
 
@@ -83,6 +90,12 @@ def test_absent_fields_get_their_default_and_unknown_ones_are_ignored() -> None:
         ({1: "n", 2: {1: 1}, 5: {"A": ["h", 65536]}}, "expected \\[host, port\\]"),
         ({1: "n", 2: {1: 1}, 6: 1}, "expected bool"),
         ({1: "n", 2: {1: 1}, 7: "x"}, "expected bytes"),
+        ({1: "n", 2: {1: 1}, 8: 1}, "expected a finite float"),
+        ({1: "n", 2: {1: 1}, 8: math.nan}, "expected a finite float"),
+        ({1: "n", 2: {1: 1}, 9: [1, True]}, "expected a 64-bit integer"),
+        ({1: "n", 2: {1: 1}, 9: [2**63]}, "expected a 64-bit integer"),
+        ({1: "n", 2: {1: 1}, 10: {True: "x"}}, "expected a 64-bit integer"),
+        ({1: "n", 2: {1: 1}, 10: {1: b"x"}}, "expected str"),
     ],
 )
 def test_what_does_not_fit_is_refused(body: Any, complaint: str) -> None:
