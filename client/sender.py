@@ -37,12 +37,15 @@ from quorate.records.compression import Codec
 from quorate.records.record import NO_PRODUCER
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from random import Random
 
     from quorate.client.sending.batches import Batch
 
-PRODUCE_VERSION_MAX: Final = 12
-"""Later versions name topics by id only."""
+PRODUCE_BY_NAME_MAX: Final = 12
+"""Later versions name topics by id only, which some brokers do not tell."""
+
+NO_TOPIC_ID: Final = bytes(16)
 
 INT32_MAX: Final = 2**31 - 1
 ANSWER_GRACE_MS: Final = 2_000
@@ -129,6 +132,8 @@ class Sender:
         """Lay out batches and hand them to the broker's connection."""
         self._requests_in_flight[broker_id] = self._requests_in_flight.get(broker_id, 0) + 1
         request = self._produce_request(batches, await self._encode(batches))
+        by_id = all(topic.topic_id != NO_TOPIC_ID for topic in request.topic_data)
+        version_max = None if by_id else PRODUCE_BY_NAME_MAX
         connection = self._cluster.connection(broker_id)
         answer: Promise[Any] = Promise()
         try:
@@ -136,18 +141,19 @@ class Sender:
                 answer.resolve(NetworkError(f"the connection to broker {broker_id} broke"))
             elif self._settings.acks == 0:
                 answer = connection.submit_unanswered(
-                    ApiKey.PRODUCE, request, version_max=PRODUCE_VERSION_MAX
+                    ApiKey.PRODUCE, request, version_max=version_max
                 )
             else:
                 answer = connection.submit(
                     ApiKey.PRODUCE,
                     request,
                     timeout_ms=self._settings.request_timeout_ms + ANSWER_GRACE_MS,
-                    version_max=PRODUCE_VERSION_MAX,
+                    version_max=version_max,
                 )
         except UnsupportedVersionError as error:
             answer.resolve(error)
-        answer.when_resolved(partial(self._on_answer, broker_id, batches))
+        names = {topic.topic_id: topic.name for topic in request.topic_data}
+        answer.when_resolved(partial(self._on_answer, broker_id, batches, names))
 
     async def _encode(self, batches: list[Batch]) -> list[bytes]:
         """Return the bytes of batches; compression of many does not block other tasks."""
@@ -168,7 +174,9 @@ class Sender:
             name, partition = batch.topic_partition
             topic = topics.get(name)
             if topic is None:
-                topic = topics[name] = TopicProduceData(name=name)
+                view = self._cluster.view.topics.get(name)
+                topic_id = NO_TOPIC_ID if view is None else view.topic_id
+                topic = topics[name] = TopicProduceData(name=name, topic_id=topic_id)
             topic.partition_data.append(
                 PartitionProduceData(index=partition, records=memoryview(records))
             )
@@ -180,11 +188,16 @@ class Sender:
 
     # Answers come in
 
-    def _on_answer(self, broker_id: int, batches: list[Batch], answer: object) -> None:
+    def _on_answer(
+        self, broker_id: int, batches: list[Batch], names: Mapping[bytes, str], answer: object
+    ) -> None:
+        """Take an answer; its topics have a name or, in later versions, an id only."""
         self._requests_in_flight[broker_id] -= 1
         if isinstance(answer, ProduceResponse):
             told = {
-                TopicPartition(topic.name, partition.index): partition
+                TopicPartition(
+                    topic.name or names.get(topic.topic_id, ""), partition.index
+                ): partition
                 for topic in answer.responses
                 for partition in topic.partition_responses
             }

@@ -95,6 +95,11 @@ class FakeLog:
         return [record.value for record in self.records()]
 
 
+def topic_id_of(name: str) -> bytes:
+    """The id of a topic in metadata; one that begins with an underscore has none."""
+    return bytes(16) if name.startswith("_") else name.encode().rjust(16, b"\1")
+
+
 class FakeCluster:
     """Brokers 1 to n, their topics, and every request they got."""
 
@@ -229,7 +234,7 @@ class FakeCluster:
             return MetadataResponseTopic(name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return MetadataResponseTopic(
             name=name,
-            topic_id=bytes(15) + b"\x01",
+            topic_id=topic_id_of(name),
             partitions=[
                 MetadataResponsePartition(
                     partition_index=number,
@@ -245,9 +250,11 @@ class FakeCluster:
     def produce(self, broker_id: int, request: ProduceRequest) -> ProduceResponse:
         response = ProduceResponse()
         for topic in request.topic_data:
-            answered = TopicProduceResponse(name=topic.name)
+            answered = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
+            by_id = {topic_id_of(name): name for name in self.topics}
+            name = topic.name or by_id.get(topic.topic_id, "")
             for data in topic.partition_data:
-                log = self.topics.get(topic.name, {}).get(data.index)
+                log = self.topics.get(name, {}).get(data.index)
                 if log is None:
                     code, offset = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1
                 elif log.leader_id != broker_id:

@@ -29,7 +29,7 @@ from quorate.protocol.messages.data import (
 from quorate.protocol.messages.metadata import MetadataRequest
 from quorate.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
 from quorate.records.batch import parse_header
-from tests.shell.fake_cluster import DROP, HANG, LOSE, FakeCluster
+from tests.shell.fake_cluster import DROP, HANG, LOSE, FakeCluster, topic_id_of
 
 
 def producer(cluster: FakeCluster, **settings: Any) -> Producer:
@@ -50,7 +50,9 @@ async def enqueue(p: Producer, count: int) -> None:
 def refuse(code: ErrorCode) -> ProduceResponse:
     refused = PartitionProduceResponse(index=0, error_code=code, base_offset=-1)
     return ProduceResponse(
-        responses=[TopicProduceResponse(name="t", partition_responses=[refused])]
+        responses=[
+            TopicProduceResponse(name="t", topic_id=topic_id_of("t"), partition_responses=[refused])
+        ]
     )
 
 
@@ -397,6 +399,28 @@ async def test_a_full_buffer_refuses_or_makes_wait(
             p.send_nowait("t", bytes(6_000))
         cluster.down.clear()
     assert cluster.topics["t"][0].end_offset > 1_000
+
+
+@pytest.mark.parametrize(("topic", "name_sent"), [("t", ""), ("_without_id", "_without_id")])
+async def test_topics_are_named_by_their_id_if_brokers_tell_it(
+    nursery: trio.Nursery, autojump_clock: MockClock, topic: str, name_sent: str
+) -> None:
+    cluster = cluster_of(nursery, topic)
+    async with producer(cluster) as p:
+        assert (await p.send(topic, b"a")).offset == 0
+    (request,) = [request for _, request in cluster.requests if isinstance(request, ProduceRequest)]
+    assert request.topic_data[0].name == name_sent
+
+
+async def test_a_topic_that_was_made_again_is_looked_up_again(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery)
+    cluster.script(ProduceRequest, lambda *_: refuse(ErrorCode.UNKNOWN_TOPIC_ID))
+    async with producer(cluster) as p:
+        assert (await p.send("t", b"a")).offset == 0
+    asked = [request for _, request in cluster.requests if isinstance(request, MetadataRequest)]
+    assert len(asked) >= 2
 
 
 async def test_a_record_that_waits_for_room_keeps_its_headers(
