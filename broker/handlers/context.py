@@ -1,6 +1,7 @@
 """What handlers may use: the broker they serve, and who calls."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
@@ -8,7 +9,7 @@ from quorate.broker.handlers.producer_ids import ProducerIds
 from quorate.broker.replication.deadlines import Deadlines
 from quorate.broker.replication.replicas import Replicas
 from quorate.control.messages import Answer, ErrorAnswer, Request
-from quorate.errors import ErrorCode, QuorateError, known_code
+from quorate.errors import ErrorCode, KafkaError, QuorateError, known_code
 from quorate.promise import Promise
 from quorate.settings import NodeConfig
 
@@ -95,3 +96,18 @@ class Shortcut(Protocol):
         None if it is none of the commonest: then nothing was done, and the handler does it.
         """
         ...
+
+
+class CodedAnswer(Protocol):
+    """The answer about one partition, say, among those in a response."""
+
+    error_code: int
+
+
+@contextmanager
+def code_into(answer: CodedAnswer) -> Generator[None]:
+    """Turn a KafkaError of the block into the answer's error code."""
+    try:
+        yield
+    except KafkaError as error:
+        answer.error_code = int(error.code)

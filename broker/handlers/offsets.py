@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from quorate.broker.handlers.context import Broker, Caller
+from quorate.broker.handlers.context import Broker, Caller, code_into
 from quorate.broker.replication.leader import LeaderReplica
-from quorate.errors import KafkaError, OffsetOutOfRangeError
+from quorate.errors import OffsetOutOfRangeError
 from quorate.model import NO_TIMESTAMP, UNKNOWN_EPOCH, UNKNOWN_OFFSET
 from quorate.protocol.messages.data import (
     ListOffsetsPartition,
@@ -56,14 +56,12 @@ def _list_one(
     broker: Broker, topic: str, partition: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=partition.partition_index)
-    try:
+    with code_into(answer):
         replica = broker.replicas.leader(topic, partition.partition_index)
         replica.check_epoch(partition.current_leader_epoch)
         answer.timestamp, answer.offset, answer.leader_epoch = _position(
             replica, partition.timestamp
         )
-    except KafkaError as error:
-        answer.error_code = int(error.code)
     return answer
 
 
@@ -108,15 +106,13 @@ def _epoch_end(
     broker: Broker, topic: str, partition: OffsetForLeaderPartition
 ) -> OffsetForLeaderEpochEndOffset:
     answer = OffsetForLeaderEpochEndOffset(partition=partition.partition)
-    try:
+    with code_into(answer):
         replica = broker.replicas.leader(topic, partition.partition)
         replica.check_epoch(partition.current_leader_epoch)
         log = replica.log
         answer.leader_epoch, answer.end_offset = log.leader_epochs.end_offset_for(
             partition.leader_epoch, log.log_end_offset
         )
-    except KafkaError as error:
-        answer.error_code = int(error.code)
     return answer
 
 
@@ -141,7 +137,7 @@ def _delete_one(
     answer = DeleteRecordsPartitionResult(
         partition_index=partition.partition_index, low_watermark=UNKNOWN_OFFSET
     )
-    try:
+    with code_into(answer):
         replica = broker.replicas.leader(topic, partition.partition_index)
         end = replica.high_watermark
         offset = end if partition.offset == HIGH_WATERMARK else partition.offset
@@ -149,6 +145,4 @@ def _delete_one(
             raise OffsetOutOfRangeError(f"offset {offset}: the high watermark is {end}")
         replica.log.delete_records_before(offset)
         answer.low_watermark = replica.log.log_start_offset
-    except KafkaError as error:
-        answer.error_code = int(error.code)
     return answer
