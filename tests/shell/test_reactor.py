@@ -22,7 +22,7 @@ from quorate.net.connection import (
     Part,
     Service,
 )
-from quorate.net.reactor import Reactor, is_cached
+from quorate.net.reactor import Reactor, is_cached, read_if_short
 from quorate.records.slices import FileSlice
 
 LIMITS = Limits(
@@ -170,6 +170,40 @@ async def test_who_hangs_up_is_owed_nothing_and_whoever_works_for_him_is_told() 
         assert server.service.connection_count == 0
         server.open[0].fill([b"too late"])
         server.end_turn()
+
+
+async def test_a_short_piece_of_a_file_leaves_with_what_stands_around_it(tmp_path: Path) -> None:
+    content = os.urandom(reactor_module.SHORT_SLICE_BYTES)
+    path = tmp_path / "segment"
+    path.write_bytes(content + b"x")
+    with path.open("rb") as file:
+        short = FileSlice(file.fileno(), 0, len(content), file)
+        long = FileSlice(file.fileno(), 0, len(content) + 1, file)
+        parts: list[Part] = [b"head", short, b"middle", long, b"tail"]
+        async with serving(lambda _: parts) as server:
+            async with await server.connect() as stream:
+                await stream.send_all(frame(b"a"))
+                sent = b"head" + content + b"middle" + content + b"xtail"
+                assert await read(stream, len(sent)) == sent
+            assert server.reactor.traffic.sendfile_bytes == len(long)
+
+
+def test_only_what_is_short_and_in_memory_is_read_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(b"0123456789")
+
+    def cold(*_: object) -> int:
+        raise BlockingIOError
+
+    with path.open("rb") as file:
+        assert read_if_short(FileSlice(file.fileno(), 2, 3, file)) == bytearray(b"234")
+        assert read_if_short(FileSlice(file.fileno(), 8, 3, file)) is None
+        too_long = FileSlice(file.fileno(), 0, reactor_module.SHORT_SLICE_BYTES + 1, file)
+        assert read_if_short(too_long) is None
+        monkeypatch.setattr(os, "preadv", cold)
+        assert read_if_short(FileSlice(file.fileno(), 2, 3, file)) is None
 
 
 async def test_bytes_that_are_not_in_memory_are_loaded_off_the_loop(
