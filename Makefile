@@ -9,9 +9,12 @@ ARGS ?=
 SEED ?=
 FRAMES ?= 1000000
 ROUNDS ?= 500
+FIRST ?= 0
+COUNT ?= 1000
+JOBS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo format check test bench bench-quorum sim compat cover docs fuzz break-quorum clean
+.PHONY: help setup demo format check test bench bench-quorum sim sim-quorum compat cover docs fuzz break-quorum clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | while read -r name meaning; do printf '  make %-12s %s\n' "$$name" "$$meaning"; done
@@ -47,6 +50,9 @@ compat: setup ## Try other people's clients and tools, and write docs/compatibil
 
 sim: setup ## Run the simulations (SEED=n draws other schedules, and repeats them)
 	$(BIN)/python -m pytest tests/simulation $(if $(SEED),--hypothesis-seed=$(SEED)) $(ARGS)
+
+sim-quorum: setup ## Simulate quorums of controllers (SEED=n: one, with all that happens; COUNT=, FIRST=, JOBS=)
+	$(BIN)/python -m tests.simulation.quorum.campaign $(if $(SEED),--seed $(SEED),--first $(FIRST) --count $(COUNT)) $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
 
 fuzz: setup ## Throw random and mutated bytes at a node, and kill one again and again (FRAMES=, ROUNDS=, SEED=)
 	$(BIN)/python -m tests.robustness.fuzz_wire --frames $(FRAMES) $(if $(SEED),--seed $(SEED))

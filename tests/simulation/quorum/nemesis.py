@@ -24,6 +24,7 @@ class Nemesis:
             "part": self._part,
             "isolate leader": self._isolate_leader,
             "one way": self._one_way,
+            "slow pair": self._slow_pair,
             "bridge": self._bridge,
             "heal": self._heal,
             "kill": lambda: self._kill(self._any()),
@@ -107,6 +108,19 @@ class Nemesis:
         source, target = self._rng.sample(self._hosts, 2)
         self._world.network.cut([Link(source.number, target.number)])
         return f"{source.number} to {target.number}"
+
+    def _slow_pair(self) -> str | None:
+        """Leave the leader one follower, whose answers take very long: they outlive the term."""
+        leader = self._leader()
+        if leader is None:
+            return None
+        follower = self._rng.choice([host for host in self._hosts if host != leader])
+        pair = [leader, follower]
+        self._heal()
+        self._cut_between(pair, [host for host in self._hosts if host not in pair])
+        detour_s = self._rng.uniform(0.5, 3.0)
+        self._world.network.slow(Link(follower.number, leader.number), detour_s)
+        return f"{_numbers(pair)}, answers after {detour_s:.1f} s"
 
     def _bridge(self) -> str:
         """Two halves that only see each other through one host."""

@@ -65,6 +65,7 @@ class Network:
         self.fifo = fifo
         self.weather = FINE
         self._cut = set[Link]()
+        self._detours_s = dict[Link, float]()
         self._resets = defaultdict[Link, int](int)
         self._last_s = defaultdict[Link, float](float)
         self.when_reset: Callable[[Link], None] = lambda _: None
@@ -83,6 +84,11 @@ class Network:
 
     def heal(self) -> None:
         self._cut.clear()
+        self._detours_s.clear()
+
+    def slow(self, link: Link, detour_s: float) -> None:
+        """Let everything in this direction take so much longer."""
+        self._detours_s[link] = detour_s
 
     def reset(self, link: Link) -> None:
         """End a connection: what is under way on it is gone, the next one starts afresh."""
@@ -97,6 +103,7 @@ class Network:
         twice = not self.fifo and rng.random() < weather.duplicates
         for _ in range(2 if twice else 1):
             delay_s = rng.uniform(weather.delay_min_s, weather.delay_max_s)
+            delay_s += self._detours_s.get(link, 0.0)
             if rng.random() < weather.spikes:
                 delay_s += rng.uniform(0, weather.spike_s)
             self._plan(link, frame, self._timeline.now_s + delay_s)

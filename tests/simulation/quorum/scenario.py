@@ -37,6 +37,7 @@ FAULTS: Final = {
     "part": 4,
     "isolate leader": 2,
     "one way": 2,
+    "slow pair": 1,
     "bridge": 2,
     "heal": 5,
     "kill": 4,
