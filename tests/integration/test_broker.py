@@ -208,6 +208,38 @@ async def test_a_long_poll_hears_of_what_another_client_writes_at_once(tmp_path:
         assert heard == [b"a"]
 
 
+async def test_clients_are_served_while_thousands_of_partitions_are_created(tmp_path: Path) -> None:
+    served_meanwhile = 0
+
+    async def go_on(client: Client, done: trio.Event) -> None:
+        nonlocal served_meanwhile
+        while not done.is_set():
+            await client.produce("appLogs", b"v")
+            served_meanwhile += 1
+
+    async with running(texts_of(tmp_path)) as node:
+        admin, other = await connect(node), await connect(node)
+        await admin.create("appLogs")
+        await admin.produce("appLogs", b"v")
+        files_open = len(list(Path("/proc/self/fd").iterdir()))
+        done = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(go_on, other, done)
+            topic = CreatableTopic(name="many", num_partitions=3000, replication_factor=-1)
+            answer = await admin.request(ApiKey.CREATE_TOPICS, CreateTopicsRequest(topics=[topic]))
+            done.set()
+        assert answer.topics[0].error_code == 0
+        assert len(list(node.broker.broker.replicas)) == 3001
+        assert await admin.produce("many", b"the first record makes the log's files") == 0
+        assert len(list(Path("/proc/self/fd").iterdir())) <= files_open + 5
+        assert len([path for path in tmp_path.iterdir() if path.name.startswith("many")]) == 1
+    assert served_meanwhile >= 20, "60 steps of 50 partitions each"
+    async with running(texts_of(tmp_path)) as node:
+        client = await connect(node)
+        assert len(list(node.broker.broker.replicas)) == 3001
+        assert await client.produce("many", b"v") == 1
+
+
 async def test_a_broker_that_was_told_to_stop_left_everything_clean(tmp_path: Path) -> None:
     texts = texts_of(tmp_path)
     async with running(texts) as node:
