@@ -4,6 +4,7 @@ import signal
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -27,6 +28,8 @@ IDLE_S = 5.0
 PARTITIONS = 10_000
 CREATION_S_MAX = 120.0
 RECORDS = 200
+BATCH = 1000
+WRITERS = 4
 BROKER_ID = 101
 
 MEDIAN = Metric("p50_ms", "median", "ms", "less")
@@ -199,6 +202,56 @@ class LargeTopic:
         return Sample({"create_ms": 1000 * took_s, "rss_bytes": rss_bytes}, failure="")
 
 
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """Topics of many partitions, each a request and so a batch of records."""
+
+    name: str = "records"
+    title: str = f"create topics of {BATCH:,} partitions, {WRITERS} in flight"
+    target: str = ">= 50,000 records/s"
+    metrics: tuple[Metric, ...] = (RECORDS_PER_S,)
+
+    def measure(self, quorum: Quorum, seconds: float) -> Sample:
+        """Create for a while; delete."""
+        place = quorum.leader()
+        created: list[str] = []
+        with QuorumClient(quorum.ports, place) as client:
+            ask = partial(client.ask, request_id=b"", timeout_s=CREATION_S_MAX)
+            _register(ask)
+            used_s, begun_s = quorum.cpu_seconds(), time.monotonic()
+            with ThreadPoolExecutor(WRITERS) as pool:
+                writers = [
+                    pool.submit(_create_until, quorum, place, begun_s + seconds)
+                    for _ in range(WRITERS)
+                ]
+                for writer in writers:
+                    created += writer.result()
+            took_s = time.monotonic() - begun_s
+            cores = [(a - b) / took_s for a, b in zip(quorum.cpu_seconds(), used_s, strict=True)]
+            for name in created:
+                ask(m.DeleteTopics((name,)), m.DeleteTopicsAnswer)
+        records = len(created) * (BATCH + 1)
+        figures = {"records": records, "seconds": took_s, "records_per_s": records / took_s}
+        cpu = {"leader_cores": max(cores), "controller_cores": sum(cores)}
+        return Sample({**figures, **cpu}, failure="")
+
+
+def _create_until(quorum: Quorum, place: int, deadline_s: float) -> list[str]:
+    """Create one topic after the other; return their names."""
+    created: list[str] = []
+    with QuorumClient(quorum.ports, place) as client:
+        while time.monotonic() < deadline_s:
+            name = f"batch-{uuid.uuid4().hex}"
+            request = m.CreateTopics((m.NewTopic(name, BATCH, 1),))
+            answer = client.ask(
+                request, m.CreateTopicsAnswer, request_id=b"", timeout_s=CREATION_S_MAX
+            )
+            if answer.topics[0].failure.code != ErrorCode.NONE:
+                raise MeasurementFailedError(str(answer.topics[0].failure))
+            created.append(name)
+    return created
+
+
 def _register(ask: Callable[..., m.Answer]) -> None:
     """Become a broker that is alive for a few seconds, which is long enough."""
     endpoints: Mapping[str, Endpoint] = {"PLAINTEXT": Endpoint(nodes.HOST, 1)}
@@ -225,8 +278,9 @@ def scenarios() -> list[Scenario]:
         Load("commit-8", "commit, 8 in flight", "", Shape(8, 1), quorum_load.set_one, 1),
         Load("commit-64", "commit, 64 in flight", ">= 10,000/s", Shape(8, 8),
              quorum_load.set_one, 1),
-        Load("records", f"commit, {RECORDS} records a request, 8 in flight", ">= 50,000/s",
+        Load("configs", f"change {RECORDS} configurations a request, 8 in flight", "",
              Shape(8, 1), some, RECORDS),
+        Batches(),
         Load("read-1", "linearizable read, 1 in flight", "p50 <= 1 ms", Shape(1, 1),
              quorum_load.read, 1),
         Load("read-64", "linearizable read, 64 in flight", "", Shape(8, 8), quorum_load.read, 1),
