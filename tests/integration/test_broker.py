@@ -208,32 +208,35 @@ async def test_a_long_poll_hears_of_what_another_client_writes_at_once(tmp_path:
         assert heard == [b"a"]
 
 
-async def test_clients_are_served_while_thousands_of_partitions_are_created(tmp_path: Path) -> None:
-    served_meanwhile = 0
+def files_in(folder: Path) -> int:
+    return len(list(folder.iterdir()))
 
-    async def go_on(client: Client, done: trio.Event) -> None:
-        nonlocal served_meanwhile
+
+async def test_clients_are_served_while_thousands_of_partitions_are_created(tmp_path: Path) -> None:
+    steps_seen: set[int] = set()
+
+    async def go_on(node: Node, client: Client, done: trio.Event) -> None:
         while not done.is_set():
             await client.produce("appLogs", b"v")
-            served_meanwhile += 1
+            steps_seen.add(len(list(node.broker.broker.replicas)))
 
     async with running(texts_of(tmp_path)) as node:
         admin, other = await connect(node), await connect(node)
         await admin.create("appLogs")
         await admin.produce("appLogs", b"v")
-        files_open = len(list(Path("/proc/self/fd").iterdir()))
+        files_open = files_in(Path("/proc/self/fd"))
         done = trio.Event()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(go_on, other, done)
+            nursery.start_soon(go_on, node, other, done)
             topic = CreatableTopic(name="many", num_partitions=3000, replication_factor=-1)
             answer = await admin.request(ApiKey.CREATE_TOPICS, CreateTopicsRequest(topics=[topic]))
             done.set()
         assert answer.topics[0].error_code == 0
         assert len(list(node.broker.broker.replicas)) == 3001
         assert await admin.produce("many", b"the first record makes the log's files") == 0
-        assert len(list(Path("/proc/self/fd").iterdir())) <= files_open + 5
-        assert len([path for path in tmp_path.iterdir() if path.name.startswith("many")]) == 1
-    assert served_meanwhile >= 20, "60 steps of 50 partitions each"
+        assert files_in(Path("/proc/self/fd")) <= files_open + 5
+        assert files_in(tmp_path) < 20
+    assert len(steps_seen) >= 20, "one sees a part of the partitions led, then more of them"
     async with running(texts_of(tmp_path)) as node:
         client = await connect(node)
         assert len(list(node.broker.broker.replicas)) == 3001
