@@ -63,6 +63,9 @@ So replaying it at a start takes little time, and writing snapshots costs no mor
 journal did.
 """
 
+FIRST_SENT: Final = 2
+"""The first entry that leaders send: that before is the same in every log."""
+
 R = TypeVar("R")
 
 _FROM_LEADERS_AND_CANDIDATES: Final = (Append, Heartbeat, VoteRequest)
@@ -288,7 +291,7 @@ class RaftCore(Generic[R]):
 
     def _receive_append_answer(self, source: ReplicaKey, answer: AppendAnswer) -> None:
         match = self._engine.match_index(source)
-        if not self._engine.is_leader or match is None:
+        if not self._engine.is_leader or match is None or answer.next_index < FIRST_SENT:
             return
         if answer.success:
             if answer.next_index - 1 > self._journal.last_index:

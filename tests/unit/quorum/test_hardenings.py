@@ -492,3 +492,59 @@ def test_d22_messages_before_the_first_round_wait_for_it() -> None:
     node = Node(key(1), THREE, SimulatedStorage(Random(1)), RULES)
     node.rounds.receive(key(2), Append(1, 1, 0, 1, entries(2, 3, 1)))
     assert node.round(7.0) == [(key(2), AppendAnswer(1, 4, True, False, 0))]
+
+
+def test_a_leader_neither_encourages_others_nor_confirms_itself() -> None:
+    puppet = Puppet(THREE)
+    puppet.lead(2)
+    puppet.now_s += 0.6
+    assert not [m for m in puppet.hear(3, PreVoteRequest(1, 1, 99, 1)) if isinstance(m, PreVote)]
+
+
+def test_rejections_that_were_overtaken_change_nothing() -> None:
+    puppet = Puppet(THREE)
+    puppet.lead(2)
+    puppet.acknowledged(2, 3)
+    puppet.propose(b"a")
+    puppet.hear(2, AppendAnswer(1, 2, False, True, 2))  # about what matched since
+    assert puppet.rounds._core.engine.next_index(key(2)) == 5
+    puppet.hear(3, AppendAnswer(1, 2, False, True, 0))  # it is not said which
+    puppet.hear(3, AppendAnswer(1, 2, False, True, 77))  # not what was asked last
+    puppet.hear(3, AppendAnswer(1, 0, True, False, 0))  # nonsense
+    assert puppet.rounds._core.engine.next_index(key(3)) == 2
+
+
+def test_two_followers_get_the_same_snapshot_and_answers_of_strangers_are_ignored() -> None:
+    puppet = streaming(1000)
+    about_two = puppet.hear(2, AppendAnswer(1, 2, True, False, 0))
+    chunk = next(m for m in [*about_two, *puppet.wait(0.11)] if isinstance(m, SnapshotChunk))
+    puppet.rounds.peer_connected(key(9))
+    puppet.wait(0.0)
+    for _ in range(3):
+        puppet.hear(9, AppendAnswer(1, 2, False, True, 0))
+        puppet.wait(0.11)
+    streams = puppet.rounds._core._streams._streams
+    assert streams[key(9)].data is streams[key(2)].data
+    assert streams[key(2)].head.end.last.log_index == chunk.last_index
+    puppet.hear(8, AppendAnswer(1, 99, True, False, 0))
+    puppet.hear(8, SnapshotAnswer(1, chunk.last_index, chunk.last_term, 1))
+
+
+def test_a_follower_that_seems_to_be_ahead_is_asked_where_it_is() -> None:
+    puppet = Puppet(THREE)
+    puppet.lead(2)
+    puppet.acknowledged(2, 3)
+    puppet.rounds._core.engine.set_next_index(key(2), 99)
+    (append,) = [m for m in puppet.wait(0.11) if isinstance(m, Append) and m.previous_index > 3]
+    (answer,) = follower().hear(2, append)
+    assert answer == AppendAnswer(1, 11, False, True, append.previous_index)
+    puppet.hear(2, answer)
+    assert puppet.rounds._core.engine.next_index(key(2)) == 4
+
+
+def test_a_snapshot_that_is_overtaken_by_entries_is_not_installed() -> None:
+    puppet = follower()
+    puppet.hear(2, *chunks(12, 1, b"state"), Append(1, 10, 1, 12, entries(11, 12, 1)))
+    assert (puppet.rounds.last_index, puppet.rounds.applied_index) == (12, 12)
+    assert puppet.tape.commands == [b"%d" % n for n in range(2, 13)]
+    assert puppet.log[0] == (1, 0)

@@ -394,3 +394,54 @@ def test_progress_tells_who_is_behind_and_since_when() -> None:
     assert progress[key(2)].last_contact_s == puppet.now_s
     assert progress[key(2)].is_voter
     assert progress[key(3)].match_index == 0
+
+
+def test_a_hand_over_under_way_asks_for_rounds_and_ends_with_the_node() -> None:
+    puppet = leader_of_three()
+    transfer = puppet.rounds.transfer_leadership(key(2), puppet.now_s + 5)
+    asked_s = puppet.now_s
+    assert TimeoutNow(1) in puppet.wait(0.0)
+    assert puppet.rounds.next_deadline_s <= asked_s + 0.1
+    puppet.rounds.stop()
+    assert transfer.value == Unknown()
+
+
+def test_a_proposal_of_a_leader_that_was_deposed_before_its_round_was_never_in_a_log() -> None:
+    puppet = leader_of_three()
+    promise = puppet.rounds.propose(b"a", 1e9)
+    puppet.hear(3, Append(2, 3, 1, 3, []))
+    assert promise.value == NotLeader(key(3))
+
+
+def test_a_read_of_an_earlier_leadership_of_the_same_node_is_not_answered() -> None:
+    node = Node(key(1), voters(1), SimulatedStorage(Random(1)), RULES)
+    node.round(1.0)
+    read = node.rounds.read(1e9)
+    node.rounds.start(2.0)
+    node.rounds._core.engine.step_down()
+    while flush := node.rounds.start_flush():
+        flush.run()
+        node.rounds.finish_flush(flush)
+    assert (node.rounds.term, node.rounds.is_leader) == (2, True)
+    assert isinstance(read.value, NotLeader)
+
+
+def test_a_read_waits_until_the_state_machine_is_that_far() -> None:
+    puppet = leader_of_three()
+    read = puppet.rounds.read(1e9)
+    (probe, *_) = [m for m in puppet.wait(0.0) if isinstance(m, ReadProbe)]
+    puppet.rounds._core.reads._batches[0].index = 4
+    puppet.hear(2, ReadProbeAnswer(1, probe.number))
+    assert not read.resolved
+    puppet.propose(b"a")
+    puppet.acknowledged(2, 4)
+    assert read.value == ReadDone(4)
+
+
+def test_of_several_readers_only_the_impatient_give_up() -> None:
+    puppet = leader_of_three()
+    patient, impatient = puppet.rounds.read(1e9), puppet.rounds.read(puppet.now_s + 0.1)
+    puppet.wait(0.0)
+    puppet.wait(0.11)
+    assert impatient.value == Unknown()
+    assert not patient.resolved
