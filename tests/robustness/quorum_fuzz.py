@@ -203,13 +203,14 @@ class Fuzzer:
         port = self._rng.choice(self._cluster.ports)
         try:
             with socket.create_connection((LOOPBACK, port), ANSWER_S_MAX) as sock:
-                with contextlib.suppress(ConnectionError):
+                try:
                     sock.sendall(b"".join(frames))
                     sock.shutdown(socket.SHUT_WR)
-                try:
                     while chunk := sock.recv(1 << 16):
                         self.report.answer_bytes += len(chunk)
-                except ConnectionError:
+                except TimeoutError:
+                    raise
+                except OSError:
                     self.report.refused += 1
         except OSError as error:
             self.report.problems.append(f"{error!r} on a connection with {frames!r:.2000}")
