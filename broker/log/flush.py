@@ -79,6 +79,7 @@ class Flush:
             self._fs.sync_files(
                 [file for part in self.parts.values() for file in part.files],
                 [path for part in self.parts.values() for path in part.paths],
+                hurry=not all(part.is_checkpoint for part in self.parts.values()),
             )
         except OSError as error:
             self.error = error

@@ -450,7 +450,7 @@ class Log:
         if self._maker is not None:
             self._make_files(self._maker, UNKNOWN_EPOCH, now_ms)
         if not self.is_sealed:
-            self._context.fs.sync_files([], [f"{self.directory}/{PARTITION_NAME}"])
+            self._context.fs.sync_files([], [f"{self.directory}/{PARTITION_NAME}"], hurry=True)
             self._context.fs.sync_directory(self.directory)
             self._durability.sealed = True
         # Without a file to tell, a crash has only the checkpoint to know where the log goes on.

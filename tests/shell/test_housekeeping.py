@@ -210,8 +210,8 @@ async def test_a_topic_may_be_deleted_while_it_is_synced(
     node.create_topic("dbLogs", flush_messages="1")
     sync_files = node.disk.sync_files
 
-    def delete_meanwhile(*files: Any) -> None:
-        sync_files(*files)
+    def delete_meanwhile(*files: Any, hurry: bool) -> None:
+        sync_files(*files, hurry=hurry)
         if "appLogs" in node.replicas.image.topics:
             trio.from_thread.run_sync(node.apply, r.TopicRemoved("test", 0, topic_id))
 

@@ -279,7 +279,7 @@ class SimDisk:
     def sync_directories(self, paths: Sequence[str]) -> dict[str, OSError]:
         return sync_each_directory(self, paths)
 
-    def sync_files(self, files: Sequence[File], paths: Sequence[str]) -> None:
+    def sync_files(self, files: Sequence[File], paths: Sequence[str], *, hurry: bool) -> None:
         for file in files:
             file.sync()
         sync_paths(self, paths)

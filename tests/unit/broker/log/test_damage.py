@@ -168,4 +168,4 @@ def test_an_error_of_syncing_everything_is_told() -> None:
         fd = -1
 
     with pytest.raises(OSError, match="Bad file descriptor"):
-        OsFileSystem().sync_files([Gone()] * (SYNC_ONE_BY_ONE_MAX + 1), [])  # type: ignore[list-item]
+        OsFileSystem().sync_files([Gone()] * (SYNC_ONE_BY_ONE_MAX + 1), [], hurry=True)  # type: ignore[list-item]

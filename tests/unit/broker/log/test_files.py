@@ -9,6 +9,7 @@ import pytest
 
 from quorate.broker.log.files import (
     SYNC_ONE_BY_ONE_MAX,
+    SYNC_PATIENTLY_MAX,
     FatalStorageError,
     OpenFiles,
     OsFileSystem,
@@ -84,11 +85,42 @@ def test_any_number_of_files_is_synced(fs: OsFileSystem, tmp_path: Path, count: 
     for file in files:
         file.write_at(b"data", 0)
 
-    fs.sync_files(files, [f"{tmp_path}/0", f"{tmp_path}/removed"])
-    fs.sync_files([], [f"{tmp_path}/{number}" for number in range(count)])
+    for hurry in (True, False):
+        fs.sync_files(files, [f"{tmp_path}/0", f"{tmp_path}/removed"], hurry=hurry)
+        fs.sync_files([], [f"{tmp_path}/{number}" for number in range(count)], hurry=hurry)
 
 
-@pytest.mark.parametrize("count", [0, 1, SYNC_ONE_BY_ONE_MAX, SYNC_ONE_BY_ONE_MAX + 1])
+@pytest.mark.parametrize(
+    ("count", "hurry", "together"),
+    [
+        (SYNC_ONE_BY_ONE_MAX, True, False),
+        (SYNC_ONE_BY_ONE_MAX + 1, True, True),
+        (SYNC_PATIENTLY_MAX, False, False),
+        (SYNC_PATIENTLY_MAX + 1, False, True),
+    ],
+)
+def test_what_others_left_to_be_written_is_synced_along_only_for_many_files_or_in_a_hurry(
+    fs: OsFileSystem,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    hurry: bool,
+    together: bool,
+) -> None:
+    synced: list[int] = []
+
+    def sync(fd: int) -> int:
+        synced.append(fd)
+        return 0
+
+    monkeypatch.setattr(os, "fdatasync", sync)
+    monkeypatch.setattr(fs, "_syncfs", sync)
+    files = [fs.open(f"{tmp_path}/{number}", create=True) for number in range(count)]
+    fs.sync_files(files, [], hurry=hurry)
+    assert synced == [file.fd for file in files[: 1 if together else None]]
+
+
+@pytest.mark.parametrize("count", [0, 1, SYNC_PATIENTLY_MAX, SYNC_PATIENTLY_MAX + 1])
 def test_any_number_of_folders_is_synced(fs: OsFileSystem, tmp_path: Path, count: int) -> None:
     paths = [f"{tmp_path}/{number}" for number in range(count)]
     for path in paths[1:]:
@@ -110,7 +142,7 @@ def test_a_failed_sync_of_many_counts_for_all_and_is_not_repeated(
         return -1
 
     monkeypatch.setattr(fs, "_syncfs", fail)
-    paths = [f"{tmp_path}/{number}" for number in range(SYNC_ONE_BY_ONE_MAX + 1)]
+    paths = [f"{tmp_path}/{number}" for number in range(SYNC_PATIENTLY_MAX + 1)]
     for path in paths:
         fs.make_directory(path)
     files = {f"{path}/file": b"data" for path in paths}
