@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from quorate.broker.log.directory import META_NAME
 from quorate.broker.log.documents import CorruptDocumentError, decode_document
 from quorate.broker.log.files import File, OsFileSystem
 from quorate.broker.log.index import OFFSET_ENTRY, TIME_ENTRY
@@ -40,14 +41,15 @@ def find_files(paths: Sequence[Path], suffixes: Sequence[str]) -> list[Path]:
     """Return the files with these suffixes among the paths and in the folders below them.
 
     Raises:
-        CommandError: a path does not exist, or nothing is there.
+        CommandError: a path does not exist, or nothing is there, and none is a data directory:
+            that may well have no records yet.
     """
     found: list[Path] = []
     for path in paths:
         if not path.exists():
             raise CommandError(f"{path} does not exist", why="no such file", hint="check the path")
         found += _files_below(path, suffixes) if path.is_dir() else [path]
-    if not found:
+    if not found and not any((path / META_NAME).exists() for path in paths):
         raise CommandError(
             f"there is no {' or '.join(suffixes)} file in {', '.join(map(str, paths))}",
             why="a partition's files are in DATA_DIRECTORY/TOPIC-PARTITION/",

@@ -135,3 +135,5 @@ def test_paths_without_segments_are_refused(tmp_path: Path) -> None:
         find_files([tmp_path / "none"], [".log"])
     with pytest.raises(CommandError, match="there is no"):
         find_files([tmp_path], [".log"])
+    (tmp_path / "meta.json").touch()
+    assert find_files([tmp_path], [".log"]) == [], "a data directory without records"
