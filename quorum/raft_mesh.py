@@ -311,9 +311,12 @@ class RaftMesh:
         me = self._identity
         if hello.node_id == me.key.node_id:
             return f"this one with directory {me.key}"
+        is_voter = ReplicaKey(hello.node_id, hello.directory_id) in self._voters
         for key, incoming in self._incoming.items():
             if key.node_id != hello.node_id:
                 continue
+            if is_voter and key not in self._voters:
+                continue  # Who merely says that it has a voter's id does not keep the voter out.
             recently = trio.current_time() - incoming.heard_s < ALIVE_S
             same = key.directory_id == hello.directory_id
             restarted = same and incoming.hello.incarnation_id == hello.incarnation_id

@@ -336,6 +336,23 @@ async def test_two_controllers_with_one_id_are_refused_and_told(
             assert refusal.message in caplog.text
 
 
+async def test_a_stranger_with_the_id_of_a_voter_does_not_keep_it_out(
+    autojump_clock: MockClock,
+) -> None:
+    async with a_network() as network:
+        a, b, c = [Peer(network, identity(key(node_id))) for node_id in (1, 2, 3)]
+        await started(network, a, b, voters=voters_of(a, b, c))
+        stream = await network.connect(at(1))
+        await introduce(stream, identity(key(3, directory=9), at(9)).hello(Purpose.MESH))
+        await wait_all_tasks_blocked()
+        assert a.mesh.endpoint_of(key(3, directory=9)) == at(9)
+        await started(network, c, voters=voters_of(a, b, c))
+        assert key(1) in c.connected
+        c.send(key(1), Vote(1))
+        await wait_all_tasks_blocked()
+        assert a.heard == [(key(3), Vote(1))]
+
+
 async def test_a_copy_of_a_controller_is_refused_while_that_one_is_heard(
     autojump_clock: MockClock,
 ) -> None:
