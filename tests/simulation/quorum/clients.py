@@ -16,6 +16,7 @@ PATIENCE_S = 2.0
 GIVE_UP_S = 2.5
 """A client waits a little longer than it asks the controller to: the answer may be lost."""
 
+LARGE_BYTES = 200_000
 ANSWERS_LOST = 0.01
 TRAVEL_MIN_S, TRAVEL_MAX_S = 0.0001, 0.003
 
@@ -204,6 +205,8 @@ class Crowd:
             return
         number = self._numbers.next()
         padding_bytes = self._rng.choice((0, 20, 120))
+        if self._rng.random() < self._world.scenario.large_commands:
+            padding_bytes = LARGE_BYTES
         command = Command(number, PUT, "crowd", None, number, padding_bytes)
         promise = process.rounds.propose(command.encode(), process.here_s + PATIENCE_S)
         process.ask(promise)

@@ -7,7 +7,7 @@ from typing import Final
 from quorate.quorum.raft.rules import Rules
 from quorate.quorum.raft.timing import Timing
 
-CHAOS_S: Final = 12.0
+CHAOS_S: Final = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,8 @@ class Scenario:
 
     ``hosts`` run a controller each, the first ``voters`` of them are the bootstrap voters. The
     nemesis acts ``intensity`` times a second for ``chaos_s`` seconds, with these ``actions`` by
-    weight. ``duplicates`` pins the share of frames that arrive twice, whatever the weather is.
+    weight. Dumps of the state carry ``ballast_bytes``; this share of the commands is large.
+    ``duplicates`` pins the share of frames that arrive twice, whatever the weather is.
     """
 
     hosts: int
@@ -28,6 +29,7 @@ class Scenario:
     power_cuts: bool
     rules: Rules
     ballast_bytes: int
+    large_commands: float
     duplicates: float | None = None
     disks_lie: bool = False
     wiped_disks_keep_their_name: bool = False
@@ -59,6 +61,11 @@ SHAPES: Final = ("three", "five", "members")
 """Three controllers, five, and a quorum that grows and shrinks among five."""
 
 
+USUAL_TIMERS: Final = (0.1, 0.4, 0.8)
+HASTY_TIMERS: Final = (0.03, 0.1, 0.2)
+"""Heartbeat, shortest and longest election timeout, in seconds; what is late is of an old term."""
+
+
 def shape_of(seed: int) -> str:
     """Return the shape of a seed's world: they take turns."""
     return SHAPES[seed % len(SHAPES)]
@@ -72,20 +79,19 @@ def draw(seed: int, shape: str) -> Scenario:
         hosts=3 if shape == "three" else 5,
         voters=voters,
         chaos_s=CHAOS_S,
-        intensity=rng.choice((1.0, 2.0, 4.0)),
+        intensity=rng.choice((1.5, 3.0, 6.0)),
         actions=FAULTS | MEMBERSHIP if shape == "members" else FAULTS,
         fifo=rng.random() < 0.4,
         power_cuts=rng.random() < 0.8,
         rules=Rules(
             Timing(
-                heartbeat_s=0.1,
-                election_min_s=0.4,
-                election_max_s=0.8,
+                *rng.choice((USUAL_TIMERS, USUAL_TIMERS, HASTY_TIMERS)),
                 snapshot_entries=rng.choice((8, 20, 60, 5000)),
                 retained_entries=rng.choice((0, 0, 5, 30)),
             )
         ),
         ballast_bytes=rng.choice((0, 0, 0, 150_000)),
+        large_commands=rng.choice((0.0, 0.0, 0.01)),
     )
 
 
