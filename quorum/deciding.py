@@ -35,6 +35,9 @@ DECISIONS_MAX: Final = 10
 TOGETHER_MAX: Final = 128
 """How many requests are carried out by one command."""
 
+RECORDS_TOGETHER_MAX: Final = 2000
+"""With so many records, some 20 ms of work, a command takes no further request."""
+
 A = TypeVar("A", bound=Answer)
 Decide = Callable[[MetadataImage], Decision[A]]
 
@@ -175,7 +178,7 @@ class Decider:
         ids: set[bytes] = set()
         for number, pending in enumerate(together):
             request_id = pending.asked.request_id
-            if request_id in ids:
+            if request_id in ids or len(records) >= RECORDS_TOGETHER_MAX:
                 put_off.append(pending)
                 continue
             answered = before.answers.get(request_id)

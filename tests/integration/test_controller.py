@@ -3,11 +3,13 @@
 # pyright: reportPrivateUsage=false
 
 import math
+import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
+from typing import Annotated, Any, cast
 
 import pytest
 import trio
@@ -15,6 +17,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from quorate.control import messages as m
+from quorate.control.codec import Key
 from quorate.control.feature_messages import FeatureUpdate, UpdateFeatures, Upgrade
 from quorate.control.partition_messages import (
     AlterPartition,
@@ -29,6 +32,7 @@ from quorate.errors import (
     InconsistentClusterIdError,
     KafkaError,
     NotControllerError,
+    QuorateError,
     RequestTimedOutError,
     UnsupportedVersionError,
 )
@@ -39,17 +43,26 @@ from quorate.quorum.control.decision import Decision
 from quorate.quorum.controller import NO_LISTENER, Controller, alone
 from quorate.quorum.deciding import Asked
 from quorate.quorum.directory import ControllerDirectory, open_controller_directory
-from quorate.quorum.metadata import machine
+from quorate.quorum.metadata import codec, machine
 from quorate.quorum.metadata.applying import apply_records
 from quorate.quorum.metadata.codec import decode_batch
 from quorate.quorum.metadata.features import SUPPORTED
 from quorate.quorum.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage
-from quorate.quorum.metadata.records import ConfigSet, MetadataRecord, TopicRemoved
+from quorate.quorum.metadata.records import ConfigSet, FeatureLevelSet, MetadataRecord, TopicRemoved
 from quorate.quorum.metadata.snapshot import decode_image
 from quorate.quorum.raft_node import Outcome, RaftNode, in_thread
 from quorate.settings import NodeConfig
 
 pytestmark = pytest.mark.integration
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOfTheFuture:
+    """What a newer version may write."""
+
+    cause: Annotated[str, Key(1)]
+    time_ms: Annotated[int, Key(2)]
+
 
 CONFIG = NodeConfig(broker_session_timeout_ms=60_000)
 REGISTER = m.RegisterBroker(
@@ -159,6 +172,40 @@ async def test_who_is_far_behind_gets_a_snapshot_made_once(
         assert len({id(answer) for answer in answers}) == 1
         assert answers[0].snapshot is not None
         assert decode_image(answers[0].snapshot) == service.image
+
+
+@pytest.mark.parametrize(
+    ("record", "complaint"),
+    [
+        (FeatureLevelSet("c", 1, "metadata.version", 99), "works at metadata.version 99.*upgrade"),
+        (RecordOfTheFuture("c", 1), "unknown record type 999.*newer version of Quorate"),
+    ],
+)
+async def test_metadata_of_the_future_stops_a_controller_and_keeps_it_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: Any, complaint: str
+) -> None:
+    monkeypatch.setitem(codec._NUMBERS, RecordOfTheFuture, 999)
+
+    async def run(*records: Any) -> None:
+        directory = open_directory(tmp_path)
+        try:
+            service = Controller(directory, CONFIG, Random(1), alone(in_thread))
+            async with trio.open_nursery() as nursery:
+                await nursery.start(service.run)
+                await service._raft.propose(service.image.version, records, math.inf)
+        finally:
+            directory.close()
+
+    for records in ((record,), ()):
+        with pytest.raises((QuorateError, BaseExceptionGroup)) as caught:
+            await run(*records)
+        assert re.search(complaint, str(first_of(caught.value)))
+
+
+def first_of(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
 
 
 async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:

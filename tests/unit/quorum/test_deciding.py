@@ -19,6 +19,7 @@ from quorate.errors import (
     TopicAlreadyExistsError,
 )
 from quorate.model import Endpoint
+from quorate.quorum import deciding
 from quorate.quorum.control.decision import Decision
 from quorate.quorum.deciding import TOGETHER_MAX, Asked, Decide, Decider
 from quorate.quorum.metadata.image import ConfigResource, MetadataImage
@@ -117,6 +118,15 @@ async def test_requests_that_wait_for_the_disk_become_one_command() -> None:
         await wait_all_tasks_blocked()
         assert numbers(world) == list(range(1, TOGETHER_MAX + 2))
         assert world.raft.rounds.last_index == before + 2
+
+
+async def test_large_decisions_are_not_made_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deciding, "RECORDS_TOGETHER_MAX", 10)
+    async with a_world() as world:
+        before = world.raft.rounds.last_index
+        await all_of(world, [world.count] * 50)
+        assert numbers(world) == list(range(1, 51))
+        assert world.raft.rounds.last_index - before >= 5
 
 
 def refuse(_: MetadataImage) -> Decision[m.Answer]:
