@@ -198,7 +198,8 @@ class RaftMesh:
         wanted.update({voter.key: voter.endpoint for voter in self._voters.voters})
         wanted.update({key: incoming.endpoint for key, incoming in self._incoming.items()})
         if not self._voters:
-            wanted.update({each: each for each in self._bootstrap})
+            mine = self._identity.endpoint
+            wanted.update({each: each for each in self._bootstrap if each != mine})
         wanted.pop(self._identity.key, None)
         return wanted
 

@@ -109,6 +109,7 @@ class RemoteController:
         timeout_s, try_s = timeout_s + wait_s, TRY_S + wait_s
         deadline_s = trio.current_time() + timeout_s
         why: KafkaError = NetworkError("no controller was reached")
+        doubtful = False
         pause_s = RETRY_MIN_S
         while (left_s := deadline_s - trio.current_time()) > 0:
             try:
@@ -123,13 +124,14 @@ class RemoteController:
             except (NetworkError, RequestTimedOutError) as error:
                 if kind in ONCE:
                     raise
-                why = error
+                why, doubtful = error, True
             with trio.move_on_at(deadline_s):
                 await trio.sleep(pause_s)
             pause_s = min(2 * pause_s, RETRY_MAX_S)
         if why.code == ErrorCode.NOT_CONTROLLER:
+            done = "it may be done all the same" if doubtful else "nothing was done"
             raise RequestTimedOutError(
-                f"no controller leads the quorum, for {timeout_s:g} s now; nothing was done"
+                f"no controller leads the quorum, for {timeout_s:g} s now; {done}"
             ) from why
         raise RequestTimedOutError(f"no answer within {timeout_s:g} s: {why.message}") from why
 

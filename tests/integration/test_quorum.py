@@ -185,11 +185,12 @@ def test_a_new_disk_is_a_new_controller_that_votes_when_it_is_told_to(quorum: Qu
     with pytest.raises(KafkaError) as caught:
         ask(quorum.join, m.AddVoter(wiped_id))
     assert caught.value.code == ErrorCode.DUPLICATE_VOTER
+    assert ask(quorum.join, m.TransferLeadership()).leader_id != leader_id
     ask(quorum.join, m.RemoveVoter(wiped_id, old.directory_id))
     voters = ask(quorum.join, m.AddVoter(wiped_id)).voters
     assert m.Member(wiped_id, new.directory_id, new.endpoint) in voters
     assert len(voters) == 3
-    quorum.nodes[leader_id].kill()
+    quorum.nodes[ask(quorum.join, m.DescribeQuorum()).leader_id].kill()
     assert failure(ask(quorum.join, compare_and_set(None, "5"))) == 0, "the new disk votes"
 
 
