@@ -1,6 +1,6 @@
-"""Three controllers that are killed, cut off from each other and from their power, under load.
+"""Three controllers that are killed, cut off, powered off and given new disks, under load.
 
-``python -m tests.robustness.quorum --kills 200 --full 50 --power 50 --partitions 20 --seed N``
+``python -m tests.robustness.quorum --kills 200 --full 50 --power 50 --partitions 20 --wipes 10``
 
 Clients compare and set registers all the while.  Afterwards every register's history is
 linearizable, every acknowledged write a fact that all controllers tell, no refused one; no term has
@@ -19,8 +19,10 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from quorate.control import messages as m
+from tests.robustness.quorum_client import MaybeDoneError, NotDoneError, QuorumClient
 from tests.robustness.quorum_cluster import Cluster, DiedError, Machine, wait_until_dead
-from tests.robustness.quorum_history import History, blind
+from tests.robustness.quorum_history import History, Wipe, blind
 from tests.robustness.quorum_network import Pair, apart, isolated
 from tests.robustness.quorum_registers import CLIENTS, RegisterLoad
 
@@ -31,6 +33,8 @@ PARTED_S_MAX: Final = 2.5
 CHANGES_MAX: Final = 300
 MID_CHANGE_S_MAX: Final = 1.0
 PROGRESS_S_MAX: Final = 20.0
+STEP_S_MAX: Final = 3.0
+STEP_PAUSE_S: Final = 0.1
 FORMING_S_MAX: Final = 30.0
 FORMING_FAULTS_MAX: Final = 3
 FORMING_FAULT_S_MAX: Final = 1.0
@@ -52,6 +56,7 @@ class Plan:
     full_kills: int
     power_cuts: int
     partitions: int
+    wipes: int
     seed: int
     lying_disks: bool = False
 
@@ -67,6 +72,7 @@ class Tally:
     full_kills: int = 0
     power_cuts: int = 0
     cuts_that_lost: int = 0
+    wipes: int = 0
     partitions: int = 0
     partitions_that_bit: int = 0
     clusters: int = 0
@@ -86,6 +92,7 @@ class Tally:
             f" ({self.mid_change} inside a change of the disk), {self.full_kills} times all;"
             f" {self.power_cuts} power cuts, {self.cuts_that_lost} of which lost unsynced bytes;"
             f" {self.partitions} partitions, {self.partitions_that_bit} of which bit;"
+            f" {self.wipes} new disks;"
             f" {self.clusters} clusters, {self.forming_faults} faults while they formed,"
             f" {self.terms} terms, {self.operations} operations,"
             f" {self.acknowledged} writes acknowledged, {self.unknown} unknown;"
@@ -123,6 +130,7 @@ class Life:
             "full": self._kill_all,
             "power": self._cut_power,
             "partition": self._part,
+            "wipe": self._wipe,
         }
         self.cluster.start()
         self._load.start()
@@ -246,6 +254,26 @@ class Life:
         self._tally.cuts_that_lost += any(lost)
         self.cluster.start()
 
+    # --- new disks
+
+    def _wipe(self) -> None:
+        """Give a follower an empty disk, and put the new controller that it is now in its place."""
+        leader = self.cluster.leader(DOWN_S_MAX)
+        victim = self._rng.choice([each for each in self.cluster.machines if each is not leader])
+        self._tally.wipes += 1
+        with QuorumClient(self.cluster.ports, 0) as client:
+            before = describe(client, PROGRESS_S_MAX)
+            (old,) = [voter for voter in before.voters if voter.node_id == victim.number]
+            self._history.wiped.append(Wipe(time.monotonic(), victim.number))
+            victim.wipe()
+            self._stay_down()
+            victim.start()
+            deadline_s = time.monotonic() + PROGRESS_S_MAX
+            while not replaced(client, old):
+                time.sleep(STEP_PAUSE_S)
+                if time.monotonic() > deadline_s:
+                    raise StuckError(f"a new disk gets no vote: {self.cluster.tails()}")
+
     # --- the network
 
     def _part(self) -> None:
@@ -282,6 +310,35 @@ class Life:
         )
 
 
+def describe(client: QuorumClient, timeout_s: float) -> m.DescribeQuorumAnswer:
+    """Return what the leader says of the quorum.
+
+    Raises:
+        NotDoneError, MaybeDoneError: there is none.
+    """
+    request = m.DescribeQuorum()
+    return client.ask(request, m.DescribeQuorumAnswer, request_id=b"", timeout_s=timeout_s)
+
+
+def replaced(client: QuorumClient, old: m.QuorumReplica) -> bool:
+    """Do the next step to replace a voter by an observer of its id; return whether none is left."""
+    node_id = old.node_id
+    try:
+        quorum = describe(client, STEP_S_MAX)
+        voters = [each for each in quorum.voters if each.node_id == node_id]
+        if voters and voters[0].directory_id != old.directory_id:
+            return True
+        if voters:
+            remove = m.RemoveVoter(node_id, old.directory_id)
+            client.ask(remove, m.RemoveVoterAnswer, request_id=b"", timeout_s=STEP_S_MAX)
+        elif any(each.node_id == node_id for each in quorum.observers):
+            add = m.AddVoter(node_id)
+            client.ask(add, m.AddVoterAnswer, request_id=b"", timeout_s=STEP_S_MAX)
+    except (NotDoneError, MaybeDoneError):
+        pass  # look again
+    return False
+
+
 def run(plan: Plan, folder: Path, *, progress: bool) -> Tally:
     """Do it below a folder; return what happened.  Directories of failures are kept."""
     tally = Tally()
@@ -291,6 +348,7 @@ def run(plan: Plan, folder: Path, *, progress: bool) -> Tally:
         *["full"] * plan.full_kills,
         *["power"] * plan.power_cuts,
         *["partition"] * plan.partitions,
+        *["wipe"] * plan.wipes,
     ]
     rng.shuffle(faults)
     for number, start in enumerate(range(0, len(faults), ROUNDS_PER_CLUSTER)):
@@ -325,11 +383,18 @@ def main() -> int:
     parser.add_argument("--full", type=int, default=50)
     parser.add_argument("--power", type=int, default=50)
     parser.add_argument("--partitions", type=int, default=20)
+    parser.add_argument("--wipes", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--lying-disks", action="store_true")
     chosen = parser.parse_args()
     plan = Plan(
-        chosen.kills, chosen.full, chosen.power, chosen.partitions, chosen.seed, chosen.lying_disks
+        kills=chosen.kills,
+        full_kills=chosen.full,
+        power_cuts=chosen.power,
+        partitions=chosen.partitions,
+        wipes=chosen.wipes,
+        seed=chosen.seed,
+        lying_disks=chosen.lying_disks,
     )
     tally = run(plan, Path(tempfile.gettempdir()), progress=True)
     for failure in tally.failures:

@@ -98,6 +98,14 @@ class Machine:
         copy_tree(self.data, self._safe)
         return lost
 
+    def wipe(self) -> None:
+        """End the process and give it an empty disk."""
+        self.kill()
+        remove(self.data)
+        self.data.mkdir()
+        self.shim.journal_path.unlink(missing_ok=True)
+        copy_tree(self.data, self._safe)
+
     def stop(self) -> int:
         """End the process properly; return its exit code."""
         assert self.process is not None

@@ -33,6 +33,13 @@ class View(NamedTuple):
     linearizable: bool
 
 
+class Wipe(NamedTuple):
+    """A controller got a new disk: it may have forgotten everything."""
+
+    at: float
+    node_id: int
+
+
 class Change(NamedTuple):
     """A register got a value: a fact of the metadata."""
 
@@ -69,6 +76,7 @@ class History:
         self.views: list[View] = []
         self.refused: set[Change] = set()
         """Writes that the controllers said have not been carried out."""
+        self.wiped: list[Wipe] = []
         self.problems: list[str] = []
         self.unknown: Counter[str] = Counter()
         """Why outcomes are unknown, and how often."""
@@ -97,7 +105,7 @@ class History:
         return [
             *self.problems,
             *wrong_order(self.operations),
-            *wrong_terms(self.views),
+            *wrong_terms(self.views, self.wiped),
             *wrong_feeds(feeds),
             *wrong_facts(self.operations, self.refused, feeds),
         ]
@@ -117,7 +125,7 @@ def wrong_order(operations: Sequence[Operation]) -> list[str]:
             return [f"nobody can tell whether register {undecided.key} is linearizable"]
 
 
-def wrong_terms(views: Sequence[View]) -> list[str]:
+def wrong_terms(views: Sequence[View], wiped: Sequence[Wipe]) -> list[str]:
     """Say where two led in one term, or where a term went back."""
     problems: list[str] = []
     leaders = defaultdict[int, set[int]](set)
@@ -127,20 +135,29 @@ def wrong_terms(views: Sequence[View]) -> list[str]:
     for term, those in leaders.items():
         if len(those) > 1:
             problems.append(f"in term {term}, {sorted(those)} led")
-    problems += wrong_memory(views)
+    problems += wrong_memory(views, wiped)
     return problems + wrong_progress([view for view in views if view.linearizable])
 
 
-def wrong_memory(views: Sequence[View]) -> list[str]:
+def wrong_memory(views: Sequence[View], wiped: Sequence[Wipe]) -> list[str]:
     """Say who forgot a term in which it led: its own vote for that was on its disk before."""
     led: dict[int, View] = {}
     for view in sorted(views, key=lambda view: view.returned):
         before = led.get(view.node_id)
+        if before is not None and _has_new_disk(before, view, wiped):
+            del led[view.node_id]
+            before = None
         if before is not None and before.returned < view.called and view.term < before.term:
             return [f"a controller forgot a term: {before}, then {view}"]
         if view.leader_id == view.node_id and (before is None or view.term > before.term):
             led[view.node_id] = view
     return []
+
+
+def _has_new_disk(before: View, view: View, wiped: Sequence[Wipe]) -> bool:
+    return any(
+        wipe.node_id == view.node_id and before.called < wipe.at < view.returned for wipe in wiped
+    )
 
 
 def wrong_progress(views: Sequence[View]) -> list[str]:

@@ -16,7 +16,7 @@ from tests.robustness.quorum_client import ControlSocket, MaybeDoneError, NotDon
 from tests.robustness.quorum_cluster import Cluster, Machine
 from tests.robustness.quorum_history import History
 from tests.robustness.quorum_network import LOOPBACK, free_ports
-from tests.robustness.quorum_registers import Reader, RegisterLoad
+from tests.robustness.quorum_registers import CLIENTS, Reader, RegisterLoad
 from tests.robustness.shim import UNLIMITED, compiler
 
 pytestmark = [
@@ -248,9 +248,8 @@ def test_a_stranger_with_the_id_of_a_controller_gets_no_vote(
         other.kill()
         before = loaded.history.acknowledged
         time.sleep(ASIDE_S)
-        in_flight = len(loaded.cluster.machines) * 8
-        assert loaded.history.acknowledged <= before + in_flight
-    loaded.start_all()
+        assert loaded.history.acknowledged <= before + CLIENTS  # what was under way
+        loaded.start_all()  # it keeps nobody out, either
 
 
 def test_two_processes_never_share_a_directory(loaded: Loaded) -> None:

@@ -8,6 +8,7 @@ from tests.robustness.quorum_history import (
     Change,
     Feed,
     View,
+    Wipe,
     blind,
     wrong_facts,
     wrong_feeds,
@@ -88,20 +89,23 @@ def test_a_controller_that_leaves_out_a_fact_is_seen() -> None:
 
 
 def test_two_leaders_in_a_term_are_seen() -> None:
-    assert not wrong_terms([view(0, 1, 1, 1), view(1, 2, 2, 1), view(2, m.NO_NODE, 2, 1)])
-    (problem,) = wrong_terms([view(0, 1, 1, 1), view(0.1, 2, 1, 1)])
+    assert not wrong_terms([view(0, 1, 1, 1), view(1, 2, 2, 1), view(2, m.NO_NODE, 2, 1)], [])
+    (problem,) = wrong_terms([view(0, 1, 1, 1), view(0.1, 2, 1, 1)], [])
     assert "in term 1, [1, 2] led" in problem
 
 
 def test_a_controller_that_forgets_a_term_in_which_it_led_is_seen() -> None:
     led = view(0, 1, 5, 1)._replace(linearizable=False)
-    assert not wrong_terms([led, led._replace(node_id=2, term=4, called=1, returned=2)])
-    (problem,) = wrong_terms([led, led._replace(leader_id=3, term=4, called=1, returned=2)])
+    assert not wrong_terms([led, led._replace(node_id=2, term=4, called=1, returned=2)], [])
+    forgetful = led._replace(leader_id=3, term=4, called=1, returned=2)
+    (problem,) = wrong_terms([led, forgetful], [])
     assert "forgot a term" in problem
+    assert not wrong_terms([led, forgetful], [Wipe(0.7, 1)])
+    assert wrong_terms([led, forgetful], [Wipe(0.7, 2)])
 
 
 def test_a_term_or_a_version_that_goes_back_is_seen() -> None:
-    assert not wrong_terms([view(0, 1, 2, 7), view(0.2, 2, 1, 6)])  # at the same time
+    assert not wrong_terms([view(0, 1, 2, 7), view(0.2, 2, 1, 6)], [])  # at the same time
     for back in view(1, 1, 1, 7), view(1, 1, 2, 6):
-        problems = wrong_terms([view(0, 1, 2, 7), back])
+        problems = wrong_terms([view(0, 1, 2, 7), back], [])
         assert any("went back" in problem for problem in problems)
