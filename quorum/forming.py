@@ -64,26 +64,26 @@ class Forming:
         async with trio.open_nursery() as nursery:
             for address in self._heard:
                 nursery.start_soon(self._keep_asking, address)
-            await self._decide()
+            outcome = await self._wait_until_known()
             nursery.cancel_scope.cancel()
+        match outcome:
+            case Found(cluster_id, founders):
+                self._directory.format(cluster_id, founders)
+            case Join(cluster_id):
+                logger.warning("joining cluster %s as an observer", cluster_id)
+                self._directory.format(cluster_id, NO_VOTERS)
+            case Refuse(reason):
+                raise FormingError(reason)
 
-    async def _decide(self) -> None:
+    async def _wait_until_known(self) -> Found | Join | Refuse:
         told, patience = "", trio.current_time() + PATIENCE_S
         while True:
-            match form(self._directory.meta.key, self._heard, self._plan.cluster_id):
-                case Found(cluster_id, founders):
-                    self._directory.format(cluster_id, founders)
-                    return
-                case Join(cluster_id):
-                    logger.warning("joining cluster %s as an observer", cluster_id)
-                    self._directory.format(cluster_id, NO_VOTERS)
-                    return
-                case Refuse(reason):
-                    raise FormingError(reason)
-                case Wait(reason):
-                    if reason != told and trio.current_time() >= patience:
-                        logger.warning("waiting for the other controllers: %s", reason)
-                        told = reason
+            outcome = form(self._directory.meta.key, self._heard, self._plan.cluster_id)
+            if not isinstance(outcome, Wait):
+                return outcome
+            if outcome.reason != told and trio.current_time() >= patience:
+                logger.warning("waiting for the other controllers: %s", outcome.reason)
+                told = outcome.reason
             with trio.move_on_at(patience if trio.current_time() < patience else math.inf):
                 await self._news.wait()
             self._news = trio.Event()

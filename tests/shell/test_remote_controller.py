@@ -1,4 +1,4 @@
-"""How brokers and tools find the controller that leads: on loopback, among controllers of a test."""
+"""How brokers and tools find the controller that leads, among controllers of the test."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -109,12 +109,12 @@ async def test_while_nobody_leads_it_asks_again_until_somebody_does() -> None:
 
 async def test_when_time_is_over_it_says_that_nobody_leads() -> None:
     async with serving(Fake()) as remote:
-        with pytest.raises(RequestTimedOutError, match="no controller leads .* nothing was done"):
+        with pytest.raises(RequestTimedOutError, match=r"no controller leads .* nothing was done"):
             await remote.call(TOPICS, 0.3)
     doubtful = Fake()
     doubtful.silent = 1
     async with serving(doubtful) as remote:
-        with pytest.raises(RequestTimedOutError, match="no controller leads .* may be done"):
+        with pytest.raises(RequestTimedOutError, match=r"no controller leads .* may be done"):
             await remote.call(TOPICS, 1)
 
 
