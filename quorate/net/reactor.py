@@ -52,7 +52,8 @@ class PlainConnection(Connection):
     """A connection on a non-blocking socket.
 
     ``interest`` is what epoll watches for it. ``loading`` is set while a thread brings the file
-    bytes that are next to be sent into memory; nothing is sent meanwhile.
+    bytes that are next to be sent into memory; nothing is sent meanwhile. ``warm`` is a file
+    descriptor, and which of its bytes were in memory when it was last asked for.
     """
 
     __slots__ = ("fd", "interest", "loading", "reactor", "recv_into", "sock", "warm")
@@ -65,7 +66,7 @@ class PlainConnection(Connection):
         self.recv_into = sock.recv_into
         self.interest = _IN
         self.loading = False
-        self.warm: tuple[int, int] = (-1, -1)
+        self.warm: tuple[int, range] = (-1, range(0))
 
     def flush(self) -> None:
         """Have the reactor send the answers whose turn it is."""
@@ -274,19 +275,26 @@ class Reactor:
                     raise OSError(errno.EIO, "the log file is shorter than its records")
             else:
                 part = _joined(out)
+                size_bytes = len(part)
                 sent = sock.send(part, socket.MSG_MORE if len(out) > 1 else 0)
             self.traffic.sent_bytes += sent
             connection.unsent_bytes -= sent
             _drop_sent(out, part, sent)
+            if sent < size_bytes:
+                raise BlockingIOError  # it would be, if we asked again
         if out:
             raise BlockingIOError  # fairness: others first; epoll says at once that we may go on
 
     def _is_warm(self, connection: PlainConnection, part: FileSlice) -> bool:
         """Whether the next chunk of a file is in memory, so that sendfile need not wait."""
-        if connection.warm[0] == part.fd and part.position < connection.warm[1]:
+        fd, positions = connection.warm
+        if fd == part.fd and part.position in positions:
             return True
-        last = part.position + min(part.size_bytes, CHUNK_BYTES) - 1
-        return is_cached(part.fd, part.position) and is_cached(part.fd, last)
+        end = part.position + min(part.size_bytes, CHUNK_BYTES)
+        if is_cached(part.fd, part.position) and is_cached(part.fd, end - 1):
+            connection.warm = (part.fd, range(part.position, end))
+            return True
+        return False
 
     def _load(self, connection: PlainConnection, part: FileSlice) -> None:
         """Bring the next bytes of a file into memory, in a thread, then go on sending."""
@@ -304,7 +312,7 @@ class Reactor:
             self.close(connection)
             return
         connection.loading = False
-        connection.warm = (part.fd, part.position + size_bytes)
+        connection.warm = (part.fd, range(part.position, part.position + size_bytes))
         if not connection.closed:
             self.send(connection)
             self._service.end_turn()

@@ -22,7 +22,7 @@ from quorate.net.connection import (
     Part,
     Service,
 )
-from quorate.net.reactor import Reactor, is_cached, read_if_short
+from quorate.net.reactor import CHUNK_BYTES, Reactor, is_cached, read_if_short
 from quorate.records.slices import FileSlice
 
 LIMITS = Limits(
@@ -204,6 +204,30 @@ def test_only_what_is_short_and_in_memory_is_read_at_once(
         assert read_if_short(too_long) is None
         monkeypatch.setattr(os, "preadv", cold)
         assert read_if_short(FileSlice(file.fileno(), 2, 3, file)) is None
+
+
+async def test_what_was_found_in_memory_is_not_looked_for_again_while_it_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = os.urandom(3 * CHUNK_BYTES)
+    path = tmp_path / "segment"
+    path.write_bytes(content)
+    asked: list[int] = []
+
+    def cached(_fd: int, position: int) -> bool:
+        asked.append(position)
+        return True
+
+    monkeypatch.setattr(reactor_module, "is_cached", cached)
+    ends = [at for n in range(3) for at in (n * CHUNK_BYTES, (n + 1) * CHUNK_BYTES - 1)]
+    with path.open("rb") as file:
+        slice_ = FileSlice(file.fileno(), 0, len(content), file)
+        async with serving(lambda _: [slice_]) as server:
+            async with await server.connect() as stream:
+                for repeated in (1, 2):
+                    await stream.send_all(frame(b"a"))
+                    assert await read(stream, len(content)) == content
+                    assert asked == ends * repeated
 
 
 async def test_bytes_that_are_not_in_memory_are_loaded_off_the_loop(
