@@ -222,12 +222,11 @@ async def test_what_was_found_in_memory_is_not_looked_for_again_while_it_is_sent
     ends = [at for n in range(3) for at in (n * CHUNK_BYTES, (n + 1) * CHUNK_BYTES - 1)]
     with path.open("rb") as file:
         slice_ = FileSlice(file.fileno(), 0, len(content), file)
-        async with serving(lambda _: [slice_]) as server:
-            async with await server.connect() as stream:
-                for repeated in (1, 2):
-                    await stream.send_all(frame(b"a"))
-                    assert await read(stream, len(content)) == content
-                    assert asked == ends * repeated
+        async with serving(lambda _: [slice_]) as server, await server.connect() as stream:
+            for repeated in (1, 2):
+                await stream.send_all(frame(b"a"))
+                assert await read(stream, len(content)) == content
+                assert asked == ends * repeated
 
 
 async def test_bytes_that_are_not_in_memory_are_loaded_off_the_loop(
