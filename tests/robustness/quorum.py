@@ -59,6 +59,8 @@ class Plan:
     wipes: int
     seed: int
     lying_disks: bool = False
+    patience_s: float = PROGRESS_S_MAX
+    """How long nothing may be acknowledged although a majority is there."""
 
 
 @dataclass(slots=True)
@@ -141,7 +143,7 @@ class Life:
                 time.sleep(self._rng.uniform(0, CALM_S_MAX))
                 happen[fault]()
                 begun_s = time.monotonic()
-                self._wait_for_progress(PROGRESS_S_MAX)
+                self._wait_for_progress(self._plan.patience_s)
                 self._tally.recovery_s.append(time.monotonic() - begun_s)
                 self.cluster.check_alive()
         finally:
@@ -287,7 +289,7 @@ class Life:
         network.cut(cuts)
         begun_s = time.monotonic()
         if works:
-            self._wait_for_progress(PROGRESS_S_MAX)
+            self._wait_for_progress(self._plan.patience_s)
         rest_s = begun_s + rng.uniform(PARTED_S_MAX / 4, PARTED_S_MAX) - time.monotonic()
         time.sleep(max(0.0, rest_s))
         self._tally.partitions_that_bit += network.held_back > held_back
