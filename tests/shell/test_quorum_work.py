@@ -163,7 +163,11 @@ async def test_a_hand_over_is_over_when_somebody_leads_in_a_newer_term(
     controller = FakeController(1)
     options = await start(nursery, controller)
     before = await quorum_work.look(options)
-    later = [said(1, leader_id=m.NO_NODE, term=6).answer, said(1, leader_id=2, term=6).answer]
+    later = [
+        said(1).answer,
+        said(1, leader_id=m.NO_NODE, term=6).answer,
+        said(1, leader_id=2, term=6).answer,
+    ]
     controller.answers |= {
         m.TransferLeadership: m.TransferLeadershipAnswer(2),
         m.DescribeQuorum: lambda _: later.pop(0) if len(later) > 1 else later[0],
