@@ -266,9 +266,5 @@ class Changes:
         if self._transfer is not None and self._transfer.deadline_s <= now_s:
             self._end_transfer(Unknown())
 
-    def abandon(self) -> None:
-        """Resolve all: this node stops."""
-        self.abandon_expired(_NEVER)
-
 
 _WORTH_WAITING: Final[Any] = frozenset({Refusal.NO_COMMIT_IN_TERM, Refusal.NOT_CAUGHT_UP})

@@ -144,10 +144,6 @@ class Reads:
             batch.readers = _without_expired(batch.readers, now_s)
         self._batches = deque(batch for batch in self._batches if batch.readers)
 
-    def abandon(self) -> None:
-        """Resolve all: this node stops."""
-        self.abandon_expired(float("inf"))
-
 
 def _without_expired(readers: list[_Reader], now_s: float) -> list[_Reader]:
     if all(reader.deadline_s > now_s for reader in readers):

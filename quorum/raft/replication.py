@@ -95,8 +95,7 @@ class Receiver:
             self._engine.receive_heartbeat(source, append.term, commit_index)
             self._answer(source, append.previous_index + 1, success=True, reset=False)
             return
-        if append.previous_index < self._engine.committed:
-            raise EngineError(f"would truncate committed entry {append.previous_index + 1}")
+        assert append.previous_index >= self._engine.committed, "committed entries were dropped"
         commit_index = min(append.commit_index, append.entries[-1].log_index)
         self._engine.receive_append(source, replace(append, commit_index=commit_index))
 

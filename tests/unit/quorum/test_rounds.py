@@ -165,8 +165,9 @@ def test_a_leader_that_hears_nobody_leads_no_more() -> None:
     leader = cluster.elect()
     rest = [k for k in cluster.nodes if k != leader.key]
     cluster.cut([leader.key], rest)
-    promise = leader.rounds.propose(b"a", 1e9)
+    promise, read = leader.rounds.propose(b"a", 1e9), leader.rounds.read(1e9)
     cluster.run(1.2)
+    assert read.value == NotLeader()
     assert leader.rounds.leader is None
     assert leader.rounds.propose(b"b", 1e9).value == NotLeader()
     cluster.elect()
