@@ -150,6 +150,9 @@ class Decider:
                 _answer_all(together, refusal)
                 return
             draft = self._draft(together)
+            if len(draft.records) > RECORDS_TOGETHER_MAX:
+                # To encode them takes as long as to decide on them did: others come in between.
+                await trio.lowlevel.checkpoint()
             if await self._holds(draft, together):
                 for pending, answer in draft.outcomes:
                     pending.promise.resolve(answer)

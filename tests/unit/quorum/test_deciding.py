@@ -128,6 +128,15 @@ async def test_large_decisions_are_not_made_all_at_once(monkeypatch: pytest.Monk
         assert numbers(world) == list(range(1, 51))
         assert world.raft.rounds.last_index - before >= 5
 
+        def larger(_: MetadataImage) -> Decision[m.Answer]:
+            return Decision(
+                tuple(ConfigSet("c", 1, "broker", "", "x", "x") for _ in range(11)), DONE
+            )
+
+        await world.ask(larger)
+        assert world.outcomes[-1] == DONE
+        assert world.values["x"] == "x"
+
 
 def refuse(_: MetadataImage) -> Decision[m.Answer]:
     raise TopicAlreadyExistsError
