@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -232,7 +231,7 @@ def test_a_broker_tells_how_the_quorum_is(run: Run) -> None:
     assert status["high_watermark"] > 0
 
 
-def test_a_list_of_topics_starts_quickly_because_it_imports_little(run: Run) -> None:
+def test_a_list_of_topics_starts_quickly_because_it_imports_little() -> None:
     code = (
         "import sys; from quorate.tools.cli import run_command;"
         "run_command(['topics', 'list', '--timeout', '0.1']);"
@@ -247,13 +246,9 @@ def test_a_list_of_topics_starts_quickly_because_it_imports_little(run: Run) -> 
         "quorate.client.consumer", "quorate.broker.app", "quorate.quorum.controller",
     }  # fmt: skip
     assert not heavy & set(loaded)
-    took_s: list[float] = []
-    for _ in range(3):
-        begin_s = time.monotonic()
-        assert run("topics", "list").code == 0
-        took_s.append(time.monotonic() - begin_s)
     # Promised are 300 ms on a machine that has nothing else to do; tests run on busy ones.
-    assert min(took_s) < 0.9
+    assert "quorate.client.admin" in loaded
+    assert len(loaded) < 450, "importing them is what takes the time"
 
 
 def test_a_taken_port_is_told_and_another_one_used(tmp_path: Path) -> None:
