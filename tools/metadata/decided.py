@@ -219,8 +219,6 @@ class Reader:
     def read(self, batch: Batch) -> Iterator[Decided]:
         """Yield the records of the next batch."""
         in_snapshot = batch.image is not None
-        if in_snapshot:
-            self._names.clear()
         for record in batch.records():
             yield Decided(batch.offset, batch.term, in_snapshot, self._topic_of(record), record)
 
