@@ -1,6 +1,6 @@
-"""Three controllers that are killed, cut off, powered off and given new disks, under load.
+"""Three controllers that are killed, cut off, powered off, paused and given new disks.
 
-``python -m tests.robustness.quorum --kills 200 --full 50 --power 50 --partitions 20 --wipes 10``
+``python -m tests.robustness.quorum --kills 200 --full 50 --power 50 --partitions 20``
 
 Clients compare and set registers all the while.  Afterwards every register's history is
 linearizable, every acknowledged write a fact that all controllers tell, no refused one; no term has
@@ -56,6 +56,7 @@ class Plan:
     full_kills: int
     power_cuts: int
     partitions: int
+    pauses: int
     wipes: int
     seed: int
     lying_disks: bool = False
@@ -74,6 +75,7 @@ class Tally:
     full_kills: int = 0
     power_cuts: int = 0
     cuts_that_lost: int = 0
+    pauses: int = 0
     wipes: int = 0
     partitions: int = 0
     partitions_that_bit: int = 0
@@ -94,7 +96,7 @@ class Tally:
             f" ({self.mid_change} inside a change of the disk), {self.full_kills} times all;"
             f" {self.power_cuts} power cuts, {self.cuts_that_lost} of which lost unsynced bytes;"
             f" {self.partitions} partitions, {self.partitions_that_bit} of which bit;"
-            f" {self.wipes} new disks;"
+            f" {self.pauses} pauses, {self.wipes} new disks;"
             f" {self.clusters} clusters, {self.forming_faults} faults while they formed,"
             f" {self.terms} terms, {self.operations} operations,"
             f" {self.acknowledged} writes acknowledged, {self.unknown} unknown;"
@@ -132,6 +134,7 @@ class Life:
             "full": self._kill_all,
             "power": self._cut_power,
             "partition": self._part,
+            "pause": self._pause,
             "wipe": self._wipe,
         }
         self.cluster.start()
@@ -256,6 +259,21 @@ class Life:
         self._tally.cuts_that_lost += any(lost)
         self.cluster.start()
 
+    # --- pauses
+
+    def _pause(self) -> None:
+        """Stop the leader, or two of three, for longer than others wait for it."""
+        self._tally.pauses += 1
+        leader = self.cluster.leader(DOWN_S_MAX) or self.cluster.machines[0]
+        victims = {leader, self._rng.choice(self.cluster.machines)}
+        for machine in victims:
+            machine.pause()
+        if len(victims) == 1:
+            self._wait_for_progress(self._plan.patience_s)
+        time.sleep(self._rng.uniform(0, PARTED_S_MAX))
+        for machine in victims:
+            machine.resume()
+
     # --- new disks
 
     def _wipe(self) -> None:
@@ -350,6 +368,7 @@ def run(plan: Plan, folder: Path, *, progress: bool) -> Tally:
         *["full"] * plan.full_kills,
         *["power"] * plan.power_cuts,
         *["partition"] * plan.partitions,
+        *["pause"] * plan.pauses,
         *["wipe"] * plan.wipes,
     ]
     rng.shuffle(faults)
@@ -385,6 +404,7 @@ def main() -> int:
     parser.add_argument("--full", type=int, default=50)
     parser.add_argument("--power", type=int, default=50)
     parser.add_argument("--partitions", type=int, default=20)
+    parser.add_argument("--pauses", type=int, default=20)
     parser.add_argument("--wipes", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--lying-disks", action="store_true")
@@ -394,6 +414,7 @@ def main() -> int:
         full_kills=chosen.full,
         power_cuts=chosen.power,
         partitions=chosen.partitions,
+        pauses=chosen.pauses,
         wipes=chosen.wipes,
         seed=chosen.seed,
         lying_disks=chosen.lying_disks,

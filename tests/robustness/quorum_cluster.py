@@ -98,6 +98,16 @@ class Machine:
         copy_tree(self.data, self._safe)
         return lost
 
+    def pause(self) -> None:
+        """Stop the process where it is; its connections stay."""
+        assert self.process is not None
+        self.process.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on, as if no time had passed."""
+        assert self.process is not None
+        self.process.process.send_signal(signal.SIGCONT)
+
     def wipe(self) -> None:
         """End the process and give it an empty disk."""
         self.kill()

@@ -19,7 +19,7 @@ FRAMES = 1500
 
 
 def test_kills_power_cuts_and_partitions_lose_nothing_and_confuse_nobody(tmp_path: Path) -> None:
-    plan = Plan(kills=1, full_kills=1, power_cuts=1, partitions=1, wipes=0, seed=SEED)
+    plan = Plan(kills=1, full_kills=1, power_cuts=1, partitions=1, pauses=0, wipes=0, seed=SEED)
     tally = run(plan, tmp_path, progress=False)
     assert not tally.failures
     assert tally.acknowledged > 0
@@ -34,6 +34,7 @@ def test_disks_that_lie_about_syncs_are_found_out(tmp_path: Path) -> None:
         full_kills=0,
         power_cuts=1,  # of all three
         partitions=0,
+        pauses=0,
         wipes=0,
         seed=SEED,
         lying_disks=True,
