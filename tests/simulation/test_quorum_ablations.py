@@ -63,6 +63,21 @@ def disturbed_elections(seed: int) -> Scenario:
     return replace(timed(scenario, timing), actions=actions, intensity=6.0, chaos_s=5.0)
 
 
+def lost_time(seed: int) -> Scenario:
+    """Followers fall behind, and snapshots arrive twice and late."""
+    scenario = three(seed)
+    timing = replace(scenario.rules.timing, snapshot_entries=8, retained_entries=0)
+    actions = {"part": 4, "heal": 6, "weather": 4, "pause": 4, "kill": 2, "restart": 2}
+    return replace(
+        timed(scenario, timing),
+        actions=actions,
+        fifo=False,
+        duplicates=1.0,
+        ballast_bytes=150_000,
+        intensity=4.0,
+    )
+
+
 def hasty_operators(seed: int) -> Scenario:
     """Voters come and go while leaders are alone."""
     actions = {"isolate leader": 3, "heal": 3, "member": 16}
@@ -91,7 +106,7 @@ ABLATIONS = {
     "nack": Ablation(disturbed_elections, ("nack",), ("the_quorum_recovers",)),
     "barrier": Ablation(three, ("barrier",), (COMMITTED, COMPLETE)),
     "snap_commit_guard": Ablation(five, ("snap_commit_guard",), (NEVER_CHANGED, COMMITTED)),
-    "snap_guard": Ablation(five, ("snap_guard",), (NEVER_BACK, COMMITTED)),
+    "snap_guard": Ablation(lost_time, ("snap_guard",), (NEVER_BACK, COMMITTED)),
     "align": Ablation(three, ("align",), (COMPLETE, NEVER_BACK)),
     "cfg_guard": Ablation(hasty_operators, ("cfg_guard",), (COMPLETE, COMMITTED, NEVER_CHANGED)),
     "a disk that lies": Ablation(lying_disks, (), ("controllers_never_fail", COMMITTED, COMPLETE)),
