@@ -96,6 +96,15 @@ def test_members_of_the_isr_that_did_not_return_leave_it_once_another_leads() ->
     assert (result.leader_id, result.leader_epoch, result.isr) == (2, 6, (2,))
 
 
+def test_partitions_beside_one_that_waits_stay_as_they_are() -> None:
+    image = cluster(state((1,), NO_LEADER), frozenset({2, 3}))
+    led = r.PartitionCreated("c", 1, ID, 1, (1, 2), (2,), 2)
+    foreign = r.PartitionCreated("c", 1, ID, 2, (3,), (3,), NO_LEADER)
+    image = apply_records(image, 2, [led, foreign])
+    (change,) = on_broker_unfenced(image, 1, REASON)
+    assert (change.partition, change.leader_id) == (0, 1)
+
+
 def test_a_returning_replica_takes_no_leadership_away() -> None:
     image = cluster(state((1, 2), 2), frozenset({2, 3}))
     assert on_broker_unfenced(image, 1, REASON) == []

@@ -11,10 +11,13 @@ from quorate.quorum.metadata.image import (
     ANSWERS_BYTES_MAX,
     ANSWERS_MAX,
     EMPTY_IMAGE,
+    AccessRule,
     ConfigResource,
     InconsistentRecordError,
     MetadataImage,
     PartitionState,
+    ScramCredential,
+    ScramUser,
     TopicImage,
 )
 from quorate.quorum.metadata.snapshot import image_records
@@ -162,6 +165,63 @@ BASE = image_of(
 def test_a_record_that_contradicts_the_image_is_refused(record: r.MetadataRecord) -> None:
     with pytest.raises(InconsistentRecordError):
         image_of(record, after=BASE)
+
+
+ACL = r.AclAdded("c", 1, b"a", 2, "t", 3, "User:alice", "*", 3, 3)
+SCRAM = r.ScramCredentialSet("c", 1, "alice", 1, b"salt", b"stored", b"server", 4096)
+ALICE = (r.QuotaEntityPart("user", "alice"),)
+QUOTA = r.ClientQuotaSet("c", 1, ALICE, "producer_byte_rate", 1024.0)
+LEVEL = r.FeatureLevelSet("c", 1, "metadata.version", 2)
+
+
+def test_access_rules_credentials_and_quotas_come_and_go() -> None:
+    more = replace(QUOTA, name="consumer_byte_rate", value=0.5)
+    image = image_of(LEVEL, ACL, SCRAM, QUOTA, more)
+    assert image.access_rules == {b"a": AccessRule(2, "t", 3, "User:alice", "*", 3, 3)}
+    known = ScramCredential(b"salt", b"stored", b"server", 4096)
+    assert image.scram == {ScramUser("alice", 1): known}
+    assert image.quotas == {ALICE: {"producer_byte_rate": 1024.0, "consumer_byte_rate": 0.5}}
+    image = image_of(r.ClientQuotaRemoved("c", 1, ALICE, "producer_byte_rate"), after=image)
+    assert image.quotas == {ALICE: {"consumer_byte_rate": 0.5}}
+    image = image_of(
+        r.AclRemoved("c", 1, b"a"),
+        r.ScramCredentialRemoved("c", 1, "alice", 1),
+        r.ClientQuotaRemoved("c", 1, ALICE, "consumer_byte_rate"),
+        after=image,
+    )
+    assert not image.access_rules
+    assert not image.scram
+    assert not image.quotas
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        ACL,
+        r.AclRemoved("c", 1, b"unknown"),
+        r.ScramCredentialRemoved("c", 1, "alice", 2),
+        r.ClientQuotaRemoved("c", 1, ALICE, "unknown"),
+    ],
+)
+def test_what_is_not_there_is_not_removed_and_no_rule_is_added_twice(
+    record: r.MetadataRecord,
+) -> None:
+    image = image_of(LEVEL, ACL, SCRAM, QUOTA)
+    with pytest.raises(InconsistentRecordError):
+        image_of(record, after=image)
+
+
+def test_topics_that_would_have_one_name_in_metrics_are_refused() -> None:
+    image = image_of(r.TopicCreated("c", 1, "a.b", ID))
+    assert image.metric_names == {"a_b": "a.b"}
+    with pytest.raises(InconsistentRecordError, match="collides"):
+        image_of(r.TopicCreated("c", 1, "a_b", OTHER_ID), after=image)
+    assert not image_of(r.TopicRemoved("c", 1, ID), after=image).metric_names
+
+
+def test_an_epoch_has_one_leader() -> None:
+    with pytest.raises(InconsistentRecordError, match="one leader"):
+        image_of(r.PartitionChanged("c", 1, ID, 0, 2, 0, (2,)), after=BASE)
 
 
 def test_versions_only_grow() -> None:
