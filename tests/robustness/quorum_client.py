@@ -21,7 +21,7 @@ from quorate.errors import ErrorCode
 from tests.robustness.quorum_network import LOOPBACK
 
 RECEIVE_BYTES: Final = 1 << 16
-RETRY_S: Final = 0.02
+RETRY_S: Final = 0.05
 REQUEST_ID_BYTES: Final = 16
 
 A = TypeVar("A", bound=m.Answer)

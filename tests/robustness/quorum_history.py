@@ -100,14 +100,14 @@ class History:
             )
         )
 
-    def check(self, feeds: Sequence[Feed]) -> list[str]:
-        """Return what is wrong."""
+    def check(self, feeds: Sequence[Feed], *, complete: bool = True) -> list[str]:
+        """Return what is wrong; facts can only be missing from feeds that are complete."""
         return [
             *self.problems,
             *wrong_order(self.operations),
             *wrong_terms(self.views, self.wiped),
             *wrong_feeds(feeds),
-            *wrong_facts(self.operations, self.refused, feeds),
+            *wrong_facts(self.operations if complete else (), self.refused, feeds),
         ]
 
 

@@ -41,6 +41,7 @@ PERSISTENT: Final = 0.5
 PAUSE_S_MAX: Final = 0.01
 QUICK_S: Final = 1.5
 PATIENT_S: Final = 6.0
+CATCH_UP_S_MAX: Final = 30.0
 POLL_MS: Final = 1000
 VIEW_INTERVAL_S: Final = 0.05
 GIVE_UP_S: Final = 0.1
@@ -252,7 +253,7 @@ class RegisterLoad:
 
         Only after :meth:`stop`.
         """
-        deadline_s = time.monotonic() + PATIENT_S
+        deadline_s = time.monotonic() + CATCH_UP_S_MAX
         while time.monotonic() < deadline_s:
             for follower in self._followers:
                 try:
