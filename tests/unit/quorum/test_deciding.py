@@ -24,6 +24,7 @@ from quorate.quorum.control.decision import Decision
 from quorate.quorum.deciding import TOGETHER_MAX, Asked, Decide, Decider
 from quorate.quorum.metadata.image import ConfigResource, MetadataImage
 from quorate.quorum.metadata.records import BrokerRegistered, ConfigSet, TopicRemoved
+from quorate.quorum.raft.outcomes import NotLeader, ReadOutcome, Unknown
 from quorate.quorum.raft.rules import PRODUCTION_RULES
 from quorate.quorum.raft.simulated_storage import SimulatedStorage
 from quorate.quorum.raft.voters import ReplicaKey, Voter, VoterSet
@@ -163,6 +164,44 @@ async def test_a_refusal_rests_on_what_a_majority_confirms() -> None:
         world.deposed = True
         await world.ask(refuse)
         assert isinstance(world.outcomes[-1], NotControllerError)
+
+
+async def test_an_answer_without_a_record_rests_on_the_newest_image(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def look(image: MetadataImage) -> Decision[m.Answer]:
+        return Decision((), m.RegisterBrokerAnswer(int(image.config(ALL).get("n", "0"))))
+
+    async with a_world() as world:
+        read = world.raft.read
+
+        async def read_late(deadline_s: float) -> ReadOutcome:
+            """Confirm that we lead only after somebody else's change."""
+            monkeypatch.undo()
+            record = ConfigSet("c", 1, "broker", "", "n", "7")
+            await world.raft.propose(world.raft.image.version, [record], math.inf)
+            return await read(deadline_s)
+
+        monkeypatch.setattr(world.raft, "read", read_late)
+        await world.ask(look)
+        assert numbers(world) == [7]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "error"), [(NotLeader(), NotControllerError), (Unknown(), RequestTimedOutError)]
+)
+async def test_an_answer_without_a_record_needs_a_majority_too(
+    outcome: ReadOutcome, error: type[KafkaError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read(_: float) -> ReadOutcome:
+        await trio.lowlevel.checkpoint()
+        return outcome
+
+    async with a_world() as world:
+        monkeypatch.setattr(world.raft, "read", read)
+        await world.ask(lambda _: Decision((), DONE))
+        await world.ask(refuse)
+        assert [type(o) for o in world.outcomes] == [error, error]
 
 
 async def test_a_retry_gets_the_answer_of_the_first_try() -> None:
