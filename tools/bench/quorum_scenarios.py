@@ -21,7 +21,7 @@ from quorate.tools.bench.quorum_load import MakeRequest, Shape
 from tests.compat.peers import nodes, process
 from tests.robustness.quorum_client import MaybeDoneError, NotDoneError, QuorumClient
 
-FAILOVERS = 12
+FAILOVERS = 8
 FAILOVER_S_MAX = 20.0
 TRY_S = 0.3
 IDLE_S = 5.0
