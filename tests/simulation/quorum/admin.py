@@ -10,6 +10,7 @@ from tests.simulation.quorum.process import Process
 from tests.simulation.quorum.world import Host, World
 
 PATIENCE_S = 3.0
+MISTAKEN = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class Admin:
         voters = leader.rounds.voters.keys
         lost = [key for key in voters if key in self._wiped]
         host = self._rng.choice(self._hosts)
+        if self._rng.random() < MISTAKEN:
+            return self._make_a_mistake(leader, host)
         if lost:
             return self._remove(leader, lost[0])
         if host.key in voters and len(voters) > 1:
@@ -61,6 +64,15 @@ class Admin:
         if host.key not in voters:
             return self._add(leader, host)
         return None
+
+    def _make_a_mistake(self, leader: Process, host: Host) -> str:
+        """Ask for what has to be refused."""
+        voters = leader.rounds.voters
+        if host.key in voters and len(voters) > 1:
+            return self._add(leader, host)
+        if voters.find(host.number) is not None and host.key not in voters:
+            return self._add(leader, host)
+        return self._remove(leader, host.key)
 
     def _add(self, leader: Process, host: Host) -> str:
         self._world.start(host)
