@@ -18,8 +18,8 @@ from tests.simulation.quorum.scenario import SHAPES
 
 ROOT = Path(__file__).parents[2]
 REGRESSIONS = Path(__file__).parent / "quorum" / "regressions.txt"
-SEEDS = int(os.environ.get("QUORUM_SEEDS", "150"))
-CHUNK = 15
+SEEDS = int(os.environ.get("QUORUM_SEEDS", "200"))
+CHUNK = 20
 
 
 def promises_are_kept(seed: int) -> None:
