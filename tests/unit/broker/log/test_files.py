@@ -175,7 +175,7 @@ def test_reads_and_writes_that_the_system_does_by_halves_are_completed(
 
 
 def test_folders_that_are_all_gone_are_named(fs: OsFileSystem, tmp_path: Path) -> None:
-    paths = [f"{tmp_path}/{number}" for number in range(SYNC_ONE_BY_ONE_MAX + 1)]
+    paths = [f"{tmp_path}/{number}" for number in range(SYNC_PATIENTLY_MAX + 1)]
     assert list(fs.sync_directories(paths)) == paths
 
 

@@ -21,7 +21,7 @@ from quorate.errors import (
 )
 from quorate.records.batch import HEADER, parse_header
 from quorate.records.checksum import crc32c
-from quorate.records.record import read_records
+from quorate.records.record import ProducerStamp, read_records
 from quorate.settings import TopicConfig
 from tests.unit.broker.log.batches import (
     NOW_MS,
@@ -156,6 +156,20 @@ def test_records_that_fit_into_no_segment_are_refused() -> None:
 
     with pytest.raises(RecordListTooLargeError):
         append(log, bytes(1000))
+
+
+def test_the_limit_of_a_batch_is_none_for_several_together() -> None:
+    batches = [make_batch([bytes(500)]) for _ in range(3)]
+    log = new_log(config=TopicConfig(max_message_bytes=len(batches[0])))
+    log.append(join(batches), leader_epoch=0, now_ms=NOW_MS)
+    assert log.log_end_offset == 3
+
+
+def test_an_idempotent_producers_records_get_the_brokers_time_too() -> None:
+    log = new_log(config=TopicConfig(message_timestamp_type="LogAppendTime"))
+    batch = make_batch([b"v"], timestamps_ms=[NOW_MS + 10**9], producer=ProducerStamp(7, 0, 0))
+    result = log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+    assert result.log_append_time_ms == NOW_MS
 
 
 def test_settings_may_change_while_the_log_is_open() -> None:
