@@ -3,7 +3,7 @@
 import gc
 from typing import Final
 
-YOUNG_OBJECTS_MAX: Final = 20_000
+YOUNG_OBJECTS_MAX: Final = 5_000
 """Allocations between two collections of the youngest objects: a pause of about a millisecond."""
 
 OLD_COLLECTIONS: Final = 1000
