@@ -1,0 +1,63 @@
+"""The short way of the commonest Produce requests: the same answer as the general way, or none."""
+
+from typing import Any
+
+import pytest
+
+from quorate.broker.handlers.produce import produce, single_produce
+from quorate.protocol.apis import APIS, ApiKey
+from quorate.protocol.frames import encode_request, encode_response
+from quorate.protocol.messages.data import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.unit.broker.harness import Node, new_node, over
+from tests.unit.broker.log.batches import make_batch
+
+API = APIS[ApiKey.PRODUCE]
+HEADER_BYTES = 14
+
+
+def request_to(topic: str, topic_id: bytes, *, acks: int = 1) -> ProduceRequest:
+    data = PartitionProduceData(index=0, records=make_batch([b"a", b"b"]))
+    topics = [TopicProduceData(name=topic, topic_id=topic_id, partition_data=[data])]
+    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics)
+
+
+def short_answer(node: Node, request: ProduceRequest, version: int) -> bytes | None:
+    serve = single_produce(version)
+    assert serve is not None
+    frame = bytearray(encode_request(API, version, 1, None, request))
+    start = HEADER_BYTES + API.is_flexible(version)
+    return serve(node.broker, frame, start, len(frame), 77)
+
+
+@pytest.mark.parametrize("version", [7, 8, 9, 12, 13])
+@pytest.mark.parametrize("acks", [1, -1])
+def test_the_short_way_answers_as_the_general_one(version: int, acks: int) -> None:
+    node, other = new_node(), new_node()
+    other.create_topic("appLogs")
+    request = request_to("appLogs", node.create_topic("appLogs"), acks=acks)
+    for _ in range(2):
+        general = produce(other.broker, request, over(version))
+        parts: list[Any] = encode_response(API, version, 77, general)
+        assert short_answer(node, request, version) == b"".join(parts)
+    assert node.leader().log.log_end_offset == 4
+
+
+def test_versions_of_old_have_no_short_way() -> None:
+    assert single_produce(3) is None
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_what_cannot_be_answered_at_once_takes_the_general_way(version: int) -> None:
+    node = new_node()
+    topic_id = node.create_topic("appLogs")
+    synced_id = node.create_topic("synced", flush_messages="1")
+    small_id = node.create_topic("small", max_message_bytes="10")
+    for request in (
+        request_to("appLogs", topic_id, acks=0),
+        request_to("nowhere", b"n" * 16),
+        request_to("synced", synced_id),
+        request_to("small", small_id),
+        ProduceRequest(acks=1, timeout_ms=1000, topic_data=[]),
+    ):
+        assert short_answer(node, request, version) is None
+    assert all(replica.log.log_end_offset == 0 for replica in node.replicas)
