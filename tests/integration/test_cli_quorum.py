@@ -339,7 +339,8 @@ def test_without_a_majority_nobody_leads_and_that_is_said(quorum: Quorum) -> Non
         assert re.search(rf"^{survivor} +follower", told.out, re.MULTILINE)
         refused = quorum.run("quorum", "transfer")
         assert refused.code == 5
-        asked = quorate("quorum", "status", "-b", address, "--timeout", "3")
+        soon = ["--timeout", "3", "-X", "request.timeout.ms=3000"]
+        asked = quorate("quorum", "status", "-b", address, *soon)
         assert asked.code in (1, 4)
         assert "Traceback" not in asked.err
         quorum.start(victim).wait_ready()
