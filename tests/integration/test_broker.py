@@ -303,7 +303,7 @@ async def test_a_directory_of_another_node_is_refused(tmp_path: Path) -> None:
     config = node_config(texts_of(tmp_path, node_id="7"))
     listeners = bind_listeners(config)
 
-    async def call(*_: object) -> Any:
+    async def call(*_: object, **__: object) -> Any:
         pytest.fail("nobody is to be asked")
 
     with pytest.raises(DirectoryError):
@@ -326,7 +326,7 @@ async def test_settings_that_cannot_work_are_refused_before_anything_is_opened(
 async def test_a_refused_registration_leaves_everything_clean(tmp_path: Path) -> None:
     config = replace(node_config(texts_of(tmp_path)), log_dir=str(tmp_path))
 
-    async def refuse(*_: object) -> Any:
+    async def refuse(*_: object, **__: object) -> Any:
         raise KafkaError("not you", code=ErrorCode.DUPLICATE_BROKER_REGISTRATION)
 
     plan = BrokerPlan(config, {}, "cluster", bind_listeners(config), refuse)

@@ -415,8 +415,11 @@ async def test_topics_are_named_by_their_id_if_brokers_tell_it(
 async def test_a_topic_that_was_made_again_is_looked_up_again(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
+    def unknown_id(*_: object) -> ProduceResponse:
+        return refuse(ErrorCode.UNKNOWN_TOPIC_ID)
+
     cluster = cluster_of(nursery)
-    cluster.script(ProduceRequest, lambda *_: refuse(ErrorCode.UNKNOWN_TOPIC_ID))
+    cluster.script(ProduceRequest, unknown_id)
     async with producer(cluster) as p:
         assert (await p.send("t", b"a")).offset == 0
     asked = [request for _, request in cluster.requests if isinstance(request, MetadataRequest)]
