@@ -101,10 +101,11 @@ class Node:
 
 
 class Quorum:
-    """Controllers 1 to n, and those that are started later."""
+    """Controllers 1 to n, and those that are started later; all get the same further options."""
 
-    def __init__(self, folder: Path, count: int) -> None:
+    def __init__(self, folder: Path, count: int, *options: str) -> None:
         self.folder = folder
+        self._options = options
         self.addresses = dict(enumerate(free_addresses(count), 1))
         self.nodes: dict[int, Node] = {}
 
@@ -158,7 +159,7 @@ class Quorum:
         if node_id not in self.addresses:
             (self.addresses[node_id],) = free_addresses(1)
         words = ["controller", "start", "--id", str(node_id), "--dir", str(self.directory(node_id))]
-        words += ["--listen", self.addresses[node_id], "--join", self.join]
+        words += ["--listen", self.addresses[node_id], "--join", self.join, *self._options]
         node = self.nodes[node_id] = Node(words, self.folder / f"c{node_id}.log")
         return node
 
@@ -184,13 +185,21 @@ class Quorum:
 
 
 @contextmanager
-def broker_of(quorum: Quorum) -> Generator[str]:
-    """Run a broker of a quorum until the block ends; say where it serves."""
+def broker_process_of(quorum: Quorum) -> Generator[Node]:
+    """Run a broker of a quorum until the block ends."""
     words = ["broker", "start", "--id", "100", "--port", "0", "--controllers", quorum.join]
     node = Node([*words, "--dir", str(quorum.folder / "b100")], quorum.folder / "b100.log")
     try:
-        yield str(node.wait_ready()["listeners"]["PLAINTEXT"])
+        node.wait_ready()
+        yield node
         node.stop()
     finally:
         node.process.kill()
         node.process.wait(TIMEOUT_S)
+
+
+@contextmanager
+def broker_of(quorum: Quorum) -> Generator[str]:
+    """Run a broker of a quorum until the block ends; say where it serves."""
+    with broker_process_of(quorum) as node:
+        yield str(node.wait_ready()["listeners"]["PLAINTEXT"])
