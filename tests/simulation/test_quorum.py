@@ -18,7 +18,7 @@ from tests.simulation.quorum.scenario import SHAPES
 
 ROOT = Path(__file__).parents[2]
 REGRESSIONS = Path(__file__).parent / "quorum" / "regressions.txt"
-SEEDS = int(os.environ.get("QUORUM_SEEDS", "200"))
+SEEDS = int(os.environ.get("QUORUM_SEEDS", "400"))
 CHUNK = 20
 
 
