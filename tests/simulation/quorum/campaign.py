@@ -23,7 +23,7 @@ from tests.simulation.quorum.scenario import SHAPES, draw, shape_of
 SHOWN: Final = (
     ("crashes", ("crash",)),
     ("elections", ("LEADER",)),
-    ("commits", ("Answer", "known put", "known cas")),
+    ("commands", ("Answer",)),
     ("operations", ("operations",)),
     ("changes of voters", ("VotersChanged",)),
 )
