@@ -7,15 +7,13 @@ stay open, and the node's memory is measured.  Afterwards every partition is rea
 in it must be one that was sent validly.
 """
 
-import argparse
 import contextlib
-import shutil
 import socket
 import sys
-import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -24,6 +22,7 @@ from quorate.model import TopicPartition
 from quorate.protocol.apis import ApiKey
 from quorate.protocol.messages.metadata import MetadataRequest
 from quorate.protocol.messages.topics import DeleteTopicsRequest
+from tests.robustness.fuzz_command import fuzz_command
 from tests.robustness.mutations import MUTATIONS, random_bytes, truncate
 from tests.robustness.node import Node, start_node
 from tests.robustness.seeds import PARTITIONS, Seeds
@@ -354,20 +353,7 @@ def run(frames: int, seed: int, work: Path, *, progress: bool) -> Report:
 
 def main() -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(prog="tests.robustness.fuzz_wire", description=__doc__)
-    parser.add_argument("--frames", type=int, default=1_000_000)
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    work = Path(tempfile.mkdtemp(prefix=f"quorate-fuzz-{arguments.seed}-"))
-    report = run(arguments.frames, arguments.seed, work, progress=True)
-    for problem in report.problems:
-        print(problem)  # noqa: T201
-    print(report.line())  # noqa: T201
-    if report.problems:
-        print(f"kept in {work}")  # noqa: T201
-        return 1
-    shutil.rmtree(work)
-    return 0
+    return fuzz_command("fuzz_wire", __doc__, 1_000_000, partial(run, progress=True))
 
 
 if __name__ == "__main__":

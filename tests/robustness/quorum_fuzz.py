@@ -7,16 +7,14 @@ flood in, drip, stay silent or deaf, strangers say that they are controllers, an
 three is measured.
 """
 
-import argparse
 import contextlib
-import shutil
 import socket
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -26,6 +24,7 @@ from quorate.control.codec import dump_cbor
 from quorate.control.frames import LENGTH_BYTES, Frame, encode_frame
 from quorate.errors import ErrorCode
 from quorate.quorum.metadata.image import BROKER
+from tests.robustness.fuzz_command import fuzz_command
 from tests.robustness.mutations import MUTATIONS
 from tests.robustness.quorum_client import (
     ControlSocket,
@@ -305,20 +304,7 @@ def run(frames: int, seed: int, work: Path, *, progress: bool) -> Report:
 
 def main() -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(prog="tests.robustness.quorum_fuzz", description=__doc__)
-    parser.add_argument("--frames", type=int, default=200_000)
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    work = Path(tempfile.mkdtemp(prefix=f"quorate-quorum-fuzz-{arguments.seed}-"))
-    report = run(arguments.frames, arguments.seed, work, progress=True)
-    for problem in report.problems:
-        print(problem)  # noqa: T201
-    print(report.line())  # noqa: T201
-    if report.problems:
-        print(f"kept in {work}")  # noqa: T201
-        return 1
-    shutil.rmtree(work)
-    return 0
+    return fuzz_command("quorum_fuzz", __doc__, 200_000, partial(run, progress=True))
 
 
 if __name__ == "__main__":
