@@ -248,6 +248,10 @@ class Engine:
         """Send a follower the log from there on."""
         self._library._SyncObj__raftNextIndex[self._peer(key)] = index  # noqa: SLF001
 
+    def forget_match(self, key: ReplicaKey) -> None:
+        """Take nothing of a follower's log for known, until it answers."""
+        self._library._SyncObj__raftMatchIndex[self._peer(key)] = 0  # noqa: SLF001
+
     def last_contact_s(self, key: ReplicaKey) -> float:
         """When the leader heard a follower last."""
         return float(self._get("lastResponseTime").get(self._peer(key), NEVER_S))

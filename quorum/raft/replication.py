@@ -168,12 +168,16 @@ class Pacer:
                 self._engine.set_next_index(key, ours + 1)
 
     def connected(self, key: ReplicaKey) -> None:
-        """Begin anew behind what is known to match: what was on its way may be lost."""
+        """Begin anew behind what was known to match: what was on its way may be lost.
+
+        A follower may have less than it said: its disk lost something, or a copy of it said so.
+        """
         match = self._engine.match_index(key)
         if match is None or not self._engine.is_leader or not self._hardening.probe_mode:
             return
         if match > 0:
             self._engine.set_next_index(key, match + 1)
+            self._engine.forget_match(key)
         self._probes[key] = _Probe()
 
     def disconnected(self, key: ReplicaKey) -> None:

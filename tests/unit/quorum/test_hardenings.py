@@ -542,6 +542,19 @@ def test_a_follower_that_seems_to_be_ahead_is_asked_where_it_is() -> None:
     assert puppet.rounds._core.engine.next_index(key(2)) == 4
 
 
+def test_a_follower_that_comes_back_with_less_than_it_said_is_sent_what_it_lacks() -> None:
+    puppet = Puppet(THREE)
+    puppet.lead(2)
+    puppet.acknowledged(2, 3)
+    puppet.rounds.peer_disconnected(key(2))
+    puppet.rounds.peer_connected(key(2))  # a copy of it had said so
+    (append,) = [m for m in puppet.wait(0.11) if isinstance(m, Append) and m.previous_index == 3]
+    assert append.entries == []
+    sent = puppet.hear(2, AppendAnswer(1, 2, False, True, 3))
+    sent += puppet.wait(0.11)
+    assert [m.previous_index for m in sent if isinstance(m, Append) and m.entries][0] == 1
+
+
 def test_a_snapshot_that_is_overtaken_by_entries_is_not_installed() -> None:
     puppet = follower()
     puppet.hear(2, *chunks(12, 1, b"state"), Append(1, 10, 1, 12, entries(11, 12, 1)))
