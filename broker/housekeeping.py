@@ -140,8 +140,7 @@ class Housekeeping:
             await trio.sleep(TRASH_CHECK_S)
             self._begin_turn()
             paths = store.empty_trash(self._broker.now_ms)
-            if paths:
-                await trio.to_thread.run_sync(store.remove_paths, paths)
+            await trio.to_thread.run_sync(store.remove_paths, paths)
 
     async def _checkpoint(self) -> None:
         """Sync what is dirty now and then, and note from where a recovery would have to read."""

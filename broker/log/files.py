@@ -16,6 +16,7 @@ import errno
 import fcntl
 import itertools
 import os
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
@@ -53,7 +54,10 @@ def storage_error(error: OSError, what: str) -> StorageError:
 
 
 class File(Protocol):
-    """An open file.  It is closed when nobody holds it any more, slices included."""
+    """An open file.  It is closed when nobody holds it any more, slices included.
+
+    If it was removed before that, ``FileSystem.close_removed`` closes it.
+    """
 
     @property
     def fd(self) -> int:
@@ -122,6 +126,13 @@ class FileSystem(Protocol):
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty folder."""
+        ...
+
+    def close_removed(self) -> None:
+        """Close the files that were removed before the last who held them let them go.
+
+        Only that gives their space back, which takes as long as they are large (1 GB: 0.2 s).
+        """
         ...
 
     def size_bytes(self, path: str) -> int:
@@ -289,15 +300,24 @@ class OpenFiles:
 
 
 class OsFile:
-    """A file of the operating system."""
+    """A file of the operating system.
 
-    __slots__ = ("fd",)
+    The last reference to one may go anywhere, in the event loop, too.  There the descriptor of a
+    file without a name is not closed, because that is when the system frees what was in it: it is
+    left in ``removed``.
+    """
 
-    def __init__(self, fd: int) -> None:
+    __slots__ = ("_removed", "fd")
+
+    def __init__(self, fd: int, removed: deque[int]) -> None:
         self.fd = fd
+        self._removed = removed
 
     def __del__(self) -> None:
-        os.close(self.fd)
+        if os.fstat(self.fd).st_nlink:
+            os.close(self.fd)
+        else:
+            self._removed.append(self.fd)
 
     def write_at(self, data: bytes | bytearray | memoryview, position: int) -> None:
         written = os.pwrite(self.fd, data, position)
@@ -349,9 +369,10 @@ class OsLock:
 class OsFileSystem:
     """The operating system's files (Linux)."""
 
-    __slots__ = ("_syncfs",)
+    __slots__ = ("_removed", "_syncfs")
 
     def __init__(self) -> None:
+        self._removed: deque[int] = deque()  # any thread may append, and take
         libc = ctypes.CDLL(None, use_errno=True)
         # Before Linux 5.8 syncfs kept quiet about failed writes.
         self._syncfs = getattr(libc, "syncfs", None) if _kernel() >= (5, 8) else None
@@ -360,7 +381,7 @@ class OsFileSystem:
         flags = os.O_RDWR | os.O_CLOEXEC
         if create:
             flags |= os.O_CREAT | os.O_TRUNC
-        return OsFile(os.open(path, flags, 0o644))
+        return OsFile(os.open(path, flags, 0o644), self._removed)
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)
@@ -379,6 +400,10 @@ class OsFileSystem:
 
     def remove_directory(self, path: str) -> None:
         os.rmdir(path)
+
+    def close_removed(self) -> None:
+        while self._removed:
+            os.close(self._removed.popleft())
 
     def size_bytes(self, path: str) -> int:
         return os.stat(path).st_size
@@ -399,12 +424,12 @@ class OsFileSystem:
         errors: dict[str, OSError] = {}
         for path in paths:
             try:
-                folder = OsFile(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+                fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             except OSError as error:
                 errors[path] = error  # it was deleted; any other will do
                 continue
             try:
-                self._sync_all(folder)
+                self._sync_all(OsFile(fd, self._removed))
             except OSError as error:
                 return dict.fromkeys(paths, error)
             break

@@ -480,19 +480,21 @@ class Log:
         dropped = self._segments.drop_oldest(count)
         self._durability.deleted(dropped)
         for segment in dropped:
-            for suffix in reversed(SEGMENT_SUFFIXES):
-                path = segment.stem + suffix
-                self._context.files.forget(path)
-                self._context.fs.rename(path, path + DELETED_SUFFIX)
-                self._context.trash.add([path + DELETED_SUFFIX], self._config.file_delete_delay_ms)
+            self._set_aside(segment, self._config.file_delete_delay_ms)
         return len(dropped)
+
+    def _set_aside(self, segment: Searchable, delay_ms: int) -> None:
+        """Take a segment's names away; what they stand for is removed later, not on the loop."""
+        for suffix in reversed(SEGMENT_SUFFIXES):
+            path = segment.stem + suffix
+            self._context.files.forget(path)
+            self._context.fs.rename(path, path + DELETED_SUFFIX)
+            self._context.trash.add([path + DELETED_SUFFIX], delay_ms)
 
     def _remove_files(self, segments: Sequence[Searchable]) -> None:
         """Remove segments from the end backwards, so that a crash leaves the log's beginning."""
         for segment in reversed(segments):
-            for suffix in reversed(SEGMENT_SUFFIXES):
-                self._context.files.forget(segment.stem + suffix)
-                self._context.fs.remove(segment.stem + suffix)
+            self._set_aside(segment, 0)
         if segments:
             self._context.fs.sync_directory(self.directory)
 

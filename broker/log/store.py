@@ -282,7 +282,10 @@ class LogStore:
         return self._context.trash.take_due(now_ms)
 
     def remove_paths(self, paths: list[str]) -> None:
-        """Remove what ``empty_trash`` gave; may run in a worker thread."""
+        """Remove what ``empty_trash`` gave, and close what was removed; may run in a worker thread.
+
+        Call it even if nothing is due: readers may have let go of what was removed earlier.
+        """
         remove_paths(self._context.fs, paths)
 
     def close(self, *, clean: bool, now_ms: int) -> None:

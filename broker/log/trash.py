@@ -54,7 +54,7 @@ class Trash:
 
 
 def remove_paths(fs: FileSystem, paths: Sequence[str]) -> None:
-    """Remove files and folders; may run in a worker thread.
+    """Remove files and folders, and give their space back; may run in a worker thread.
 
     What cannot be removed now is found and tried again when the directory is opened next.
     """
@@ -66,3 +66,4 @@ def remove_paths(fs: FileSystem, paths: Sequence[str]) -> None:
                 remove_tree(fs, path)
         except OSError:
             continue
+    fs.close_removed()

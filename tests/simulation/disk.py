@@ -263,6 +263,9 @@ class SimDisk:
         assert not self._folder(path).entries
         self.remove(path)
 
+    def close_removed(self) -> None:
+        """Nothing is left open: memory has no descriptors."""
+
     def size_bytes(self, path: str) -> int:
         return self.open(path, create=False).size_bytes()
 

@@ -56,6 +56,30 @@ def test_a_removed_file_can_be_read_by_who_has_it_open(fs: OsFileSystem, tmp_pat
         fs.open(path, create=False)
 
 
+def test_the_file_that_was_removed_while_it_was_read_is_closed_by_who_removes_files(
+    fs: OsFileSystem, tmp_path: Path
+) -> None:
+    path = f"{tmp_path}/0.log.deleted"
+    kept = fs.open(f"{tmp_path}/kept", create=True)
+    read = fs.open(path, create=True)
+    descriptors = kept.fd, read.fd
+    remove_paths(fs, [path])
+
+    del kept, read  # in the event loop, say: closing a large one would hold up everybody
+
+    assert [is_open(fd) for fd in descriptors] == [False, True]
+    remove_paths(fs, [])
+    assert not is_open(descriptors[1])
+
+
+def is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
 def test_a_file_is_replaced_in_one_step(fs: OsFileSystem, tmp_path: Path) -> None:
     path = f"{tmp_path}/file"
     replace_file(fs, path, b"old")
