@@ -14,7 +14,7 @@ COUNT ?= 1000
 JOBS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo format check test bench bench-quorum sim sim-quorum compat cover docs fuzz break-quorum clean
+.PHONY: help setup demo format check test bench bench-quorum bench-replicated sim sim-quorum compat cover docs fuzz break-quorum clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | while read -r name meaning; do printf '  make %-12s %s\n' "$$name" "$$meaning"; done
@@ -68,6 +68,9 @@ bench: setup ## Measure, against Apache Kafka where there is Java
 
 bench-quorum: setup ## Measure three controllers, and Apache Kafka's with very large topics
 	$(BIN)/python -m quorate.tools.bench.quorum $(ARGS)
+
+bench-replicated: setup ## Measure three brokers and three controllers, and three nodes of Apache Kafka
+	$(BIN)/python -m quorate.tools.bench.replicated $(ARGS)
 
 cover: setup ## Run the tests with coverage; fails where what decides is not covered
 	$(BIN)/python -m coverage run -m pytest -m "not compat" $(ARGS)

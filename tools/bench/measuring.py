@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from quorate.tools.bench import events, figures
-from tests.compat.peers import cache, native, nodes, process
+from tests.compat.peers import cache, native, process
 
 LOADGEN = Path(__file__).resolve().parent / "loadgen"
 KAFKA_PROGRAMS = ("produce", "consume", "latency")
@@ -43,6 +43,18 @@ class Bench:
     folder: Path
 
 
+class Watched(Protocol):
+    """The processes whose costs are measured."""
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time used so far."""
+        ...
+
+    def memory(self) -> process.Memory:
+        """Return the resident memory."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """CPU used up to a moment, by the broker and by the whole machine."""
@@ -57,18 +69,18 @@ def generator(name: str) -> Path:
     return native.compile_c(LOADGEN / f"{name}.c", library=library)
 
 
-def usage_of(node: nodes.Node) -> Usage:
+def usage_of(node: Watched) -> Usage:
     """Return the CPU used so far."""
     return Usage(node.cpu_seconds(), process.machine_cpu_seconds())
 
 
-def run_generator(bench: Bench, node: nodes.Node, command: Sequence[str | Path]) -> figures.Sample:
+def run_generator(bench: Bench, node: Watched, command: Sequence[str | Path]) -> figures.Sample:
     """Run a load generator on the cores for clients; see `run_anywhere`."""
     pin = [cache.program("taskset"), "-c", bench.client_cores] if bench.client_cores else []
     return run_anywhere(node, [*pin, *command])
 
 
-def run_anywhere(node: nodes.Node, command: Sequence[str | Path]) -> figures.Sample:
+def run_anywhere(node: Watched, command: Sequence[str | Path]) -> figures.Sample:
     """Run a load generator to its end and return what it measured, with the broker's CPU.
 
     Raises MeasurementFailedError.
@@ -105,7 +117,7 @@ def _started(words: Sequence[str], complaints: IO[str]) -> subprocess.Popen[str]
     )
 
 
-def _follow(output: IO[str], node: nodes.Node) -> figures.Sample | None:
+def _follow(output: IO[str], node: Watched) -> figures.Sample | None:
     """Read events as they come and sample the broker at those that say so."""
     begun = stopped = None
     for event in _events(output):
@@ -135,7 +147,7 @@ def _read_to_end(output: IO[str]) -> None:
 
 
 def sample_between(
-    result: events.Event, begun: Usage, stopped: Usage, node: nodes.Node
+    result: events.Event, begun: Usage, stopped: Usage, node: Watched
 ) -> figures.Sample:
     """Return a generator's figures with the broker's CPU between two moments and its memory."""
     memory = node.memory()

@@ -49,13 +49,15 @@ def string(value: str | None) -> bytes:
     return struct.pack(">h", len(encoded)) + encoded
 
 
-def create_topics_body(topic: str, partitions: int, config: Mapping[str, str]) -> bytes:
-    """Return the body of CreateTopics for one topic without replicas."""
+def create_topics_body(
+    topic: str, partitions: int, config: Mapping[str, str], replicas: int
+) -> bytes:
+    """Return the body of CreateTopics for one topic."""
     configs = b"".join(string(name) + string(value) for name, value in config.items())
     return (
         struct.pack(">i", 1)
         + string(topic)
-        + struct.pack(">ihii", partitions, 1, 0, len(config))
+        + struct.pack(">ihii", partitions, replicas, 0, len(config))
         + configs
         + struct.pack(">i?", TIMEOUT_MS, False)  # noqa: FBT003 - validate_only
     )
@@ -123,13 +125,20 @@ def receive_frame(connection: socket.socket) -> bytes:
     return bytes(frame)
 
 
-def create_topic(bootstrap: str, topic: str, *, partitions: int, config: Mapping[str, str]) -> None:
+def create_topic(
+    bootstrap: str,
+    topic: str,
+    *,
+    partitions: int,
+    config: Mapping[str, str],
+    replicas: int = 1,
+) -> None:
     """Create a topic and return when each partition has a leader.
 
     A broker that cannot create topics on request is asked for metadata, which makes one in many.
     """
     address = Address.parse(bootstrap)
-    body = create_topics_body(topic, partitions, {**HOUSEKEEPING, **config})
+    body = create_topics_body(topic, partitions, {**HOUSEKEEPING, **config}, replicas)
     error = _error_of(address, CREATE_TOPICS, CREATE_TOPICS_VERSION, body)
     if error > 0 or (error == NOT_OFFERED and config):
         raise TopicUnavailableError(f"{topic} {dict(config)} was refused with error {error}")

@@ -170,19 +170,29 @@ def kafka_properties(
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
-def format_kafka(directory: Path, *, port: int, properties: Mapping[str, str]) -> Path:
-    """Write the configuration and format the storage of a Kafka node; returns the configuration."""
+def format_kafka(
+    directory: Path,
+    *,
+    port: int,
+    properties: Mapping[str, str],
+    controller_port: int = 0,
+    cluster_id: str = "",
+) -> Path:
+    """Write the configuration and format the storage of a Kafka node; returns the configuration.
+
+    Without a port of its own the controller gets a free one, without a cluster a new one.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     configuration = directory / KAFKA_CONFIGURATION
     configuration.write_text(
         kafka_properties(
             directory=directory,
             port=port,
-            controller_port=free_port(),
+            controller_port=controller_port or free_port(),
             properties=properties,
         )
     )
-    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    cluster_id = cluster_id or base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     done = java.java_tool(
         "kafka.tools.StorageTool", ["format", "-t", cluster_id, "-c", configuration]
     )

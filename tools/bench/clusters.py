@@ -1,0 +1,122 @@
+"""Three brokers on this machine, of ours or of Kafka's, and what all their processes cost."""
+
+import base64
+import uuid
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import quorate
+from quorate.tools.bench.quorum_cluster import QUORATE, quorum
+from tests.compat.peers import cache, java, nodes, process
+from tests.compat.peers.nodes import HOST, Node
+from tests.robustness.quorum_network import free_ports
+
+BROKERS = 3
+FIRST_BROKER_ID = 101
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Running processes; clients know the brokers, the costs are those of all."""
+
+    brokers: tuple[Node, ...]
+    controllers: tuple[Node, ...]
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses for clients."""
+        return ",".join(node.bootstrap for node in self.brokers)
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time used so far."""
+        return sum(node.cpu_seconds() for node in (*self.brokers, *self.controllers))
+
+    def memory(self) -> process.Memory:
+        """Return the resident memory."""
+        each = [node.memory() for node in (*self.brokers, *self.controllers)]
+        return process.Memory(sum(m.rss_bytes for m in each), sum(m.rss_bytes_max for m in each))
+
+    def log_tail(self) -> str:
+        """Return the last lines of those that have ended."""
+        ended = [n for n in (*self.brokers, *self.controllers) if n.popen.poll() is not None]
+        return "\n".join(f"{node.name} ended:\n{node.log_tail()}" for node in ended)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of cluster, which can be started any number of times."""
+
+    name: str
+    version: str
+    running: Callable[[], AbstractContextManager[Cluster]]
+
+
+def kinds(*, with_kafka: bool) -> list[Kind]:
+    """Return ours, and Kafka's; raises PeerUnavailableError where it cannot be had."""
+    ours = Kind("quorate", quorate.__version__, three_brokers_and_three_controllers)
+    if not with_kafka:
+        return [ours]
+    java.kafka_folder()
+    return [ours, Kind("kafka", java.KAFKA_VERSION, three_kraft_nodes)]
+
+
+@contextmanager
+def three_brokers_and_three_controllers() -> Generator[Cluster]:
+    """Run six processes of ours, with all defaults."""
+    with quorum() as controllers, ExitStack() as stack:
+        ports = free_ports(BROKERS)
+        brokers: list[Node] = []
+        for n, port in enumerate(ports):
+            broker_id = FIRST_BROKER_ID + n
+            brokers.append(
+                _launch_broker(controllers.folder, broker_id, port, controllers.bootstrap)
+            )
+            stack.callback(brokers[-1].stop)
+        _wait_for_all(brokers)
+        yield Cluster(tuple(brokers), tuple(controllers.nodes))
+
+
+def _wait_for_all(brokers: list[Node]) -> None:
+    for broker in brokers:
+        broker.wait_until_it_listens(nodes.START_TIMEOUT_S)
+
+
+def _launch_broker(folder: Path, broker_id: int, port: int, controllers: str) -> Node:
+    name = f"broker-{broker_id}"
+    words = ["--id", str(broker_id), "--port", str(port), "--controllers", controllers]
+    return nodes.launch(
+        name,
+        [*QUORATE, "broker", "start", *words, "--dir", str(folder / name / "data")],
+        port=port,
+        directory=folder / name,
+        cores="",
+        env={"PYTHONPATH": str(cache.ROOT)},
+    )
+
+
+@contextmanager
+def three_kraft_nodes() -> Generator[Cluster]:
+    """Run three nodes of Kafka, each a broker and a controller, with all defaults."""
+    with nodes.temporary_folder() as folder, ExitStack() as stack:
+        ports, controller_ports = free_ports(BROKERS), free_ports(BROKERS)
+        voters = ",".join(f"{n + 1}@{HOST}:{port}" for n, port in enumerate(controller_ports))
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        brokers: list[Node] = []
+        for n, port in enumerate(ports):
+            configuration = nodes.format_kafka(
+                folder / str(n + 1),
+                port=port,
+                properties={"node.id": str(n + 1), "controller.quorum.voters": voters},
+                controller_port=controller_ports[n],
+                cluster_id=cluster_id,
+            )
+            brokers.append(
+                nodes.launch_kafka(
+                    configuration, port=port, directory=configuration.parent, cores=""
+                )
+            )
+            stack.callback(brokers[-1].stop)
+        _wait_for_all(brokers)
+        yield Cluster(tuple(brokers), ())

@@ -1,0 +1,201 @@
+"""`python -m quorate.tools.bench.replicated`: three brokers, RF 3, acks=all; beside Apache Kafka's.
+
+Both clusters run through all scenarios, one after the other and never at once: six processes, or
+three JVMs, are as much as two cores can bear. The rounds take turns.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from rich.console import Console
+
+if __name__ == "__main__":
+    # Benchmarks share their peers with the tests, which are not installed.
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from quorate.tools.bench import figures, report, results, topics
+from quorate.tools.bench.clusters import BROKERS, Cluster, Kind, kinds
+from quorate.tools.bench.command import REPORTS
+from quorate.tools.bench.figures import Metric, Outcome, Sample
+from quorate.tools.bench.machine import machine_facts
+from quorate.tools.bench.measuring import Bench, generator, run_generator, wait_until_quiet
+from quorate.tools.bench.runner import FAILURES, attempt
+from quorate.tools.bench.scenarios import BATCHES, RECORDS_PER_CPU_S
+from tests.compat.peers import cache
+
+CONSOLE_COLUMNS = 160
+MIN_IN_SYNC = {"min.insync.replicas": "2"}
+SETTLE_S = 2.0
+MEMORY = Metric("rss_bytes", "resident memory of all processes", "B", "less")
+
+
+class Scenario(Protocol):
+    """Something to be measured on each cluster."""
+
+    @property
+    def name(self) -> str:
+        """A short name for the command line."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """A name for people."""
+        ...
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """What is reported of a sample."""
+        ...
+
+    def measure(self, bench: Bench, cluster: Cluster) -> Sample:
+        """Measure once; raises MeasurementFailedError and what the peers raise."""
+        ...
+
+
+@contextmanager
+def replicated_topic(cluster: Cluster, partitions: int) -> Generator[str]:
+    """Give a topic on all three brokers that goes with its data."""
+    topic = f"p{partitions}_{time.monotonic_ns()}"
+    first = cluster.brokers[0].bootstrap
+    topics.create_topic(
+        first, topic, partitions=partitions, config=MIN_IN_SYNC, replicas=len(cluster.brokers)
+    )
+    try:
+        yield topic
+    finally:
+        topics.delete_topic(first, topic)
+
+
+@dataclass(frozen=True, slots=True)
+class Produce:
+    """librdkafka sends as fast as it can, acks=all."""
+
+    value_bytes: int
+    partitions: int
+
+    @property
+    def name(self) -> str:
+        """A short name."""
+        return f"produce-{self.value_bytes}-p{self.partitions}"
+
+    @property
+    def title(self) -> str:
+        """A name for people."""
+        return f"produce {self.value_bytes} B, {self.partitions} partition(s), RF 3, acks=all"
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Rate, rate per CPU, and memory."""
+        return figures.RECORDS_PER_S, RECORDS_PER_CPU_S, MEMORY
+
+    def measure(self, bench: Bench, cluster: Cluster) -> Sample:
+        """Send to a new topic for a while."""
+        with replicated_topic(cluster, self.partitions) as topic:
+            load = [str(self.partitions), str(self.value_bytes), str(bench.warmup_s)]
+            load += [str(bench.seconds), "0", "acks=all", *BATCHES["default batches"]]
+            return run_generator(
+                bench, cluster, [generator("produce"), cluster.bootstrap, topic, *load]
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """One record at a time, acks=all, to its acknowledgement."""
+
+    name = "sync"
+    title = "one record at a time, RF 3, acks=all, to its acknowledgement"
+    metrics = (figures.P50, figures.P99, figures.P999)
+
+    def measure(self, bench: Bench, cluster: Cluster) -> Sample:
+        """Measure on a new topic; longer than a throughput, for the quantiles' sake."""
+        with replicated_topic(cluster, 1) as topic:
+            load = ["100", "0", str(bench.warmup_s), str(2 * bench.seconds), "acks=all"]
+            return run_generator(
+                bench, cluster, [generator("latency"), "sync", cluster.bootstrap, topic, *load]
+            )
+
+
+def scenarios() -> list[Scenario]:
+    """Return all scenarios in the order in which they run."""
+    produced = [Produce(size, partitions) for size in (100, 1024) for partitions in (1, 6)]
+    return [Latency(), *produced]
+
+
+def measure_kind(
+    kind: Kind, chosen: Sequence[Scenario], bench: Bench, samples: dict[str, list[Sample]]
+) -> None:
+    """Start a cluster, warm it up, and run every scenario on it once."""
+    try:
+        with kind.running() as cluster:
+            time.sleep(SETTLE_S)
+            attempt(lambda: Produce(100, 1).measure(bench, cluster))
+            for scenario in chosen:
+                wait_until_quiet(bench.quiet_wait_s)
+                sample = attempt(lambda s=scenario: s.measure(bench, cluster))  # type: ignore[misc]
+                ended = cluster.log_tail() if sample.failure else ""
+                samples[scenario.name].append(
+                    Sample(
+                        sample.figures, f"{sample.failure}; {ended}" if ended else sample.failure
+                    )
+                )
+    except FAILURES as error:
+        for scenario in chosen:
+            samples[scenario.name].append(Sample({}, failure=str(error)))
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the options."""
+    options = argparse.ArgumentParser(
+        prog="python -m quorate.tools.bench.replicated", description=__doc__
+    )
+    options.add_argument("scenarios", nargs="*", help="their names; default: all")
+    options.add_argument("--rounds", type=int, default=2, help="samples of each (%(default)s)")
+    options.add_argument(
+        "--seconds", type=float, default=3.0, help="length of a sample (%(default)s)"
+    )
+    options.add_argument("--quiet-wait", type=float, default=10.0, metavar="SECONDS")
+    options.add_argument("--no-kafka", action="store_true", help="leave out Apache Kafka")
+    options.add_argument("--output", type=Path, default=REPORTS, help="folder for the JSON")
+    options.add_argument("--name", default="replicated", help="name of that file (%(default)s)")
+    return options
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit code: 1 if a sample failed."""
+    options = parser().parse_args(arguments)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=CONSOLE_COLUMNS)
+    try:
+        compared = kinds(with_kafka=not options.no_kafka)
+    except cache.PeerUnavailableError as error:
+        console.print(f"without Kafka: {error}", style="dim", markup=False)
+        compared = kinds(with_kafka=False)
+    chosen = [s for s in scenarios() if not options.scenarios or s.name in options.scenarios]
+    bench = Bench(options.seconds, 1.0, options.quiet_wait, "", "", 0, options.output)
+    samples = {k.name: {s.name: list[Sample]() for s in chosen} for k in compared}
+    for number in range(1, options.rounds + 1):
+        for kind in compared:
+            console.print(f"{kind.name}, round {number} of {options.rounds}", style="dim")
+            measure_kind(kind, chosen, bench, samples[kind.name])
+    outcomes = [
+        Outcome(s.name, s.title, s.metrics, {k: tuple(v[s.name]) for k, v in samples.items()})
+        for s in chosen
+    ]
+    report.print_report(console, outcomes)
+    settings = {"brokers": BROKERS, "rounds": options.rounds, "seconds": options.seconds}
+    path = options.output / f"{options.name}.json"
+    versions = {kind.name: kind.version for kind in compared}
+    results.write_json(results.Run(machine_facts(), settings, versions, outcomes), path)
+    console.print(f"written to {path}")
+    return 1 if any(outcome.failures(s) for outcome in outcomes for s in outcome.subjects) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
