@@ -13,6 +13,8 @@ from quorate.protocol.primitives import ZERO_UUID
 T = TypeVar("T")
 
 VERSION_MAX: Final = 32767
+OWN_TAG: Final = 100
+"""Tags from here on are not Kafka's but our own; readers who do not know them skip them."""
 
 Primitive: TypeAlias = Literal[
     "bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "string", "uuid"

@@ -1,7 +1,11 @@
 """The insides of brokers: DescribeLogDirs, DescribeProducers."""
 
-from quorate.protocol.fields import array, boolean, int16, int32, int64, string
+from typing import Final
+
+from quorate.protocol.fields import OWN_TAG, array, boolean, int16, int32, int64, string
 from quorate.protocol.message import message, nested
+
+UNKNOWN_OFFSET: Final = -1
 
 
 @nested
@@ -21,12 +25,15 @@ class DescribeLogDirsRequest:
 
 @nested
 class DescribeLogDirsPartition:
-    """One replica on disk."""
+    """One replica on disk; the tagged fields are our own: Kafka's tools skip them."""
 
     partition_index: int = int32()
     partition_size: int = int64()
     offset_lag: int = int64()
     is_future_key: bool = boolean()
+    log_end_offset: int = int64("2+", default=UNKNOWN_OFFSET, tag=OWN_TAG)
+    high_watermark: int = int64("2+", default=UNKNOWN_OFFSET, tag=OWN_TAG + 1)
+    log_start_offset: int = int64("2+", default=UNKNOWN_OFFSET, tag=OWN_TAG + 2)
 
 
 @nested

@@ -2,7 +2,17 @@
 
 from typing import Final
 
-from quorate.protocol.fields import array, boolean, int8, int16, int32, string, struct, uuid
+from quorate.protocol.fields import (
+    OWN_TAG,
+    array,
+    boolean,
+    int8,
+    int16,
+    int32,
+    string,
+    struct,
+    uuid,
+)
 from quorate.protocol.message import message, nested
 
 OPERATIONS_NOT_ASKED_FOR: Final = -(2**31)
@@ -86,13 +96,15 @@ class DescribeClusterRequest:
 
 @nested
 class DescribeClusterBroker:
-    """A broker or a controller, and where it listens."""
+    """A broker or a controller, and where it listens; the tagged fields are our own."""
 
     broker_id: int = int32()
     host: str = string()
     port: int = int32()
     rack: str | None = string(nullable="0+")
     is_fenced: bool = boolean("2+")
+    is_shutting_down: bool = boolean("2+", tag=OWN_TAG)
+    is_draining: bool = boolean("2+", tag=OWN_TAG + 1)
 
 
 @message(versions="0-2", flexible="0+")

@@ -22,7 +22,7 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 
 from quorate.protocol.apis import APIS, Api, ApiKey
-from quorate.protocol.fields import FIXED, Field, Layout, layout_of
+from quorate.protocol.fields import FIXED, OWN_TAG, Field, Layout, layout_of
 from quorate.protocol.message import decoder, encoder
 from quorate.protocol.primitives import ZERO_UUID
 
@@ -118,12 +118,17 @@ class Twins:
 
 def paired_fields(layout: Layout, entity: type[Any], version: int) -> Iterator[tuple[Field, Any]]:
     """Yields our fields of one version with kio's of the same name; kio drops the unit of times."""
-    present = {f.name: f for f in layout.fields if version in f.versions}
+    present = {f.name: f for f in layout.fields if version in f.versions and not is_own(f)}
     theirs = {kio_name(f): f for f in dataclasses.fields(entity)}
     assert theirs.keys() == present.keys(), (layout.name, version)
     for name, field in present.items():
         assert theirs[name].metadata.get("tag") == field.tag, (layout.name, version, name)
         yield field, theirs[name]
+
+
+def is_own(field: Field) -> bool:
+    """Whether a field is of our making, and Kafka's messages lack it."""
+    return field.tag is not None and field.tag >= OWN_TAG
 
 
 def kio_name(field: Any) -> str:
