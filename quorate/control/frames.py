@@ -71,6 +71,10 @@ MESSAGES: Final[dict[int, type[Any]]] = {
     73: p.ElectLeadersAnswer,
     74: f.UpdateFeatures,
     75: f.UpdateFeaturesAnswer,
+    76: p.AlterReassignments,
+    77: p.AlterReassignmentsAnswer,
+    78: p.ChangeBroker,
+    79: p.ChangeBrokerAnswer,
 }
 _NUMBERS: Final = {cls: number for number, cls in MESSAGES.items()}
 

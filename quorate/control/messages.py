@@ -149,6 +149,9 @@ class RegisterBroker(Request[RegisterBrokerAnswer]):
     ``incarnation_id`` is drawn anew by every process; ``directory_id`` belongs to the data
     directory. A directory has one owner at a time, so a new incarnation with the directory of the
     old one proves that the old one is gone, and need not wait for its session to expire.
+
+    ``previous_broker_epoch`` is the broker epoch that the directory was closed in, if it was closed
+    properly (KIP-966): otherwise, what was not on the disk yet may be missing there.
     """
 
     broker_id: Annotated[int, Key(1)]
@@ -158,6 +161,7 @@ class RegisterBroker(Request[RegisterBrokerAnswer]):
     directory_id: Annotated[bytes, Key(5)] = b""
     cluster_id: Annotated[str, Key(6)] = ""
     features: Annotated[tuple[SupportedFeature, ...], Key(7)] = ()
+    previous_broker_epoch: Annotated[int, Key(8)] = -1
 
 
 @dataclass(frozen=True, slots=True)

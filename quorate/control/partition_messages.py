@@ -1,4 +1,4 @@
-"""What is said about single partitions: who is in sync with their leaders, and who shall lead."""
+"""What is said about partitions: who is in sync with their leaders, leads them and holds them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -95,4 +95,46 @@ class ElectLeaders(Request[ElectLeadersAnswer]):
 
     election: Annotated[Election, Key(1)]
     partitions: Annotated[Mapping[str, tuple[int, ...]] | None, Key(2)]
+    principal: Annotated[str, Key(3)] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignedPartition:
+    """What became of one reassignment."""
+
+    topic: Annotated[str, Key(1)]
+    partition: Annotated[int, Key(2)]
+    failure: Annotated[Failure, Key(3)]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterReassignmentsAnswer(Answer):
+    """What became of each partition, in the order of the request."""
+
+    partitions: Annotated[tuple[ReassignedPartition, ...], Key(1)]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterReassignments(Request[AlterReassignmentsAnswer]):
+    """Let partitions have other replicas, the preferred leader first (KIP-455).
+
+    ``partitions`` has replicas by topic and number; ``None`` calls off what is under way.
+    """
+
+    partitions: Annotated[Mapping[str, Mapping[int, tuple[int, ...] | None]], Key(1)]
+    allow_replication_factor_change: Annotated[bool, Key(2)] = True
+    principal: Annotated[str, Key(3)] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeBrokerAnswer(Answer):
+    """It is so from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeBroker(Request[ChangeBrokerAnswer]):
+    """Drain a broker: it leads nothing that others can lead, and is given nothing new."""
+
+    broker_id: Annotated[int, Key(1)]
+    draining: Annotated[bool, Key(2)]
     principal: Annotated[str, Key(3)] = ""

@@ -7,16 +7,18 @@ from quorate.control.feature_messages import (
     Upgrade,
 )
 from quorate.errors import ErrorCode, InvalidRequestError, KafkaError
+from quorate.model import NO_LEADER
 from quorate.quorum.control.decision import Decision, because
 from quorate.quorum.metadata.features import (
     FIRST_LEVEL,
     LEVELS,
     METADATA_VERSION,
+    REPLICATION_LEVEL,
     SUPPORTED,
     metadata_level,
     supports,
 )
-from quorate.quorum.metadata.image import MetadataImage
+from quorate.quorum.metadata.image import MetadataImage, TopicImage
 from quorate.quorum.metadata.records import FeatureLevelSet
 from quorate.quorum.metadata.snapshot import scarce_records
 
@@ -66,4 +68,15 @@ def _metadata_problem(image: MetadataImage, level: int) -> str:
         return "metadata always has a level"
     kinds = {type(record) for record in scarce_records(image)}
     newer = sorted(kind.__name__ for kind in kinds if LEVELS.get(kind, FIRST_LEVEL) > level)
-    return f"there are records of a newer level: {', '.join(newer)}" if newer else ""
+    if newer:
+        return f"there are records of a newer level: {', '.join(newer)}"
+    if level < REPLICATION_LEVEL and any(map(_is_extended, image.topics.values())):
+        return "partitions have eligible leader replicas, or are moved"
+    return ""
+
+
+def _is_extended(topic: TopicImage) -> bool:
+    return any(
+        state.elr or state.is_moving or state.last_known_leader != NO_LEADER
+        for state in topic.partitions
+    )

@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from quorate.model import NO_LEADER
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.delta import MetadataDelta, Touched
 from quorate.quorum.metadata.features import (
-    LEVELS,
     METADATA_VERSION,
+    REPLICATION_LEVEL,
     check_supported,
+    level_of,
     metadata_level,
 )
 from quorate.quorum.metadata.image import (
@@ -29,6 +30,8 @@ from quorate.quorum.metadata.image import (
 )
 from quorate.quorum.metadata.sharded import DictDraft, ShardedDraft
 from quorate.quorum.metadata.topic_names import metric_name
+
+T = TypeVar("T")
 
 
 def apply_records(
@@ -143,7 +146,9 @@ class _Draft:
     def check_level(self, record: r.MetadataRecord) -> None:
         """Refuse a record that not every node of the cluster knows yet."""
         level = self._features.get(METADATA_VERSION) or metadata_level({})
-        needed = LEVELS[type(record)]
+        if level >= REPLICATION_LEVEL:  # nearly always, and there is no higher one
+            return
+        needed = level_of(record)
         what = f"{type(record).__name__} needs {METADATA_VERSION} {needed}, which is {level}"
         _require(level >= needed, what)
 
@@ -203,24 +208,32 @@ class _Draft:
                 record.leader_id,
                 record.leader_epoch,
                 record.partition_epoch,
+                record.adding_replicas,
+                record.removing_replicas,
+                record.elr,
+                record.last_known_leader,
             )
         )
 
     def partition_changed(self, record: r.PartitionChanged) -> None:
-        """Change who leads a partition and who is in sync."""
+        """Change who holds a partition, who leads it and who is in sync."""
         partitions = self._open_partitions(record.topic_id)
         _require(0 <= record.partition < len(partitions), "no such partition")
         before = partitions[record.partition]
         epochs = record.leader_epoch - before.leader_epoch
         _require(epochs >= 0, "leader epochs never go back")
         _require(epochs > 0 or record.leader_id == before.leader_id, "an epoch has one leader")
-        replicas, isr = before.replicas, record.isr
+        replicas, isr = _or(record.replicas, before.replicas), record.isr
         partitions[record.partition] = PartitionState(
             replicas,
             replicas if isr == replicas else isr,
             record.leader_id,
             record.leader_epoch,
             before.partition_epoch + 1,
+            _or(record.adding_replicas, before.adding_replicas),
+            _or(record.removing_replicas, before.removing_replicas),
+            _or(record.elr, before.elr),
+            _or(record.last_known_leader, before.last_known_leader),
         )
 
     def _topic(self, topic_id: bytes) -> TopicImage:
@@ -252,6 +265,16 @@ class _Draft:
             rack=record.rack,
             fenced=record.fenced,
             features=record.features,
+            draining=before is not None and before.draining,
+        )
+
+    def broker_changed(self, record: r.BrokerChanged) -> None:
+        """Have a broker shut down or drained, or not any more."""
+        broker = self._broker(record.broker_id, record.broker_epoch)
+        self._brokers[record.broker_id] = replace(
+            broker,
+            shutting_down=_or(record.shutting_down, broker.shutting_down),
+            draining=_or(record.draining, broker.draining),
         )
 
     def broker_fenced(self, record: r.BrokerFenced) -> None:
@@ -343,6 +366,10 @@ class _Draft:
             self._quotas.discard(record.entity)
 
 
+def _or(value: T | None, before: T) -> T:
+    return before if value is None else value
+
+
 def _require(holds: bool, rule: str) -> None:  # noqa: FBT001 - a fact, not a switch
     if not holds:
         raise InconsistentRecordError(rule)
@@ -365,11 +392,12 @@ _APPLY: Final[dict[type[object], _Apply]] = {
     r.BrokerFenced: _Draft.broker_fenced,
     r.BrokerUnfenced: _Draft.broker_unfenced,
     r.BrokerUnregistered: _Draft.broker_unregistered,
+    r.BrokerChanged: _checked(_Draft.broker_changed),
     r.ProducerIdsAllocated: _Draft.producer_ids_allocated,
     r.TopicCreated: _Draft.topic_created,
     r.TopicRemoved: _Draft.topic_removed,
-    r.PartitionCreated: _Draft.partition_created,
-    r.PartitionChanged: _Draft.partition_changed,
+    r.PartitionCreated: _checked(_Draft.partition_created),
+    r.PartitionChanged: _checked(_Draft.partition_changed),
     r.ConfigSet: _Draft.config_set,
     r.ConfigDeleted: _Draft.config_deleted,
     r.RequestAnswered: _Draft.request_answered,

@@ -33,6 +33,7 @@ _TYPES: Final[dict[int, type[r.MetadataRecord]]] = {
     11: r.BrokerFenced,
     12: r.BrokerUnfenced,
     13: r.BrokerUnregistered,
+    14: r.BrokerChanged,
     20: r.TopicCreated,
     21: r.TopicRemoved,
     22: r.PartitionCreated,

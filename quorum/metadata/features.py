@@ -5,18 +5,22 @@ that brought it is finalized, which needs every node to know it. A cluster whose
 say has level 1.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
+from typing import Any, Final
 
 from quorate.control.messages import SupportedFeature
 from quorate.errors import QuorateError
+from quorate.model import NO_LEADER
 from quorate.quorum.metadata import records as r
 
 METADATA_VERSION: Final = "metadata.version"
 FIRST_LEVEL: Final = 1
+REPLICATION_LEVEL: Final = 3
+"""Brought eligible leader replicas, reassignments, and brokers that shut down or are drained."""
 
 SUPPORTED: Final[Mapping[str, SupportedFeature]] = {
-    METADATA_VERSION: SupportedFeature(METADATA_VERSION, FIRST_LEVEL, 2),
+    METADATA_VERSION: SupportedFeature(METADATA_VERSION, FIRST_LEVEL, REPLICATION_LEVEL),
 }
 """What this version of Quorate can work at."""
 
@@ -27,8 +31,31 @@ LEVELS: Final[Mapping[type[object], int]] = {
     r.ScramCredentialRemoved: 2,
     r.ClientQuotaSet: 2,
     r.ClientQuotaRemoved: 2,
+    r.BrokerChanged: REPLICATION_LEVEL,
 }
 """The level of ``metadata.version`` that brought a record; those that are not here were always."""
+
+_EXTENSIONS: Final[Mapping[type[object], tuple[Callable[[Any], Any], tuple[Any, ...]]]] = {
+    r.PartitionCreated: (
+        attrgetter("adding_replicas", "removing_replicas", "elr", "last_known_leader"),
+        ((), (), (), NO_LEADER),
+    ),
+    r.PartitionChanged: (
+        attrgetter("replicas", "adding_replicas", "removing_replicas", "elr", "last_known_leader"),
+        (None, None, None, None, None),
+    ),
+}
+"""The fields of a record that came with replication, and what they are where nobody knows them."""
+
+
+def level_of(record: r.MetadataRecord) -> int:
+    """Return the level of ``metadata.version`` that brought a record, or what it says."""
+    extensions = _EXTENSIONS.get(type(record))
+    if extensions is not None:
+        fields, absent = extensions
+        if fields(record) != absent:
+            return REPLICATION_LEVEL
+    return LEVELS.get(type(record), FIRST_LEVEL)
 
 
 class UnsupportedLevelError(QuorateError):

@@ -37,6 +37,13 @@ class PartitionState:
     """Who holds a partition, who leads it, who is in sync.
 
     Every change starts a new partition epoch, every change of the leader a new leader epoch.
+
+    While a partition moves, ``replicas`` are those that it is to have and, after them, those that
+    it is to lose: ``adding_replicas`` and ``removing_replicas`` tell which are new and which go.
+
+    ``elr`` are eligible leaders that are not in sync (KIP-966): they left the ISR when it had fewer
+    members than ``min.insync.replicas``, and since then nothing was committed. The ISR may be empty
+    if nobody leads; ``last_known_leader`` then tells who led last.
     """
 
     replicas: tuple[int, ...]
@@ -44,12 +51,34 @@ class PartitionState:
     leader_id: int
     leader_epoch: int
     partition_epoch: int
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_leader: int = NO_LEADER
 
     def __post_init__(self) -> None:
         if self.isr is not self.replicas and not set(self.isr) <= set(self.replicas):
             raise InconsistentRecordError("the ISR is a subset of the replicas")
         if self.leader_id != NO_LEADER and self.leader_id not in self.isr:
             raise InconsistentRecordError("leaders are in sync")
+        if self.elr and not set(self.elr) <= set(self.replicas).difference(self.isr):
+            raise InconsistentRecordError("the ELR are replicas that are not in sync")
+        if self.is_moving and not {*self.adding_replicas, *self.removing_replicas} <= set(
+            self.replicas
+        ):
+            raise InconsistentRecordError("those that are added or removed are replicas")
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether the partition is to have other replicas than it has."""
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    @property
+    def target_replicas(self) -> tuple[int, ...]:
+        """The replicas that the partition has once it does not move any more."""
+        if not self.removing_replicas:
+            return self.replicas
+        return tuple(b for b in self.replicas if b not in self.removing_replicas)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +96,11 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True)
 class BrokerImage:
-    """A registered broker; ``directory_id`` may be empty (not told)."""
+    """A registered broker; ``directory_id`` may be empty (not told).
+
+    One that shuts down stops leading first. One that is being drained leads only what nobody else
+    can, and is given nothing new; it stays in sync.
+    """
 
     broker_id: int
     broker_epoch: int
@@ -77,6 +110,13 @@ class BrokerImage:
     rack: str | None
     fenced: bool
     features: tuple[SupportedFeature, ...] = ()
+    shutting_down: bool = False
+    draining: bool = False
+
+    @property
+    def may_lead(self) -> bool:
+        """Whether the broker may lead: it is in service, and stays there."""
+        return not self.fenced and not self.shutting_down
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +182,23 @@ class MetadataImage:
         return self.configs.get(resource, {})
 
     def live_broker_ids(self) -> frozenset[int]:
-        """Return the ids of the brokers that may lead."""
+        """Return the ids of the brokers in service."""
         return frozenset(b.broker_id for b in self.brokers.values() if not b.fenced)
+
+    def may_lead(self, broker_id: int) -> bool:
+        """Return whether a broker may be elected: registered, in service, not shutting down."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.may_lead
+
+    def may_join_isr(self, broker_id: int, broker_epoch: int) -> bool:
+        """Return whether a broker may be in sync: it may lead, and was not registered again since.
+
+        -1 is an epoch that is not known, and not checked (KIP-903).
+        """
+        broker = self.brokers.get(broker_id)
+        if broker is None or not broker.may_lead:
+            return False
+        return broker_epoch in (-1, broker.broker_epoch)
 
 
 EMPTY_IMAGE: Final = MetadataImage(

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 from quorate.control.codec import Key
 from quorate.control.messages import SupportedFeature
-from quorate.model import Endpoint
+from quorate.model import NO_LEADER, Endpoint
 
 CAUSE_KEY: Final = Key(1)
 TIME_KEY: Final = Key(2)
@@ -76,6 +76,21 @@ class BrokerUnregistered:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerChanged:
+    """A broker shuts down or is being drained, or does so no more; ``None`` is "as before".
+
+    Registering again ends shutting down; being drained lasts until it is called off.
+    """
+
+    cause: Annotated[str, CAUSE_KEY]
+    time_ms: Annotated[int, TIME_KEY]
+    broker_id: Annotated[int, Key(3)]
+    broker_epoch: Annotated[int, Key(4)]
+    shutting_down: Annotated[bool | None, Key(5)] = None
+    draining: Annotated[bool | None, Key(6)] = None
+
+
+@dataclass(frozen=True, slots=True)
 class ProducerIdsAllocated:
     """Producer ids below ``next_producer_id`` are taken; the last block went to this broker."""
 
@@ -107,7 +122,10 @@ class TopicRemoved:
 
 @dataclass(frozen=True, slots=True)
 class PartitionCreated:
-    """A topic has one more partition, with the next number."""
+    """A topic has one more partition, with the next number.
+
+    A new partition has but replicas, ISR and leader; the rest is there for snapshots.
+    """
 
     cause: Annotated[str, CAUSE_KEY]
     time_ms: Annotated[int, TIME_KEY]
@@ -118,6 +136,10 @@ class PartitionCreated:
     leader_id: Annotated[int, Key(7)]
     leader_epoch: Annotated[int, Key(8)] = 0
     partition_epoch: Annotated[int, Key(9)] = 0
+    adding_replicas: Annotated[tuple[int, ...], Key(10)] = ()
+    removing_replicas: Annotated[tuple[int, ...], Key(11)] = ()
+    elr: Annotated[tuple[int, ...], Key(12)] = ()
+    last_known_leader: Annotated[int, Key(13)] = NO_LEADER
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +147,7 @@ class PartitionChanged:
     """A partition has this leader and ISR from now on.
 
     Every such record starts a new partition epoch; ``leader_epoch`` grows when leadership changes,
-    so that followers truncate exactly when they must (KIP-101).
+    so that followers truncate exactly when they must (KIP-101). What is ``None`` stays as it was.
     """
 
     cause: Annotated[str, CAUSE_KEY]
@@ -135,6 +157,11 @@ class PartitionChanged:
     leader_id: Annotated[int, Key(5)]
     leader_epoch: Annotated[int, Key(6)]
     isr: Annotated[tuple[int, ...], Key(7)]
+    replicas: Annotated[tuple[int, ...] | None, Key(8)] = None
+    adding_replicas: Annotated[tuple[int, ...] | None, Key(9)] = None
+    removing_replicas: Annotated[tuple[int, ...] | None, Key(10)] = None
+    elr: Annotated[tuple[int, ...] | None, Key(11)] = None
+    last_known_leader: Annotated[int | None, Key(12)] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +303,7 @@ MetadataRecord = (
     | BrokerFenced
     | BrokerUnfenced
     | BrokerUnregistered
+    | BrokerChanged
     | ProducerIdsAllocated
     | TopicCreated
     | TopicRemoved

@@ -112,6 +112,15 @@ def scarce_records(image: MetadataImage) -> Iterator[r.MetadataRecord]:
         yield r.ProducerIdsAllocated(CAUSE, 0, -1, -1, image.next_producer_id)
     for broker in image.brokers.values():
         yield _broker_record(broker)
+        if broker.shutting_down or broker.draining:
+            yield r.BrokerChanged(
+                cause=CAUSE,
+                time_ms=0,
+                broker_id=broker.broker_id,
+                broker_epoch=broker.broker_epoch,
+                shutting_down=broker.shutting_down,
+                draining=broker.draining,
+            )
     for request_id, answer in image.answers.items():
         yield r.RequestAnswered(CAUSE, 0, request_id, answer)
     yield from _access_records(image)
@@ -186,4 +195,8 @@ def _partition_record(topic_id: bytes, partition: int, state: PartitionState) ->
         leader_id=state.leader_id,
         leader_epoch=state.leader_epoch,
         partition_epoch=state.partition_epoch,
+        adding_replicas=state.adding_replicas,
+        removing_replicas=state.removing_replicas,
+        elr=state.elr,
+        last_known_leader=state.last_known_leader,
     )

@@ -86,11 +86,12 @@ class Decided:
         return type(self.record).__name__
 
     def body(self) -> dict[str, Any]:
-        """Return the record's own fields, as JSON has them."""
+        """Return the record's own fields, as JSON has them, if it says anything of them."""
         fields = {
             field.name: plain(getattr(self.record, field.name), field.name)
             for field in dataclasses.fields(self.record)
             if field.name not in ("cause", "time_ms")
+            and (field.default is not None or getattr(self.record, field.name) is not None)
         }
         if isinstance(self.record, r.RequestAnswered):
             fields["answer"] = _answer(self.record.answer)

@@ -1,5 +1,6 @@
 """Levels go up when everybody can follow, and down when nothing is lost."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -75,6 +76,25 @@ def test_a_level_is_lowered_as_long_as_nothing_needs_it() -> None:
         update(apply_records(image, 2, [ACL]), lower)
 
 
+@pytest.mark.parametrize(
+    "extension",
+    [
+        {"elr": (2,)},
+        {"adding_replicas": (2,)},
+        {"removing_replicas": (2,)},
+        {"last_known_leader": 2},
+    ],
+)
+def test_older_nodes_would_not_know_who_may_lead_or_what_moves(extension: dict[str, Any]) -> None:
+    image = cluster(3, SupportedFeature(METADATA_VERSION, 1, 3))
+    plain = r.PartitionCreated("c", 1, b"t", 0, (1, 2), (1,), 1)
+    topic = r.TopicCreated("c", 1, "t", b"t")
+    lower = FeatureUpdate(METADATA_VERSION, 2, DOWN)
+    assert metadata_level(update(apply_records(image, 2, [topic, plain]), lower).features) == 2
+    with pytest.raises(KafkaError, match="eligible leader replicas, or are moved"):
+        update(apply_records(image, 2, [topic, replace(plain, **extension)]), lower)
+
+
 def test_other_features_are_switched_on_and_off() -> None:
     image = update(cluster(2, NEW, OTHER), FeatureUpdate(OTHER.name, 3))
     assert image.features[OTHER.name] == 3
@@ -85,8 +105,8 @@ def test_other_features_are_switched_on_and_off() -> None:
     ("wanted", "complaint"),
     [
         (FeatureUpdate("unknown", 1), "does not know the feature"),
-        (FeatureUpdate(METADATA_VERSION, 9), "the controller supports 1 to 2"),
-        (FeatureUpdate(METADATA_VERSION, -1, DOWN), "the controller supports 1 to 2"),
+        (FeatureUpdate(METADATA_VERSION, 9), "the controller supports 1 to 3"),
+        (FeatureUpdate(METADATA_VERSION, -1, DOWN), "the controller supports 1 to 3"),
         (FeatureUpdate(METADATA_VERSION, 0, DOWN), "metadata always has a level"),
         (FeatureUpdate(METADATA_VERSION, 1), "a downgrade lowers it"),
         (FeatureUpdate(OTHER.name, 2, DOWN), "an upgrade raises the level"),

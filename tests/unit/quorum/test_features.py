@@ -1,5 +1,7 @@
 """Levels: what not every node knows is not written, and who does not know enough stops."""
 
+from dataclasses import replace
+
 import pytest
 
 from quorate.control.messages import SupportedFeature
@@ -8,9 +10,11 @@ from quorate.quorum.metadata.applying import apply_records
 from quorate.quorum.metadata.features import (
     LEVELS,
     METADATA_VERSION,
+    REPLICATION_LEVEL,
     SUPPORTED,
     UnsupportedLevelError,
     bootstrap_records,
+    level_of,
     metadata_level,
     supports,
 )
@@ -39,6 +43,43 @@ def test_records_of_a_newer_level_are_not_written() -> None:
         apply_records(EMPTY_IMAGE, 1, [ACL])
     image = apply_records(EMPTY_IMAGE, 1, [level(2), ACL])
     assert list(image.access_rules) == [b"a"]
+
+
+TOPIC = r.TopicCreated("c", 1, "t", b"t")
+CREATED = r.PartitionCreated("c", 1, b"t", 0, (1, 2), (1,), 1)
+CHANGED = r.PartitionChanged("c", 1, b"t", 0, 1, 0, (1,))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        replace(CREATED, adding_replicas=(2,)),
+        replace(CREATED, removing_replicas=(2,)),
+        replace(CREATED, elr=(2,)),
+        replace(CREATED, last_known_leader=1),
+        replace(CHANGED, replicas=(1,)),
+        replace(CHANGED, adding_replicas=()),
+        replace(CHANGED, removing_replicas=()),
+        replace(CHANGED, elr=()),
+        replace(CHANGED, last_known_leader=-1),
+        r.BrokerChanged("c", 1, 1, 1, draining=True),
+    ],
+)
+def test_who_does_not_know_replication_is_not_told_of_it(record: r.MetadataRecord) -> None:
+    """A node that did not know a field would ignore it, and disagree."""
+    broker = r.BrokerRegistered("c", 1, 1, 1, b"", b"", {}, None, fenced=True)
+    before = [level(REPLICATION_LEVEL - 1), broker, TOPIC]
+    if isinstance(record, r.PartitionChanged):
+        before.append(CREATED)
+    image = apply_records(EMPTY_IMAGE, 1, before)
+    with pytest.raises(InconsistentRecordError, match=f"needs metadata.version {level_of(record)}"):
+        apply_records(image, 2, [record])
+    apply_records(image, 2, [level(REPLICATION_LEVEL), record])
+
+
+def test_partitions_as_they_always_were_have_no_level() -> None:
+    assert level_of(CREATED) == level_of(CHANGED) == level_of(TOPIC) == 1
+    assert level_of(ACL) == 2
 
 
 @pytest.mark.parametrize(("name", "number"), [(METADATA_VERSION, 99), ("other.version", 1)])

@@ -1,6 +1,7 @@
 """The image: records add up to facts, all of a batch or none."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -125,6 +126,84 @@ def test_brokers_come_are_fenced_and_go() -> None:
     assert image.brokers == {}
 
 
+NEWEST = r.FeatureLevelSet("c", 1, "metadata.version", 3)
+
+
+def test_brokers_shut_down_and_are_drained() -> None:
+    other = replace(BROKER, broker_id=2, fenced=False)
+    image = image_of(NEWEST, BROKER, other, r.BrokerChanged("c", 1, 2, 5, draining=True))
+    assert image.brokers[2].draining
+    assert image.may_lead(2), "if nobody else can"
+    assert not image.may_lead(1), "it is fenced"
+    assert not image.may_lead(3)
+    image = image_of(r.BrokerChanged("c", 1, 2, 5, shutting_down=True), after=image)
+    assert image.brokers[2].draining
+    assert not image.may_lead(2)
+    assert image.live_broker_ids() == {2}
+    image = image_of(replace(other, broker_epoch=9), after=image)
+    assert image.may_lead(2), "what registers does not shut down any more"
+    assert image.brokers[2].draining
+    image = image_of(r.BrokerChanged("c", 1, 2, 9, draining=False), after=image)
+    assert not image.brokers[2].draining
+
+
+def test_who_restarted_or_is_out_of_service_may_not_be_in_sync() -> None:
+    image = image_of(NEWEST, BROKER, replace(BROKER, broker_id=2, fenced=False))
+    assert not image.may_join_isr(1, 5)
+    assert image.may_join_isr(2, 5)
+    assert image.may_join_isr(2, -1), "an epoch that is not known is not checked"
+    assert not image.may_join_isr(2, 4)
+    assert not image.may_join_isr(3, -1)
+    image = image_of(r.BrokerChanged("c", 1, 2, 5, shutting_down=True), after=image)
+    assert not image.may_join_isr(2, 5)
+
+
+def test_a_partition_moves_and_remembers_who_may_lead() -> None:
+    moving = r.PartitionChanged(
+        cause="c",
+        time_ms=1,
+        topic_id=ID,
+        partition=0,
+        leader_id=-1,
+        leader_epoch=1,
+        isr=(),
+        replicas=(3, 1, 2),
+        adding_replicas=(3,),
+        removing_replicas=(2,),
+        elr=(2,),
+        last_known_leader=1,
+    )
+    image = image_of(NEWEST, moving, after=BASE)
+    (state,) = image.topics["t"].partitions
+    assert state == PartitionState((3, 1, 2), (), -1, 1, 1, (3,), (2,), (2,), 1)
+    assert state.is_moving
+    assert state.target_replicas == (3, 1)
+    image = image_of(r.PartitionChanged("c", 1, ID, 0, 1, 2, (1,)), after=image)
+    (state,) = image.topics["t"].partitions
+    assert state == PartitionState((3, 1, 2), (1,), 1, 2, 2, (3,), (2,), (2,), 1)
+    done = replace(moving, replicas=(3, 1), adding_replicas=(), removing_replicas=(), elr=())
+    image = image_of(done, r.PartitionChanged("c", 1, ID, 0, 1, 2, (1,)), after=BASE_AT_3)
+    (state,) = image.topics["t"].partitions
+    assert not state.is_moving
+    assert state.target_replicas == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"elr": (1,)}, "ELR are replicas that are not in sync"),
+        ({"elr": (3,)}, "ELR are replicas that are not in sync"),
+        ({"adding_replicas": (3,)}, "added or removed are replicas"),
+        ({"removing_replicas": (3,)}, "added or removed are replicas"),
+        ({"replicas": (2,)}, "subset of the replicas"),
+    ],
+)
+def test_a_partition_that_cannot_be_is_refused(change: dict[str, Any], complaint: str) -> None:
+    wrong = replace(r.PartitionChanged("c", 1, ID, 0, 1, 1, (1,)), **change)
+    with pytest.raises(InconsistentRecordError, match=complaint):
+        image_of(wrong, after=BASE_AT_3)
+
+
 def test_maps_that_did_not_change_are_shared() -> None:
     before = image_of(TOPIC, PARTITION, BROKER)
     after = image_of(r.ConfigSet("c", 1, "topic", "t", "k", "v"), after=before)
@@ -140,6 +219,8 @@ BASE = image_of(
     r.ClusterFormatted("c", 1, "x"),
     r.ProducerIdsAllocated("c", 1, 1, 5, 9),
 )
+
+BASE_AT_3 = image_of(NEWEST, after=BASE)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records
 from quorate.quorum.metadata.codec import encode_batch
 from quorate.quorum.metadata.features import UnsupportedLevelError, bootstrap_records
-from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage
+from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionState
 from quorate.quorum.metadata.snapshot import decode_image, encode_image, image_records
 
 USER = (r.QuotaEntityPart("user", "alice"), r.QuotaEntityPart("client-id", None))
@@ -29,13 +29,32 @@ def topic(number: int, partitions: int = 2) -> list[r.MetadataRecord]:
     ]
 
 
+MOVING = r.PartitionChanged(
+    cause="c",
+    time_ms=1,
+    topic_id=topic_id(3),
+    partition=1,
+    leader_id=-1,
+    leader_epoch=9,
+    isr=(),
+    replicas=(3, 2, 1),
+    adding_replicas=(3,),
+    removing_replicas=(1,),
+    elr=(1,),
+    last_known_leader=1,
+)
+
+
 def everything() -> MetadataImage:
     """An image that has something of all that there is."""
     records = [
         *bootstrap_records("x", 1),
         r.BrokerRegistered("c", 1, 1, 5, b"x" * 16, b"d" * 16, {}, "r1", fenced=True),
+        r.BrokerChanged("c", 1, 1, 5, shutting_down=True, draining=True),
+        r.BrokerRegistered("c", 1, 2, 6, b"x" * 16, b"d" * 16, {}, "r1", fenced=False),
         r.ProducerIdsAllocated("c", 1, 1, 1, 1000),
         *(record for number in range(1000) for record in topic(number)),
+        MOVING,
         r.ConfigSet("c", 1, "topic", "t-7", "k", "v"),
         r.RequestAnswered("c", 1, b"id", b"answer"),
         r.AclAdded("c", 1, b"a", 2, "t", 3, "User:alice", "*", 3, 3),
@@ -100,6 +119,30 @@ def test_pieces_are_small() -> None:
 
 
 NO_PIECES: list[bytes] = []
+
+
+def test_snapshots_from_before_replication_are_read() -> None:
+    """The keys are those of then, written out."""
+    broker: dict[int, Any] = {
+        0: 10,
+        3: 1,
+        4: 5,
+        5: b"x" * 16,
+        6: b"d" * 16,
+        7: {},
+        8: None,
+        9: False,
+    }
+    created: dict[int, Any] = {0: 22, 3: topic_id(1), 4: 0, 5: [1, 2], 6: [1], 7: 1, 8: 3, 9: 4}
+    level: dict[int, Any] = {0: 2, 3: "metadata.version", 4: 2}
+    pieces = [
+        dump_cbor(["snapshot", 0, level, broker]),
+        dump_cbor(["snapshot", 0, {0: 20, 3: "t", 4: topic_id(1)}, created]),
+    ]
+    image = decode_image(dump_cbor([2, 7, pieces]))
+    assert image.topics["t"].partitions == (PartitionState((1, 2), (1,), 1, 3, 4, (), (), (), -1),)
+    assert image.brokers[1].may_lead
+    assert not image.brokers[1].draining
 
 
 @pytest.mark.parametrize(

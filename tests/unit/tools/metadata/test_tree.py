@@ -57,6 +57,7 @@ def test_everything_has_its_place() -> None:
     assert at("/topic_ids") == {"AAECAwQFBgcICQoLDA0ODw": "appLogs"}
     assert at("/topics/appLogs/10") == {
         "isr": [1], "leader_epoch": 0, "leader_id": 1, "partition_epoch": 0, "replicas": [1],
+        "adding_replicas": [], "removing_replicas": [], "elr": [], "last_known_leader": -1,
     }  # fmt: skip
     assert at("/brokers/1/endpoints/PLAINTEXT") == "h:9"
     assert at("/configs/topic/appLogs") == {"segment.bytes": "1048576"}
