@@ -35,7 +35,7 @@ from quorate.quorum.raft.messages import (
 )
 from quorate.quorum.raft.outcomes import VotersChanged
 from quorate.quorum.raft.progress import ProgressBoard
-from quorate.quorum.raft.proposals import Proposals
+from quorate.quorum.raft.proposals import NEVER, Proposals
 from quorate.quorum.raft.reads import Reads
 from quorate.quorum.raft.replication import Pacer, Receiver
 from quorate.quorum.raft.rules import Rules
@@ -61,6 +61,12 @@ JOURNAL_BYTES_MIN: Final = 4 * 2**20
 
 So replaying it at a start takes little time, and writing snapshots costs no more than writing the
 journal did.
+"""
+
+COMMIT_NEWS_S: Final = 0.005
+"""So long followers wait to hear of a commit, unless the next entries tell them sooner.
+
+A message of its own would cost both sides a round for each commit, beside those who wait for it.
 """
 
 FIRST_SENT: Final = 2
@@ -123,6 +129,7 @@ class RaftCore(Generic[R]):
         self.outbox: list[Outgoing] = []
         self.proposals = Proposals()
         self._compacted_bytes = 0
+        self._commit_news_due_s = NEVER
         self._install: _Install | None = None
         self._snapshots = SnapshotStore(storage)
         found, self._snapshots.found = self._snapshots.found, None
@@ -369,14 +376,23 @@ class RaftCore(Generic[R]):
         if not engine.is_leader:
             self._streams.clear()
             return
-        sent = engine.heartbeat_due_s != heartbeat_due_s
-        if self._has_news() or (engine.commit_index > commit_index and self._eager() and not sent):
+        if engine.commit_index > commit_index and self._rules.hardening.eager_commit:
+            self._commit_news_due_s = min(self._commit_news_due_s, engine.now_s + COMMIT_NEWS_S)
+        if self._has_news() or self._commit_news_due_s <= engine.now_s:
             engine.send_appends()
+        if engine.heartbeat_due_s != heartbeat_due_s:
+            self._commit_news_due_s = NEVER
         self._pacer.rewind()
         self._leave_if_removed()
 
-    def _eager(self) -> bool:
-        return self._rules.hardening.eager_commit
+    @property
+    def next_tick_s(self) -> float:
+        """When something is to be done though nothing arrives; may be infinite."""
+        engine = self._engine
+        if engine.is_leader:
+            due_s = min(engine.heartbeat_due_s, self._commit_news_due_s)
+            return due_s if engine.followers else NEVER
+        return engine.election_due_s if self.may_lead else NEVER
 
     def _has_news(self) -> bool:
         """Return whether a follower lacks entries that may be sent now."""

@@ -46,7 +46,7 @@ class Hardening:
     """One membership change at a time, and only when it is safe."""
 
     eager_commit: bool = True
-    """Followers hear of commits at once instead of with the next heartbeat."""
+    """Followers hear of commits after milliseconds instead of with the next heartbeat."""
 
 
 ALL: Final = Hardening()

@@ -322,18 +322,12 @@ class Rounds(Generic[R]):
             return -_NEVER
         asked = min([a.deadline_s for a in self._asked], default=_NEVER)
         return min(
-            self._next_tick_s() + _DUE_MARGIN_S,
+            core.next_tick_s + _DUE_MARGIN_S,
             core.proposals.next_deadline_s,
             core.reads.next_deadline_s,
             core.changes.next_deadline_s,
             asked,
         )
-
-    def _next_tick_s(self) -> float:
-        engine = self._core.engine
-        if engine.is_leader:
-            return engine.heartbeat_due_s if engine.followers else _NEVER
-        return engine.election_due_s if self._core.may_lead else _NEVER
 
     @property
     def is_leader(self) -> bool:

@@ -155,18 +155,30 @@ def test_rejections_do_not_multiply_what_is_sent() -> None:
     assert appends_after_rejections(without("probe_mode")) > 100
 
 
-def test_followers_hear_of_commits_at_once() -> None:
+def test_followers_hear_of_commits_soon() -> None:
     def heard(rules: Rules) -> int:
         puppet = Puppet(THREE, rules)
         puppet.lead(2)
         puppet.acknowledged(2, 3)
         puppet.propose(b"a")
-        puppet.rounds.receive(key(2), AppendAnswer(1, 5, True, False, 0))
-        told = [m for _, m in puppet.round(puppet.now_s) if isinstance(m, Append)]
+        puppet.hear(2, AppendAnswer(1, 5, True, False, 0))
+        told = [m for m in puppet.wait(0.01) if isinstance(m, Append)]
         return max([m.commit_index for m in told], default=0)
 
     assert heard(RULES) == 4
     assert heard(without("eager_commit")) == 0
+
+
+def test_a_commit_has_no_message_of_its_own_if_the_next_entries_tell_of_it() -> None:
+    puppet = Puppet(THREE)
+    puppet.lead(2)
+    puppet.acknowledged(2, 3)
+    puppet.wait(0.01)
+    puppet.propose(b"a")
+    assert not puppet.hear(2, AppendAnswer(1, 5, True, False, 0))
+    puppet.rounds.propose(b"b", puppet.now_s + 1)
+    assert [m.commit_index for m in puppet.wait(0.001) if isinstance(m, Append)] == [4]
+    assert not puppet.wait(0.01)
 
 
 # --- elections
@@ -534,6 +546,7 @@ def test_a_follower_that_seems_to_be_ahead_is_asked_where_it_is() -> None:
     puppet = Puppet(THREE)
     puppet.lead(2)
     puppet.acknowledged(2, 3)
+    puppet.wait(0.01)
     puppet.rounds._core.engine.set_next_index(key(2), 99)
     (append,) = [m for m in puppet.wait(0.11) if isinstance(m, Append) and m.previous_index > 3]
     (answer,) = follower().hear(2, append)
