@@ -30,6 +30,14 @@ class _Entry:
     previous_term: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    """An entry that is committed, and the term of the leader that committed it."""
+
+    entry: inside.EntryId
+    term: int
+
+
 @dataclass(slots=True)
 class _Seen:
     """What a process has shown so far."""
@@ -63,7 +71,7 @@ class Invariants:
         self._leaders = dict[int, ReplicaKey]()
         self._votes = dict[tuple[ReplicaKey, int], ReplicaKey]()
         self._entries = dict[tuple[int, int], _Entry]()
-        self._commits = dict[int, inside.EntryId]()
+        self._commits = dict[int, _Commit]()
         self._states = dict[int, bytes]({0: bytes(8)})
         self._index_of = dict[int, int]()
         self._never = set[int]()
@@ -176,15 +184,17 @@ class Invariants:
                 raise self._trace.violated("logs_match", text)
 
     def leaders_hold_all_commits(self, process: Process) -> None:
-        """Leader completeness: a leader has every entry that was committed in an older term."""
+        """Leader completeness: a leader has every entry that was committed in an older term.
+
+        Not those that a newer leader committed, whatever the term of the entry: votes may arrive
+        when others have long gone on without this one.
+        """
         first = inside.first_index(process.rounds)
-        for index, committed in self._commits.items():
-            if index < first or committed.term >= process.rounds.term:
+        for index, commit in self._commits.items():
+            if index < first or commit.term >= process.rounds.term:
                 continue
-            if inside.entry_id(process.rounds, index) != committed:
-                text = (
-                    f"{process.key} leads term {process.rounds.term} without {index}: {committed}"
-                )
+            if inside.entry_id(process.rounds, index) != commit.entry:
+                text = f"{process.key} leads term {process.rounds.term} without {index}: {commit}"
                 raise self._trace.violated("leaders_hold_all_commits", text)
 
     def committed(self, process: Process, index: int, entry: "inside.EntryId") -> None:
@@ -192,8 +202,9 @@ class Invariants:
         committed = self._commits.get(index)
         if committed is None:
             self.commits_are_durable_on_a_majority(process, index, entry)
-            self._commits[index] = entry
-        elif committed != entry:
+            # The leader is the first to know; a follower only of what its leader has said.
+            self._commits[index] = _Commit(entry, process.rounds.term)
+        elif committed.entry != entry:
             text = f"{process.key} commits {entry} at {index} after {committed}"
             raise self._trace.violated("commits_never_change", text)
 
