@@ -216,6 +216,15 @@ class Admin:
         response: MetadataResponse = await self._connected().metadata_of(list(names))
         return {topic.name or "": _describe(topic) for topic in response.topics}
 
+    async def describe_all_topics(
+        self, *, include_internal: bool = True
+    ) -> tuple[TopicDescription, ...]:
+        """Return all topics with their partitions, by name."""
+        response: MetadataResponse = await self._connected().metadata_of(None)
+        described = (_describe(t) for t in response.topics if include_internal or not t.is_internal)
+        topics = (topic for topic in described if isinstance(topic, TopicDescription))
+        return tuple(sorted(topics, key=lambda topic: topic.name))
+
     async def delete_records(
         self, before_offsets: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, DeletedRecords | QuorateError]:
@@ -325,16 +334,23 @@ class Admin:
 
     # The cluster
 
-    async def describe_cluster(self) -> ClusterDescription:
-        """Return the cluster's id and its brokers."""
-        request = DescribeClusterRequest()
+    async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
+        """Return the cluster's id and its brokers: those that are alive, or all (KIP-1073)."""
+        request = DescribeClusterRequest(include_fenced_brokers=include_fenced)
         response: DescribeClusterResponse = await self._call(ApiKey.DESCRIBE_CLUSTER, request)
         _check(response.error_code, response.error_message, "the cluster")
         return ClusterDescription(
             response.cluster_id,
             response.controller_id,
             tuple(
-                BrokerDescription(b.broker_id, Endpoint(b.host, b.port), b.rack, b.is_fenced)
+                BrokerDescription(
+                    b.broker_id,
+                    Endpoint(b.host, b.port),
+                    b.rack,
+                    b.is_fenced,
+                    b.is_shutting_down,
+                    b.is_draining,
+                )
                 for b in sorted(response.brokers, key=lambda broker: broker.broker_id)
             ),
         )

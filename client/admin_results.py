@@ -156,12 +156,20 @@ class ConfigChange:
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
-    """A broker and where to reach it; fenced: it is registered but not alive."""
+    """A broker and where to reach it.
+
+    Attributes:
+        is_fenced: It is registered but not alive.
+        is_shutting_down: Its leaders are on their way elsewhere, then it goes; Quorate's only.
+        is_draining: It stays, and is to lead nothing; Quorate's only.
+    """
 
     broker_id: int
     endpoint: Endpoint
     rack: str | None
     is_fenced: bool
+    is_shutting_down: bool = False
+    is_draining: bool = False
 
 
 @dataclass(frozen=True, slots=True)

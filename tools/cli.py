@@ -16,7 +16,9 @@ EXIT_INTERRUPTED: Final = 130
 COMPLETION_VARIABLE: Final = f"_{PROGRAM.upper()}_COMPLETE"
 
 COMMANDS: Final = {
-    "up": "Start a node on this machine: controller and broker in one process.",
+    "up": "Start a node on this machine, or a cluster: --brokers 3 --controllers 3.",
+    "status": "Show a cluster that up made: what runs, who leads, what is in sync.",
+    "down": "End a cluster that up started.",
     "demo": "Stream real log lines through a node, read them back, compare.",
     "topics": "Create, list, describe, alter, delete and trim topics.",
     "produce": "Send lines of standard input to a topic.",

@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,7 @@ logger: Final = logging.getLogger(__name__)
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 PORTS_TRIED: Final = 100
 TRAFFIC_INTERVAL_S: Final = 0.5
+PIPE_BYTES: Final = 4096
 PORT_MAX: Final = 65_535
 PORT_TAKEN: Final = os.strerror(errno.EADDRINUSE)
 
@@ -70,8 +72,11 @@ class Ready:
 OnReady = Callable[[Ready], None]
 
 
-async def run_until_stopped(main: Callable[[], Awaitable[None]]) -> None:
-    """Run a node until it is told to stop by SIGINT or SIGTERM, or fails."""
+async def run_until_stopped(main: Callable[[], Awaitable[None]], *, with_parent: bool) -> None:
+    """Run a node until it is told to stop by SIGINT or SIGTERM, or fails.
+
+    ``with_parent``: also when standard input ends, the pipe of a process that nodes end with.
+    """
     with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
         async with trio.open_nursery() as nursery:
 
@@ -79,9 +84,23 @@ async def run_until_stopped(main: Callable[[], Awaitable[None]]) -> None:
                 async for _ in signals:
                     nursery.cancel_scope.cancel()
 
+            async def stop_with_parent() -> None:
+                await _wait_for_end(sys.stdin.fileno())
+                nursery.cancel_scope.cancel()
+
             nursery.start_soon(stop_when_told)
+            if with_parent:
+                nursery.start_soon(stop_with_parent)
             await main()
             nursery.cancel_scope.cancel()
+
+
+async def _wait_for_end(descriptor: int) -> None:
+    """Wait until nobody is left who could write to a pipe."""
+    while True:
+        await trio.lowlevel.wait_readable(descriptor)
+        if not os.read(descriptor, PIPE_BYTES):
+            return
 
 
 async def run_combined(plan: NodePlan, listeners: list[Listener], on_ready: OnReady) -> None:

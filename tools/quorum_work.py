@@ -61,14 +61,14 @@ async def look(options: GlobalOptions) -> QuorumView:
         quorum = await admin.describe_quorum()
         cluster = await admin.describe_cluster()
     endpoints = _endpoints((*quorum.voters, *quorum.observers))
-    said, _ = await _ask_all(endpoints, min(options.timeout_s, DETAILS_TIMEOUT_S), tls_of(options))
+    said, _ = await ask_all(endpoints, min(options.timeout_s, DETAILS_TIMEOUT_S), tls_of(options))
     return view_of_description(quorum, said, cluster.cluster_id, wall_clock_ms())
 
 
 async def _look_at_controllers(options: GlobalOptions) -> QuorumView:
     endpoints = controllers_of(options)
     tls = tls_of(options)
-    said, errors = await _ask_all(endpoints, options.timeout_s, tls)
+    said, errors = await ask_all(endpoints, options.timeout_s, tls)
     if not said:
         count = len(endpoints)
         raise UnreachableError(
@@ -80,7 +80,7 @@ async def _look_at_controllers(options: GlobalOptions) -> QuorumView:
         )
     told = [r for one in said for r in (*one.answer.voters, *one.answer.observers)]
     others = [endpoint for endpoint in _endpoints(told) if endpoint not in endpoints]
-    more, _ = await _ask_all(others, min(options.timeout_s, DETAILS_TIMEOUT_S), tls)
+    more, _ = await ask_all(others, min(options.timeout_s, DETAILS_TIMEOUT_S), tls)
     clusters = {one.cluster_id for one in said}
     if len(clusters) > 1:
         raise CommandError(
@@ -96,7 +96,7 @@ def _endpoints(replicas: Iterable[Any]) -> list[Endpoint]:
     return list(dict.fromkeys(r.endpoint for r in replicas if r.endpoint is not None))
 
 
-async def _ask_all(
+async def ask_all(
     endpoints: Sequence[Endpoint], timeout_s: float, tls: ssl.SSLContext | None
 ) -> tuple[list[Said], Mapping[Endpoint, KafkaError]]:
     """Ask controllers how the quorum is, all at once; return what they said, and who did not."""

@@ -36,7 +36,8 @@ PROCESS_STARTED_S = time.monotonic()
 class StartArguments:
     """What the command line says about a node; None where it says nothing.
 
-    ``defaults`` are properties that hold unless the file or ``-X`` say otherwise.
+    ``defaults`` are properties that hold unless the file or ``-X`` say otherwise. ``with_parent``:
+    the node ends when its standard input does.
     """
 
     config: Path | None
@@ -44,6 +45,7 @@ class StartArguments:
     port: int | None
     node_id: int | None
     defaults: dict[str, str]
+    with_parent: bool = False
 
 
 def plan_node(options: GlobalOptions, arguments: StartArguments) -> NodePlan:
@@ -84,7 +86,7 @@ def start_up(options: GlobalOptions, arguments: StartArguments) -> None:
     plan = plan_node(options, arguments)
     listeners = _listen(options, plan)
     main = partial(run_combined, plan, listeners, partial(_print_ready, options, plan))
-    _run_node(options, main, listeners)
+    _run_node(options, arguments, main, listeners)
 
 
 def start_broker(options: GlobalOptions, arguments: StartArguments) -> None:
@@ -93,7 +95,7 @@ def start_broker(options: GlobalOptions, arguments: StartArguments) -> None:
     _make_directory(Path(plan.config.log_dir))
     listeners = bind_listeners(plan.config)
     main = partial(run_separate_broker, plan, listeners, partial(_print_ready, options, plan))
-    _run_node(options, main, listeners)
+    _run_node(options, arguments, main, listeners)
 
 
 def start_controller(
@@ -102,15 +104,18 @@ def start_controller(
     """Run a controller until told to stop."""
     plan = plan_node(options, arguments)
     on_ready: OnReady = partial(_print_ready, options, plan)
-    _run_node(options, partial(run_controller, plan, cluster_id, on_ready), [])
+    _run_node(options, arguments, partial(run_controller, plan, cluster_id, on_ready), [])
 
 
 def _run_node(
-    options: GlobalOptions, main: Callable[[], Awaitable[None]], listeners: list[Listener]
+    options: GlobalOptions,
+    arguments: StartArguments,
+    main: Callable[[], Awaitable[None]],
+    listeners: list[Listener],
 ) -> None:
     allow_open_files()
     try:
-        run(run_until_stopped, main)
+        run(run_until_stopped, main, with_parent=arguments.with_parent)
     finally:
         for listener in listeners:
             listener.sock.close()

@@ -34,6 +34,7 @@ def start(
     config: Annotated[
         Path | None, typer.Option("--config", help="TOML file with node properties.")
     ] = None,
+    with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
     """Start a broker whose controllers are other processes."""
     from quorate.tools.starting import StartArguments, start_broker
@@ -45,7 +46,7 @@ def start(
         "broker.rack": rack,
     }
     given = {name: text for name, text in defaults.items() if text}
-    start_broker(options, StartArguments(config, directory, port, node_id, given))
+    start_broker(options, StartArguments(config, directory, port, node_id, given, with_parent))
 
 
 @app.command("list", cls=Command)

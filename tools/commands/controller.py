@@ -29,6 +29,7 @@ def start(
     config: Annotated[
         Path | None, typer.Option("--config", help="TOML file with node properties.")
     ] = None,
+    with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
     """Start a controller: alone, or with those it is to share the metadata with (--join).
 
@@ -40,5 +41,5 @@ def start(
     options = options_of(context)
     defaults = {"quorate.controller.listener": listen, "quorate.controller.join": join}
     given = {name: text for name, text in defaults.items() if text}
-    arguments = StartArguments(config, directory, None, node_id, given)
+    arguments = StartArguments(config, directory, None, node_id, given, with_parent)
     start_controller(options, arguments, cluster_id)

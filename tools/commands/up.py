@@ -9,11 +9,28 @@ from quorate.tools.command_line import Command, command_app, options_of
 
 app = command_app()
 
+DEFAULT_DIRECTORY = Path(".quorate")
+LAYOUT_NAME = "cluster.json"
+
 
 @app.command(cls=Command)
 def up(
     context: typer.Context,
     *,
+    brokers: Annotated[
+        int | None,
+        typer.Option("--brokers", min=1, max=99, help="A cluster with so many, as processes."),
+    ] = None,
+    controllers: Annotated[
+        int | None,
+        typer.Option("--controllers", min=1, max=9, help="With so many controllers: 1, 3, 5."),
+    ] = None,
+    racks: Annotated[
+        str, typer.Option("--racks", help="a,b,c: where the brokers stand, in turn.")
+    ] = "",
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="A cluster that goes on by itself.")
+    ] = False,
     directory: Annotated[
         Path | None, typer.Option("--dir", help="Where data is kept; ./.quorate by default.")
     ] = None,
@@ -27,12 +44,24 @@ def up(
         Path | None, typer.Option("--config", help="TOML file with node properties.")
     ] = None,
 ) -> None:
-    """Start a node on this machine: controller and broker in one process.
+    """Start a node on this machine, or a cluster: --brokers 3 --controllers 3.
 
-    Properties have Kafka's names and stand in the file or in -X: -X segment.bytes=1M. Data goes to
-    a directory that is formatted by itself.
+    A single node is controller and broker in one process. The nodes of a cluster are processes of
+    their own, brokers on --port and the next ones; once more on the same directory starts what is
+    missing. Properties have Kafka's names and stand in the file or in -X: -X segment.bytes=1M. Data
+    goes to a directory that is formatted by itself.
     """
-    from quorate.tools.starting import StartArguments, start_up
-
     options = options_of(context)
-    start_up(options, StartArguments(config, directory, port, None, {}))
+    is_cluster = bool(brokers or controllers or racks or detach)
+    if not is_cluster and not ((directory or DEFAULT_DIRECTORY) / LAYOUT_NAME).exists():
+        from quorate.tools.starting import StartArguments, start_up
+
+        start_up(options, StartArguments(config, directory, port, None, {}))
+        return
+
+    from quorate.tools.cluster_up import UpRequest, up
+    from quorate.tools.clusters.layout import Wish
+    from quorate.tools.session import run
+
+    wish = Wish(brokers, controllers, tuple(filter(None, racks.split(","))))
+    run(up, options, UpRequest(wish, directory, port, config, detach))

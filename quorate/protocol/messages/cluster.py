@@ -1,11 +1,8 @@
 """The insides of brokers: DescribeLogDirs, DescribeProducers."""
 
-from typing import Final
-
+from quorate.model import UNKNOWN_OFFSET
 from quorate.protocol.fields import OWN_TAG, array, boolean, int16, int32, int64, string
 from quorate.protocol.message import message, nested
-
-UNKNOWN_OFFSET: Final = -1
 
 
 @nested

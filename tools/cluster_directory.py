@@ -1,0 +1,162 @@
+"""The directory of a cluster on this machine: its layout, its lock, and which processes run it."""
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from quorate.broker.log.directory import META_NAME
+from quorate.quorum.directory import SUBDIRECTORY
+from quorate.tools.clusters.layout import Layout, LayoutError, decode, encode
+from quorate.tools.problems import CommandError, RefusedError
+from quorate.tools.processes import ProcessId, is_running, process_id
+
+LAYOUT_NAME: Final = "cluster.json"
+LOCK_NAME: Final = "cluster.lock"
+PIDS_NAME: Final = "pids.json"
+LOGS_NAME: Final = "logs"
+DEFAULT_DIRECTORY: Final = Path(".quorate")
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What was started, as written down; whether it still runs is another question.
+
+    ``supervisor`` is the process in the foreground that the nodes end with, None if there is none.
+    """
+
+    nodes: Mapping[str, ProcessId] = field(default_factory=dict[str, ProcessId])
+    supervisor: ProcessId | None = None
+
+    @property
+    def alive(self) -> dict[str, ProcessId]:
+        """The nodes that run now, by name."""
+        return {name: process for name, process in self.nodes.items() if is_running(process)}
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether somebody sits before it."""
+        return self.supervisor is not None and is_running(self.supervisor)
+
+
+class ClusterDirectory:
+    """Owns the files of a cluster, and while :meth:`locked`, the right to start and end nodes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self._shown = path
+        self._lock: int | None = None
+
+    def __str__(self) -> str:
+        return str(self._shown)
+
+    @property
+    def exists(self) -> bool:
+        """Whether a cluster was made here."""
+        return (self.path / LAYOUT_NAME).exists()
+
+    def make(self) -> None:
+        """Make the directory, unless something else is in it.
+
+        Raises:
+            RefusedError: a single node lives there.
+            CommandError: it cannot be made.
+        """
+        if (self.path / META_NAME).exists() or (self.path / SUBDIRECTORY).exists():
+            raise RefusedError(
+                f"{self} has the data of a single node, not of a cluster",
+                why="quorate up without --brokers made it: controller and broker in one process",
+                hint="another --dir, or quorate up without --brokers",
+            )
+        try:
+            (self.path / LOGS_NAME).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CommandError(
+                f"cannot use {self}", why=error.strerror or str(error), hint="another --dir"
+            ) from None
+
+    def lock(self) -> bool:
+        """Take the directory for this process; return False if another one has it."""
+        lock = os.open(self.path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            return False
+        self._lock = lock
+        return True
+
+    def unlock(self) -> None:
+        """Let others have it."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def layout(self) -> Layout:
+        """Return the nodes of the cluster.
+
+        Raises:
+            CommandError: there is no cluster here, or its file cannot be read.
+        """
+        path = self.path / LAYOUT_NAME
+        try:
+            return decode(path.read_text())
+        except FileNotFoundError:
+            raise CommandError(
+                f"there is no cluster in {self}",
+                why=f"{path} is missing",
+                hint="quorate up --brokers 3 --controllers 3 makes one; or say where: --dir",
+            ) from None
+        except (OSError, LayoutError) as error:
+            raise CommandError(
+                f"cannot read {path}", why=str(error), hint="put it back, or use another --dir"
+            ) from None
+
+    def write_layout(self, layout: Layout) -> None:
+        """Remember the nodes of the cluster."""
+        self._write(LAYOUT_NAME, encode(layout))
+
+    def running(self) -> Running:
+        """Return what was started."""
+        try:
+            document: Any = json.loads((self.path / PIDS_NAME).read_text())
+            supervisor = document["supervisor"]
+            return Running(
+                {name: ProcessId(*known) for name, known in document["nodes"].items()},
+                None if supervisor is None else ProcessId(*supervisor),
+            )
+        except FileNotFoundError:
+            return Running()
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CommandError(
+                f"cannot read {self.path / PIDS_NAME}",
+                why=f"{error}; so nobody knows which processes are this cluster's",
+                hint="look for them with ps, end them, and remove the file",
+            ) from None
+
+    def write_running(self, nodes: Mapping[str, ProcessId], *, supervised: bool) -> None:
+        """Remember what runs; forget all of it if nothing does."""
+        if not nodes and not supervised:
+            with contextlib.suppress(FileNotFoundError):
+                (self.path / PIDS_NAME).unlink()
+            return
+        supervisor = process_id(os.getpid()) if supervised else None
+        document = {
+            "supervisor": None if supervisor is None else [supervisor.pid, supervisor.started],
+            "nodes": {name: [known.pid, known.started] for name, known in nodes.items()},
+        }
+        self._write(PIDS_NAME, json.dumps(document, indent=2))
+
+    def log_of(self, name: str) -> Path:
+        """Return where a node's output goes."""
+        return self.path / LOGS_NAME / f"{name}.log"
+
+    def _write(self, name: str, text: str) -> None:
+        """Replace a file as a whole: a reader sees the old or the new one."""
+        temporary = self.path / f"{name}.new"
+        temporary.write_text(text + "\n")
+        temporary.replace(self.path / name)

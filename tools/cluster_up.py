@@ -1,0 +1,387 @@
+"""Trio shell of ``quorate up --brokers N``: a cluster of processes, made, run, shown, ended."""
+
+import random
+import signal
+import socket
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from quorate.tools.arguments import GlobalOptions
+from quorate.tools.cluster_directory import (
+    DEFAULT_DIRECTORY,
+    LOCK_NAME,
+    ClusterDirectory,
+    Running,
+)
+from quorate.tools.cluster_display import Display, display_of
+from quorate.tools.cluster_looking import look_at_cluster, node_states, picture_of
+from quorate.tools.clusters.layout import (
+    HOST,
+    Layout,
+    Wish,
+    grown,
+    new_layout,
+    settle_brokers,
+    settle_controllers,
+)
+from quorate.tools.clusters.picture import DEAD, Picture
+from quorate.tools.problems import CommandError, ProblemFoundError
+from quorate.tools.processes import send
+from quorate.tools.session import given_properties
+from quorate.tools.supervisor import Node, Supervisor, stop_processes, wait_gone
+
+DEFAULT_PORT: Final = 9092
+RANDOM_PORTS: Final = range(15_000, 30_000)
+"""Below those that systems give to outgoing connections, which come and go."""
+
+READY_TIMEOUT_S: Final = 60.0
+LOCK_TIMEOUT_S: Final = 30.0
+POLL_S: Final = 0.05
+LOOK_INTERVAL_S: Final = 1.0
+STARTING_INTERVAL_S: Final = 0.2
+OWN_PROPERTIES: Final = (
+    "node.id", "log.dir", "listeners", "advertised.listeners", "broker.rack",
+    "controller.quorum.bootstrap.servers", "quorate.controller.listener", "quorate.controller.join",
+    "quorate.controller.advertised.listener",
+)  # fmt: skip
+"""What differs from node to node, and is therefore ours to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpRequest:
+    """What the command line says; None where it says nothing."""
+
+    wish: Wish
+    directory: Path | None
+    port: int | None
+    config: Path | None
+    detach: bool
+
+
+def node_options(options: GlobalOptions, config: Path | None) -> list[str]:
+    """Return what every node is told besides what makes it this node.
+
+    Raises:
+        CommandError: a property is given that cannot be the same for all of them.
+    """
+    properties = given_properties(options)
+    for name in OWN_PROPERTIES:
+        if name in properties:
+            raise CommandError(
+                f"-X {name}=... cannot be the same for all nodes",
+                why="each node of a cluster has its own",
+                hint="leave it out; or start the nodes one by one: quorate broker start --help",
+            )
+    words = [word for name, text in properties.items() for word in ("-X", f"{name}={text}")]
+    if config is not None:
+        words += ["--config", str(config.absolute())]
+    return [*words, *(["--verbose"] if options.verbose else [])]
+
+
+def is_free(port: int) -> bool:
+    """Whether a node could listen on a port now."""
+    try:
+        socket.create_server((HOST, port)).close()
+    except OSError:
+        return False
+    return True
+
+
+async def up(options: GlobalOptions, request: UpRequest) -> None:
+    """Run a cluster until told to stop, or start what is missing of one that runs.
+
+    Raises:
+        CommandError: it cannot be run; says why.
+    """
+    directory = ClusterDirectory(request.directory or DEFAULT_DIRECTORY)
+    words = node_options(options, request.config)
+    directory.make()
+    if not await _lock(directory):
+        await _have_it_started(options, request, directory)
+        return
+    try:
+        await _up(options, request, directory, words)
+    finally:
+        directory.unlock()
+
+
+async def _lock(directory: ClusterDirectory) -> bool:
+    """Take a directory; return False if somebody runs its cluster in the foreground.
+
+    Raises:
+        CommandError: another command is at work on it, for long.
+    """
+    with trio.move_on_after(LOCK_TIMEOUT_S):
+        while not directory.lock():
+            if directory.running().is_supervised:
+                return False
+            await trio.sleep(POLL_S)
+        return True
+    path = directory.path / LOCK_NAME
+    raise CommandError(
+        f"{directory} is in use", why=f"another process holds {path}", hint=f"see: fuser -v {path}"
+    )
+
+
+async def _up(
+    options: GlobalOptions, request: UpRequest, directory: ClusterDirectory, words: Sequence[str]
+) -> None:
+    running = directory.running()
+    orphans = running.alive if running.supervisor is not None else {}
+    detached = request.detach or bool(running.alive and not orphans)
+    hint = "Ctrl-C ends all nodes."
+    if detached:
+        hint = f"they go on by themselves; see quorate status, quorate down{_dir(directory)}"
+    with display_of(options, stop_hint=hint) as display:
+        if orphans:
+            display.say("ending the nodes of a quorate up that was killed")
+            await stop_processes(orphans, trio.Event(), display.say)
+            running = Running()
+        layout = _settle(request, directory, running, display)
+        supervisor = Supervisor(directory, words, attached=not detached)
+        supervisor.adopt(running.alive)
+        try:
+            if detached:
+                await _start_detached(supervisor, layout, display)
+            else:
+                await Foreground(supervisor, layout, display).run()
+        finally:
+            supervisor.close()
+
+
+def _dir(directory: ClusterDirectory) -> str:
+    return "" if str(directory) == str(DEFAULT_DIRECTORY) else f" --dir {directory}"
+
+
+def _settle(
+    request: UpRequest, directory: ClusterDirectory, running: Running, display: Display
+) -> Layout:
+    """Return the layout, each node with a port that is free, and write it down.
+
+    Raises:
+        CommandError: a controller's port is taken.
+    """
+    first = request.port
+    if directory.exists:
+        layout = grown(directory.layout(), request.wish)
+        _check_controllers(layout, running)
+    else:
+        first = DEFAULT_PORT if first is None else first
+        layout = settle_controllers(new_layout(request.wish), _random_port(), is_free)
+    if first == 0:
+        first = _random_port()
+    layout, moved = settle_brokers(layout, running.alive.keys(), first, is_free)
+    for each in moved if request.port != 0 else ():
+        title, port = each.member.title, each.member.port
+        display.say(f"port {each.wanted} is taken, so {title} listens on {port} instead")
+    directory.write_layout(layout)
+    return layout
+
+
+def _random_port() -> int:
+    return random.choice(RANDOM_PORTS)  # noqa: S311 - guards nothing
+
+
+def _check_controllers(layout: Layout, running: Running) -> None:
+    for member in layout.controllers:
+        if member.name not in running.alive and not is_free(member.port):
+            raise CommandError(
+                f"port {member.port}, on which {member.title} has to listen, is taken",
+                why="the other controllers know it by this address",
+                hint=f"end the process that has it: ss -tlnp 'sport = :{member.port}'",
+            )
+
+
+async def _have_it_started(
+    options: GlobalOptions, request: UpRequest, directory: ClusterDirectory
+) -> None:
+    """Have the process that this cluster hangs on start what is missing.
+
+    Raises:
+        CommandError: it does not, or a node dies again.
+    """
+    running = directory.running()
+    assert running.supervisor is not None
+    layout = directory.layout()
+    with display_of(options, stop_hint="") as display:
+        bigger = grown(layout, request.wish)
+        if bigger != layout:
+            layout, _ = settle_brokers(bigger, [m.name for m in layout.members], None, is_free)
+            directory.write_layout(layout)
+        missing = [m.title for m in layout.members if m.name not in running.alive]
+        where = f"process {running.supervisor.pid} runs this cluster"
+        if not missing:
+            display.say(f"{where}, and all of its nodes are there")
+            return
+        display.say(f"{where}; it starts {', '.join(missing)}")
+        send(running.supervisor, signal.SIGUSR1)
+        with trio.move_on_after(READY_TIMEOUT_S):
+            while len(directory.running().alive) < len(layout.members):  # noqa: ASYNC110
+                await trio.sleep(POLL_S)
+            return
+    raise ProblemFoundError(
+        "not all nodes run", why=f"see {directory.path}/logs", hint="quorate status"
+    )
+
+
+async def _start_detached(supervisor: Supervisor, layout: Layout, display: Display) -> None:
+    """Start what is missing, and leave it alone once it serves.
+
+    Raises:
+        ProblemFoundError: a node ended at once; the others go on.
+    """
+    begin_s = trio.current_time()
+    before = set(supervisor.directory.running().alive)
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_stop_when_told, signals, supervisor, display)
+            started = await supervisor.start(layout)
+            served = await supervisor.wait_ready(started, READY_TIMEOUT_S)
+            nursery.cancel_scope.cancel()
+    alive = supervisor.directory.running().alive
+    look = await look_at_cluster(layout)
+    picture = picture_of(
+        supervisor.directory, layout, node_states(supervisor.directory, layout), look
+    )
+    if not started:
+        display.say("all nodes run already")
+    elif before:
+        display.say("started " + ", ".join(node.member.title for node in started))
+    display.ready(picture, trio.current_time() - begin_s)
+    dead = [node for node in started if node.member.name not in alive]
+    if dead or not served:
+        node = dead[0] if dead else next(n for n in started if not n.is_ready)
+        lines = node.state().last_lines
+        raise ProblemFoundError(
+            f"{node.member.title} did not start; the others run",
+            why=" | ".join(lines) or "it printed nothing",
+            hint=f"see {node.log}, then quorate up again; or quorate down",
+        )
+
+
+async def _stop_when_told(
+    signals: AsyncIterator[int], supervisor: Supervisor, display: Display
+) -> None:
+    async for _ in signals:
+        with trio.CancelScope(shield=True):
+            await supervisor.stop(trio.Event(), display.say)
+        raise KeyboardInterrupt
+
+
+class Foreground:
+    """Runs a cluster that ends with this process.
+
+    Invariant: whatever it is told and whatever nodes do, :meth:`run` leaves none of them.
+    """
+
+    def __init__(self, supervisor: Supervisor, layout: Layout, display: Display) -> None:
+        self._supervisor = supervisor
+        self._layout = layout
+        self._display = display
+        self._told = trio.Event()
+        self._hurry = trio.Event()
+        self._scope = trio.CancelScope()
+
+    async def run(self) -> None:
+        """Start all, show how they are, end all when told."""
+        begin_s = trio.current_time()
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+        with trio.open_signal_receiver(*numbers) as signals:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._listen, signals, nursery)
+                try:
+                    with self._scope:
+                        await self._serve(nursery, begin_s)
+                finally:
+                    with trio.CancelScope(shield=True):
+                        self._display.say("ending all nodes; once more to kill them")
+                        await self._supervisor.stop(self._hurry, self._display.say)
+                nursery.cancel_scope.cancel()
+        self._display.say("stopped cleanly; quorate up goes on with the same data")
+
+    async def _listen(self, signals: AsyncIterator[int], nursery: trio.Nursery) -> None:
+        async for number in signals:
+            if number == signal.SIGUSR1:
+                self._layout = self._supervisor.directory.layout()
+                await self._start(nursery)
+            elif self._scope.cancel_called:
+                self._hurry.set()
+            else:
+                self._scope.cancel()
+
+    async def _start(self, nursery: trio.Nursery) -> list[Node]:
+        started = await self._supervisor.start(self._layout)
+        for node in started:
+            nursery.start_soon(self._supervisor.watch, node)
+        return started
+
+    async def _serve(self, nursery: trio.Nursery, begin_s: float) -> None:
+        started = await self._start(nursery)
+        async with trio.open_nursery() as inner:
+            inner.start_soon(self._show_starting)
+            await self._supervisor.wait_ready(started, READY_TIMEOUT_S)
+            inner.cancel_scope.cancel()
+        picture = await self._picture()
+        self._display.ready(picture, trio.current_time() - begin_s)
+        if all(node.process == DEAD for node in picture.nodes):
+            self._fail(picture)
+        while True:
+            await trio.sleep(LOOK_INTERVAL_S)
+            self._display.show(await self._picture())
+
+    async def _show_starting(self) -> None:
+        while True:
+            self._display.show(await self._picture())
+            await trio.sleep(STARTING_INTERVAL_S)
+
+    def _fail(self, picture: Picture) -> None:
+        lines = picture.nodes[0].last_lines
+        raise CommandError(
+            "no node started",
+            why=" | ".join(lines) or "they printed nothing",
+            hint=f"see {self._supervisor.directory.path}/logs",
+        )
+
+    async def _picture(self) -> Picture:
+        look = await look_at_cluster(self._layout)
+        states = self._supervisor.states(self._layout)
+        return picture_of(self._supervisor.directory, self._layout, states, look)
+
+
+async def down(directory: ClusterDirectory, display: Display) -> int:
+    """End what runs of a cluster, whatever state it is in; returns how many processes that were.
+
+    Raises:
+        CommandError: there is no cluster, or somebody else is at work on it.
+    """
+    directory.layout()  # raises if there is none
+    count = 0
+    while not await _lock(directory):
+        running = directory.running()
+        if running.supervisor is not None:
+            count = len(running.alive)
+            display.say(f"telling process {running.supervisor.pid}, which runs them, to end them")
+            send(running.supervisor, signal.SIGTERM)
+            await wait_gone([running.supervisor])
+    try:
+        alive = directory.running().alive
+        await stop_processes(alive, trio.Event(), display.say)
+        directory.write_running({}, supervised=False)
+    finally:
+        directory.unlock()
+    return count + len(alive)
+
+
+async def status(directory: ClusterDirectory) -> Picture:
+    """Return how a cluster is.
+
+    Raises:
+        CommandError: there is none.
+    """
+    layout = directory.layout()
+    states = node_states(directory, layout)
+    return picture_of(directory, layout, states, await look_at_cluster(layout))

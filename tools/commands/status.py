@@ -1,0 +1,59 @@
+"""``quorate status``."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quorate.tools.command_line import Command, command_app, options_of
+from quorate.tools.problems import ProblemFoundError
+from quorate.tools.session import print_table, run
+
+if TYPE_CHECKING:
+    from quorate.tools.clusters.picture import Picture
+
+app = command_app()
+
+
+@app.command(cls=Command)
+def status(
+    context: typer.Context,
+    *,
+    directory: Annotated[
+        Path | None, typer.Option("--dir", help="Where its data is; ./.quorate by default.")
+    ] = None,
+) -> None:
+    """Show a cluster that quorate up made: what runs, who leads, what is in sync.
+
+    Exit code 3 if something is not as it should be.
+    """
+    from quorate.tools.cluster_directory import DEFAULT_DIRECTORY, ClusterDirectory
+    from quorate.tools.cluster_up import status as look
+    from quorate.tools.clusters.picture import status_lines, status_table
+
+    options = options_of(context)
+    picture: Picture = run(look, ClusterDirectory(directory or DEFAULT_DIRECTORY))
+    if options.format not in {"table", "wide"}:
+        print_table(options, status_table(picture))
+    elif sys.stdout.isatty():
+        from rich.console import Console
+
+        from quorate.tools.clusters.screen import screen
+
+        Console(highlight=False, no_color=not options.color).print(screen(picture))
+    else:
+        print("\n".join(status_lines(picture)))
+    if not picture.is_good:
+        raise _problem(picture)
+
+
+def _problem(picture: "Picture") -> ProblemFoundError:
+    from quorate.tools.clusters.picture import problems
+
+    missing = len(picture.nodes) - picture.running
+    return ProblemFoundError(
+        "the cluster is not as it should be",
+        why="; ".join(problems(picture)),
+        hint="quorate up starts what is missing" if missing else "see the logs in its directory",
+    )
