@@ -101,6 +101,8 @@ class ControllerLink:
         self._epoch = -1
         self._delta = unchanged(broker.replicas.image)
         self._applying = trio.Lock()
+        self._much_is_new = False
+        self._waiting: set[trio.Event] = set()
         self._nursery: trio.Nursery | None = None
         broker.ask_controller = self.ask
         broker.producer_ids.request_block = self._request_producer_ids
@@ -161,6 +163,7 @@ class ControllerLink:
                 pause_s = min(2 * pause_s, RETRY_MAX_S)
             else:
                 self._epoch = answer.broker_epoch
+                self._broker.replicas.host.broker_epoch = answer.broker_epoch
                 return
 
     async def _beat(self, *, wants_shut_down: bool) -> BrokerHeartbeatAnswer:
@@ -212,23 +215,30 @@ class ControllerLink:
     async def _fetch(self, wait_ms: int) -> bool:
         """Follow one step; return whether there was anything new."""
         answer = await self._call(FetchMetadata(self._delta.after.version, wait_ms))
-        async with self._applying:
-            image = self._delta.after
-            news = await self._followed(image, answer)
-            self._delta = self._delta.then(news)
-            await self._apply()
-        return news.after is not image
-
-    async def _followed(self, image: MetadataImage, answer: FetchMetadataAnswer) -> MetadataDelta:
         if answer_bytes(answer) < LARGE_BYTES:
-            return followed(image, answer)
-        return await trio.to_thread.run_sync(followed, image, answer)
+            async with self._applying:
+                return await self._follow_to(followed(self._delta.after, answer))
+        self._much_is_new = True
+        for seen in self._waiting:
+            seen.set()
+        try:
+            async with self._applying:
+                news = await trio.to_thread.run_sync(followed, self._delta.after, answer)
+                return await self._follow_to(news)
+        finally:
+            self._much_is_new = False
+
+    async def _follow_to(self, news: MetadataDelta) -> bool:
+        self._delta = self._delta.then(news)
+        await self._apply()
+        return news.after is not news.before
 
     async def _apply(self) -> None:
         """Have the replicas follow, in steps, between which clients are served."""
         delta = self._delta
         if delta.before.version < delta.after.version >= self._epoch:
             self._delta = unchanged(delta.after)
+            self._broker.replicas.host.now_ms = int(trio.current_time() * 1000)
             for _ in self._broker.replicas.follow(delta, self._broker.now_ms):
                 await trio.lowlevel.checkpoint()
             self._end_turn()
@@ -236,7 +246,10 @@ class ControllerLink:
     # --- requests -------------------------------------------------------------
 
     def ask(self, request: Request[A], /, timeout_ms: int) -> Promise[A | ErrorAnswer]:
-        """Send a request to the controller; the promise resolves once its metadata is applied."""
+        """Send a request to the controller; the promise resolves once its metadata is applied.
+
+        If that is much, it resolves before.
+        """
         assert self._nursery is not None, "requests are served once the link runs"
         promise: Promise[A | ErrorAnswer] = Promise()
         self._nursery.start_soon(self._ask, request, timeout_ms, promise)
@@ -253,10 +266,29 @@ class ControllerLink:
         except KafkaError as error:
             answer = ErrorAnswer(int(error.code), error.message)
         else:
-            with trio.move_on_after(CATCH_UP_S):
-                await self._catch_up()
+            await self._wait_to_see()
         promise.resolve(answer)
         self._end_turn()
+
+    async def _wait_to_see(self) -> None:
+        """Wait until all that is committed by now is applied, unless that is much.
+
+        So whoever makes a topic finds it here. Kafka never waits, its clients try again.
+        """
+        if self._much_is_new:
+            return
+        assert self._nursery is not None, "requests are served once the link runs"
+        seen = trio.Event()
+        self._waiting.add(seen)
+        self._nursery.start_soon(self._see, seen)
+        with trio.move_on_after(CATCH_UP_S):
+            await seen.wait()
+        self._waiting.discard(seen)
+
+    async def _see(self, seen: trio.Event) -> None:
+        # Never cancelled midway: the replicas would not follow to the end.
+        await self._catch_up()
+        seen.set()
 
     def _request_producer_ids(self) -> None:
         request = AllocateProducerIds(self._broker.config.node_id, self._epoch)

@@ -7,6 +7,7 @@ import pytest
 import trio
 import trio.testing
 
+from quorate.broker import controller_link
 from quorate.broker.controller_link import METADATA_WAIT_MS, ControllerLink, Identity, followed
 from quorate.control.messages import (
     AllocateProducerIds,
@@ -92,10 +93,13 @@ class Link:
     def __init__(self, node: Node, script: Script) -> None:
         self.node = node
         self.turns = 0
+        self.turned = trio.Event()
         self.link = ControllerLink(node.broker, IDENTITY, script.call, self.end_turn)
 
     def end_turn(self) -> None:
         self.turns += 1
+        self.turned.set()
+        self.turned = trio.Event()
 
 
 def topic_records(name: str) -> list[r.MetadataRecord]:
@@ -262,6 +266,23 @@ async def test_an_answer_comes_after_the_metadata_it_speaks_of(
         assert await ask(link) == QUORUM
         assert link.node.replicas.image.version == 30
         assert link.turns == 2, "one for the metadata, one for the answer"
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_answer_does_not_wait_for_much_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script()
+    async with trio.open_nursery() as nursery:
+        link = await started(nursery, script)
+        monkeypatch.setattr(controller_link, "LARGE_BYTES", 1)
+        script.commit(30, *topic_records("appLogs"))
+        assert await ask(link) == QUORUM
+        assert link.node.replicas.image.version < 30
+        assert await ask(link) == QUORUM
+        assert link.node.replicas.image.version < 30, "nor does one that comes meanwhile"
+        with trio.fail_after(5):
+            while link.node.replicas.image.version < 30:
+                await link.turned.wait()
+        assert link.node.leader().log.log_end_offset == 0
         nursery.cancel_scope.cancel()
 
 
