@@ -54,7 +54,13 @@ class TopicListing:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """Who leads a partition (-1: nobody), who has it, and who of them is in sync."""
+    """Who leads a partition (-1: nobody), who has it, and who of them is in sync.
+
+    Attributes:
+        elr: Who left the in-sync replicas and may lead all the same (KIP-966); empty, too, where
+            nobody was asked for it.
+        last_known_elr: Who was eligible before the shutdowns that were not clean.
+    """
 
     partition: int
     leader_id: int
@@ -62,6 +68,22 @@ class PartitionDescription:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     offline: tuple[int, ...]
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """A partition on the move: all that have it, who of them is new, who is to go."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """Who has it in the end."""
+        return tuple(broker_id for broker_id in self.replicas if broker_id not in self.removing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +236,23 @@ class QuorumDescription:
 
 @dataclass(frozen=True, slots=True)
 class LogDirReplica:
-    """A replica on a disk."""
+    """A replica on a disk; the offsets are -1 where the broker is not Quorate's."""
 
     size_bytes: int
     offset_lag: int
     is_future: bool
+    log_end_offset: int = -1
+    high_watermark: int = -1
+    log_start_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPart:
+    """A piece of one replica's log, and where that log stands; ``batches`` are whole or cut off."""
+
+    high_watermark: int
+    log_start_offset: int
+    batches: bytes
 
 
 @dataclass(frozen=True, slots=True)
