@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import trio
 
+from quorate.broker.aside import Aside
 from quorate.broker.controller_link import Call, ControllerLink, Identity
 from quorate.broker.handlers.context import Broker
 from quorate.broker.handlers.producer_ids import ProducerIds
@@ -119,6 +120,7 @@ async def _run(
     )
     server = RequestServer(broker)
     server.begin_turn()
+    broker.aside = aside = Aside(server.begin_turn, server.end_turn)
     identity = Identity(
         secrets.token_bytes(INCARNATION_BYTES), store.meta.directory_id.encode(), endpoints
     )
@@ -126,6 +128,7 @@ async def _run(
     async with trio.open_nursery() as nursery:
         # Before any log is led: what was recovered may have to be synced before it counts.
         nursery.start_soon(Housekeeping(broker, server.begin_turn, server.end_turn).run)
+        await nursery.start(aside.run)
         await nursery.start(link.run)
         traffic = _serve(nursery, plan.listeners, context, server)
         _calm_collector()

@@ -43,6 +43,20 @@ class AskController(Protocol):
         ...
 
 
+class Aside(Protocol):
+    """Does what may take the disk, so that others are served meanwhile."""
+
+    def __call__(self, run: Callable[[], None], then: Callable[[], None], /) -> None:
+        """Run the first in another thread, and when it is through the second on the loop."""
+        ...
+
+
+def here_and_now(run: Callable[[], None], then: Callable[[], None], /) -> None:
+    """Let everybody wait, where there is nobody to wait."""
+    run()
+    then()
+
+
 @dataclass(slots=True)
 class Broker:
     """The broker as handlers see it.
@@ -51,6 +65,7 @@ class Broker:
         now_ms: the wall clock, as of the current turn of the loop.
         ask_controller: by the time an answer is given, :attr:`replicas` have followed the metadata
             it speaks of.
+        aside: does what may take the disk; by then, the broker may have moved on.
     """
 
     config: NodeConfig
@@ -60,6 +75,7 @@ class Broker:
     deadlines: Deadlines
     producer_ids: ProducerIds
     ask_controller: AskController | None = None
+    aside: Aside = here_and_now
     now_ms: int = 0
 
     def ask(

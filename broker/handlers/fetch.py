@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.broker.handlers.context import Broker, Caller
+from quorate.broker.log.cold import ColdError, ColdRead
 from quorate.broker.replication.leader import LeaderReplica
 from quorate.errors import ErrorCode, KafkaError, OffsetOutOfRangeError, UnknownTopicIdError
 from quorate.model import UNKNOWN_OFFSET
@@ -32,6 +33,9 @@ class _Outcome:
     size_bytes: int
     failed: bool
     waitable: list[LeaderReplica]
+    may_wait: bool
+    """Whether reading may wait for the disk; if not, ``cold`` is what would have had to."""
+    cold: list[ColdRead]
 
     @property
     def is_final(self) -> bool:
@@ -49,10 +53,45 @@ def fetch(
     """
     if request.session_id and request.session_epoch > 0:
         return FetchResponse(error_code=int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
-    outcome = _read_all(broker, request, caller)
-    if outcome.is_final or request.max_wait_ms <= 0 or not outcome.waitable:
+    outcome = _read_all(broker, request, caller, may_wait=False)
+    if outcome.cold:
+        return _read_aside(broker, request, caller, outcome.cold)
+    if _is_answer(request, outcome):
         return outcome.response
-    return _Parked(broker, request, caller, outcome.waitable).promise
+    return _Parked(broker, request, caller, outcome.waitable, Promise()).promise
+
+
+def _is_answer(request: FetchRequest, outcome: _Outcome) -> bool:
+    return outcome.is_final or request.max_wait_ms <= 0 or not outcome.waitable
+
+
+def _read_aside(
+    broker: Broker, request: FetchRequest, caller: Caller, cold: list[ColdRead]
+) -> FetchResponse | Promise[FetchResponse]:
+    """Have in memory what the look-ups need, then begin again."""
+    promise: Promise[FetchResponse] = Promise()
+    wanted = True
+
+    def abandoned() -> None:
+        nonlocal wanted
+        wanted = False
+
+    def run() -> None:
+        for read in cold:
+            read.run()
+
+    def then() -> None:
+        if not wanted:
+            return
+        outcome = _read_all(broker, request, caller)
+        if _is_answer(request, outcome):
+            promise.resolve(outcome.response)
+        else:
+            _Parked(broker, request, caller, outcome.waitable, promise)
+
+    promise.on_abandoned = abandoned
+    broker.aside(run, then)
+    return promise.value if promise.resolved else promise
 
 
 class _Parked:
@@ -70,12 +109,13 @@ class _Parked:
         request: FetchRequest,
         caller: Caller,
         replicas: list[LeaderReplica],
+        promise: Promise[FetchResponse],
     ) -> None:
         self._broker = broker
         self._request = request
         self._caller = caller
         self._replicas = replicas
-        self.promise: Promise[FetchResponse] = Promise()
+        self.promise = promise
         self.promise.on_abandoned = self._leave
         for replica in replicas:
             replica.read_waiters.add(self)
@@ -105,10 +145,14 @@ class _Parked:
         self._broker.deadlines.cancel(self._deadline)
 
 
-def _read_all(broker: Broker, request: FetchRequest, caller: Caller) -> _Outcome:
+def _read_all(
+    broker: Broker, request: FetchRequest, caller: Caller, *, may_wait: bool = True
+) -> _Outcome:
     left_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
     wanted_bytes = min(request.min_bytes, left_bytes)
-    outcome = _Outcome(FetchResponse(), wanted_bytes, 0, failed=False, waitable=[])
+    outcome = _Outcome(
+        FetchResponse(), wanted_bytes, 0, failed=False, waitable=[], may_wait=may_wait, cold=[]
+    )
     for topic in request.topics:
         name = _topic_name(broker, topic, caller)
         answers = FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id)
@@ -148,11 +192,15 @@ def _read(
     first = outcome.size_bytes == 0
     records = None
     if room_bytes > 0 or first:
-        records = replica.read(
-            partition.fetch_offset,
-            max_bytes=max(min(partition.partition_max_bytes, room_bytes), 0),
-            at_least_one=first,
-        )
+        try:
+            records = replica.read(
+                partition.fetch_offset,
+                max_bytes=max(min(partition.partition_max_bytes, room_bytes), 0),
+                at_least_one=first,
+                may_wait=outcome.may_wait,
+            )
+        except ColdError as error:
+            outcome.cold.append(error.cold)
     else:
         replica.check_readable(partition.fetch_offset)
     outcome.waitable.append(replica)

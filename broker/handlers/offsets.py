@@ -4,8 +4,9 @@ from typing import Final
 
 from quorate.broker.handlers.context import Broker, Caller, code_into
 from quorate.broker.replication.leader import LeaderReplica
-from quorate.errors import OffsetOutOfRangeError
+from quorate.errors import NotLeaderOrFollowerError, OffsetOutOfRangeError
 from quorate.model import NO_TIMESTAMP, UNKNOWN_EPOCH, UNKNOWN_OFFSET
+from quorate.promise import Promise
 from quorate.protocol.messages.data import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -34,38 +35,50 @@ HIGH_WATERMARK: Final = -1
 Position = tuple[int, int, int]
 """Timestamp, offset and leader epoch of an answer."""
 
+SEARCHES_MAX: Final = 5
+"""Tries to find a time in a log whose oldest segments are deleted meanwhile."""
+
 NOWHERE: Final[Position] = (NO_TIMESTAMP, UNKNOWN_OFFSET, UNKNOWN_EPOCH)
 
 
 def list_offsets(
     broker: Broker, request: ListOffsetsRequest, _caller: Caller
-) -> ListOffsetsResponse:
+) -> ListOffsetsResponse | Promise[ListOffsetsResponse]:
     """Answer each partition's question by time (KIP-79); special times mean ends (KIP-734)."""
-    return ListOffsetsResponse(
+    wanted: list[_Wanted] = []
+    response = ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
-                partitions=[_list_one(broker, topic.name, p) for p in topic.partitions],
+                partitions=[_list_one(broker, topic.name, p, wanted) for p in topic.partitions],
             )
             for topic in request.topics
         ]
     )
+    if not wanted:
+        return response
+    promise = _TimeSearch(broker, response, wanted).promise
+    return promise.value if promise.resolved else promise
 
 
 def _list_one(
-    broker: Broker, topic: str, partition: ListOffsetsPartition
+    broker: Broker, topic: str, partition: ListOffsetsPartition, wanted: "list[_Wanted]"
 ) -> ListOffsetsPartitionResponse:
+    """Return the answer for a partition; if it takes a search, that is wanted, too."""
     answer = ListOffsetsPartitionResponse(partition_index=partition.partition_index)
     with code_into(answer):
         replica = broker.replicas.leader(topic, partition.partition_index)
         replica.check_epoch(partition.current_leader_epoch)
-        answer.timestamp, answer.offset, answer.leader_epoch = _position(
-            replica, partition.timestamp
-        )
+        position = _position(replica, partition.timestamp)
+        if position is None:
+            wanted.append(_Wanted(answer, replica, partition.timestamp))
+        else:
+            answer.timestamp, answer.offset, answer.leader_epoch = position
     return answer
 
 
-def _position(replica: LeaderReplica, timestamp: int) -> Position:
+def _position(replica: LeaderReplica, timestamp: int) -> Position | None:
+    """Return what a special time stands for; None if it is not special enough."""
     log = replica.log
     match timestamp:
         case -1:  # latest
@@ -76,15 +89,71 @@ def _position(replica: LeaderReplica, timestamp: int) -> Position:
         case -5 | -6:  # latest in tiered storage, earliest on the way there
             return NOWHERE
         case _:
-            return _at_time(replica, timestamp)
+            return None
 
 
-def _at_time(replica: LeaderReplica, timestamp: int) -> Position:
-    if timestamp == MAX_TIMESTAMP:
-        found = replica.find_latest_time()
-    else:
-        found = replica.find_time(timestamp)
-    return NOWHERE if found is None else found
+class _Wanted:
+    """A position that has to be searched for."""
+
+    __slots__ = ("answer", "lookup", "replica", "timestamp")
+
+    def __init__(
+        self, answer: ListOffsetsPartitionResponse, replica: LeaderReplica, timestamp: int
+    ) -> None:
+        self.answer = answer
+        self.replica = replica
+        self.timestamp = None if timestamp == MAX_TIMESTAMP else timestamp
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Prepare a search of the log as it is now."""
+        self.lookup = self.replica.log.start_time_lookup(self.timestamp)
+
+    def take_result(self, broker: Broker) -> None:
+        """Answer with what was found, or with an error."""
+        answer, replica = self.answer, self.replica
+        with code_into(answer):
+            if broker.replicas.find(*replica.topic_partition) is not replica:
+                raise NotLeaderOrFollowerError
+            found = replica.committed(self.lookup) or NOWHERE
+            answer.timestamp, answer.offset, answer.leader_epoch = found
+
+
+class _TimeSearch:
+    """Searches aside, which reads from the disk and decompresses what clients compressed."""
+
+    __slots__ = ("_broker", "_response", "_searches_left", "_wanted", "promise")
+
+    def __init__(
+        self, broker: Broker, response: ListOffsetsResponse, wanted: list[_Wanted]
+    ) -> None:
+        self._broker = broker
+        self._response = response
+        self._wanted = wanted
+        self._searches_left = SEARCHES_MAX
+        self.promise: Promise[ListOffsetsResponse] = Promise()
+        self._search(wanted)
+
+    def _search(self, wanted: list[_Wanted]) -> None:
+        self._searches_left -= 1
+        lookups = [each.lookup for each in wanted]
+
+        def run() -> None:
+            for lookup in lookups:
+                lookup.run()
+
+        self._broker.aside(run, self._searched)
+
+    def _searched(self) -> None:
+        missed = [wanted for wanted in self._wanted if wanted.lookup.missed]
+        if missed and self._searches_left:
+            for wanted in missed:
+                wanted.look_again()
+            self._search(missed)
+            return
+        for wanted in self._wanted:
+            wanted.take_result(self._broker)
+        self.promise.resolve(self._response)
 
 
 def offset_for_leader_epoch(

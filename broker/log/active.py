@@ -4,7 +4,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import Any, Final, NamedTuple, cast
 
-from quorate.broker.log.files import File, OpenFiles
+from quorate.broker.log.files import File, Files, OpenFiles
 from quorate.broker.log.index import (
     FIRST,
     OFFSET_ENTRY,
@@ -205,6 +205,14 @@ class ActiveSegment:
         self.file = self._files.get(self.stem + LOG_SUFFIX)
         return self.file
 
+    def remembers(self, offset: int) -> bool:
+        """Whether the batches from that one on are found without looking into a file."""
+        return offset > self._recent.floor_offset and not self.is_parked
+
+    def through(self, files: Files) -> "FrozenSegment":
+        """Return the segment as it is now, to be read from these files, maybe elsewhere."""
+        return FrozenSegment(files, self)
+
     def must_roll(
         self, size_bytes: int, *, last_offset: int, max_timestamp_ms: int, now_ms: int
     ) -> bool:
@@ -324,6 +332,47 @@ class ActiveSegment:
             len(self.offset_index) >= self._rules.offset_entries_max
             or len(self.time_index) >= self._rules.time_entries_max
         )
+
+
+class FrozenSegment:
+    """An active segment as it was at a moment; what is appended since is not part of it."""
+
+    __slots__ = (
+        "_files",
+        "base_offset",
+        "largest",
+        "offset_index",
+        "size_bytes",
+        "stem",
+        "time_index",
+    )
+
+    def __init__(self, files: Files, active: ActiveSegment) -> None:
+        self._files = files
+        self.base_offset = active.base_offset
+        self.stem = active.stem
+        self.size_bytes = active.size_bytes
+        self.largest = active.largest
+        self.offset_index = active.offset_index.through(files)
+        self.time_index = active.time_index.through(files)
+
+    @property
+    def file(self) -> File:
+        """The file of batches."""
+        return self._files.get(self.stem + LOG_SUFFIX)
+
+    @property
+    def modified_ms(self) -> int:
+        """When the file was last written."""
+        return self._files.modified_ms(self.stem + LOG_SUFFIX)
+
+    def position_of(self, offset: int) -> int:
+        """Return where the first batch begins whose last offset is at least ``offset``."""
+        return search_position(self, offset)
+
+    def boundary_before(self, target: int, start: int) -> int:
+        """Return the last batch boundary at or before ``target``, given one at or before it."""
+        return search_boundary(self, target, start)
 
 
 def create_segment(

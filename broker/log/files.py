@@ -72,6 +72,10 @@ class File(Protocol):
         """Read so many bytes, or as many as there are."""
         ...
 
+    def read_cached(self, size_bytes: int, position: int) -> bytes | None:
+        """Read what ``read_at`` would; None if that meant waiting for the disk."""
+        ...
+
     def size_bytes(self) -> int:
         """The size as the file system has it."""
         ...
@@ -165,6 +169,22 @@ class FileSystem(Protocol):
 
     def random_bytes(self, count: int) -> bytes:
         """Bytes nobody else has, for identifiers."""
+        ...
+
+
+class Files(Protocol):
+    """Where those who look something up get the files from."""
+
+    def get(self, path: str) -> File:
+        """Return the file of that path, open."""
+        ...
+
+    def size_bytes(self, path: str, /) -> int:
+        """Return the size of a file that need not be open."""
+        ...
+
+    def modified_ms(self, path: str, /) -> int:
+        """Return when a file was last written."""
         ...
 
 
@@ -272,12 +292,26 @@ class OpenFiles:
 
     def get(self, path: str) -> File:
         """Return the file of that path, opened if it was not."""
-        file = self._files.pop(path, None)
+        file = self.get_open(path)
         if file is None:
             file = self.fs.open(path, create=False)
-            self._make_room()
-        self._files[path] = file
+            self.put(path, file)
         return file
+
+    def get_open(self, path: str) -> File | None:
+        """Return the file of that path if it is open."""
+        file = self._files.pop(path, None)
+        if file is not None:
+            self._files[path] = file
+        return file
+
+    def size_bytes(self, path: str) -> int:
+        """Return the size of a file that need not be open."""
+        return self.fs.size_bytes(path)
+
+    def modified_ms(self, path: str) -> int:
+        """Return when a file was last written."""
+        return self.fs.modified_ms(path)
 
     def put(self, path: str, file: File) -> None:
         """Keep a file that was opened elsewhere."""
@@ -340,6 +374,19 @@ class OsFile:
                 break
             data += more
         return data
+
+    def read_cached(self, size_bytes: int, position: int) -> bytes | None:
+        buffer = bytearray(size_bytes)
+        try:
+            size_read = os.preadv(self.fd, [buffer], position, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError:
+            return self.read_at(size_bytes, position)  # not every file system can tell
+        if size_read == size_bytes:
+            return bytes(buffer)
+        # It stops at the first byte that is not in memory, and at the end.
+        return bytes(buffer[:size_read]) if position + size_read >= self.size_bytes() else None
 
     def size_bytes(self) -> int:
         return os.fstat(self.fd).st_size

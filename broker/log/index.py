@@ -20,7 +20,7 @@ import struct
 from bisect import bisect_left, bisect_right
 from typing import Final, NamedTuple
 
-from quorate.broker.log.files import File, OpenFiles
+from quorate.broker.log.files import File, Files
 
 OFFSET_ENTRY: Final = struct.Struct(">ii")
 TIME_ENTRY: Final = struct.Struct(">qi")
@@ -45,7 +45,7 @@ class Index:
 
     __slots__ = ("_entry", "_files", "_in_file", "_path", "_pending", "last")
 
-    def __init__(self, files: OpenFiles, path: str, entry: struct.Struct, *, count: int) -> None:
+    def __init__(self, files: Files, path: str, entry: struct.Struct, *, count: int) -> None:
         self._files = files
         self._path = path
         self._entry = entry
@@ -63,6 +63,14 @@ class Index:
             return IndexEntry._make(self._entry.unpack(data))
         at = (number - self._in_file) * size
         return IndexEntry._make(self._entry.unpack_from(self._pending, at))
+
+    def through(self, files: Files) -> "Index":
+        """Return the entries there are now, to be read from these files, maybe elsewhere."""
+        index = Index(files, self._path, self._entry, count=0)
+        index._in_file = self._in_file
+        index._pending = self._pending.copy()
+        index.last = self.last
+        return index
 
     @property
     def file(self) -> File:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from quorate.broker.log.active import ActiveSegment, create_segment, cut_segment
 from quorate.broker.log.cleaning import segments_expired
+from quorate.broker.log.cold import find_cached
 from quorate.broker.log.context import LogContext
 from quorate.broker.log.durability import Durability
 from quorate.broker.log.files import FatalStorageError, storage_error
@@ -13,9 +14,9 @@ from quorate.broker.log.lookup import Searchable, batch_start, slice_of
 from quorate.broker.log.naming import PARTITION_NAME, DirectoryMaker
 from quorate.broker.log.producers import ProducerStates, WrittenBatch
 from quorate.broker.log.recovery import LoadedLog, rebuild_producers
-from quorate.broker.log.segment import SEGMENT_SUFFIXES, Segment
+from quorate.broker.log.segment import SEGMENT_SUFFIXES, closed_segment
 from quorate.broker.log.segments import Segments
-from quorate.broker.log.times import TimeSearch, TimestampOffset
+from quorate.broker.log.times import TimeLookup, start_lookup
 from quorate.broker.log.trash import DELETED_SUFFIX
 from quorate.broker.log.validation import AppendRules, check_replicated
 from quorate.errors import FencedLeaderEpochError, OffsetOutOfRangeError, StorageError
@@ -306,7 +307,7 @@ class Log:
             )
         except OSError as error:
             raise self._fail_if_fatal(storage_error(error, self.directory)) from error
-        closed = Segment(self._context.files, self.directory, active.base_offset)
+        closed = closed_segment(self._context.files, self.directory, active.base_offset)
         self._segments.roll(closed, fresh)
         self._durability.rolled(closed, self._snapshots.take(self.producers, self.leader_epochs))
         return fresh
@@ -314,7 +315,13 @@ class Log:
     # Reading
 
     def read(
-        self, offset: int, *, max_bytes: int, limit_offset: int, at_least_one: bool
+        self,
+        offset: int,
+        *,
+        max_bytes: int,
+        limit_offset: int,
+        at_least_one: bool,
+        may_wait: bool = True,
     ) -> FileSlice | None:
         """Return whole batches of one segment from the one that holds ``offset`` on.
 
@@ -323,11 +330,13 @@ class Log:
             max_bytes: how much at most.
             limit_offset: nothing at or behind it is given (the high watermark, for consumers).
             at_least_one: whether a first batch larger than ``max_bytes`` is given all the same.
+            may_wait: whether the disk may be waited for.
 
         Returns:
             None if there is nothing to give.
 
         Raises:
+            ColdError: only if it may not be waited for: it would have to be.
             OffsetOutOfRangeError: the offset lies before the log start or behind the log end.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
@@ -337,25 +346,26 @@ class Log:
         if offset >= limit_offset or offset == self.log_end_offset:
             return None
         number = segments.number_of(offset)
+        segment = segments.at(number)
         end = segments.end_of(number, self.log_end_offset)
-        return slice_of(
-            segments.at(number),
-            offset,
-            max_bytes=max_bytes,
-            limit_offset=limit_offset if limit_offset < end else None,
-            at_least_one=at_least_one,
-        )
 
-    def offset_for_time(self, timestamp_ms: int) -> TimestampOffset | None:
-        """Return the first record with that timestamp or a later one."""
-        return self._time_search().first_since(timestamp_ms)
+        def find(where: Searchable) -> FileSlice | None:
+            return slice_of(
+                where,
+                offset,
+                max_bytes=max_bytes,
+                limit_offset=limit_offset if limit_offset < end else None,
+                at_least_one=at_least_one,
+            )
 
-    def max_timestamp(self) -> TimestampOffset | None:
-        """Return the first record with the largest timestamp."""
-        return self._time_search().latest()
+        if may_wait or segment.remembers(offset):
+            return find(segment)
+        return find_cached(self._context.files, segment, find)
 
-    def _time_search(self) -> TimeSearch:
-        return TimeSearch(self._segments, self.topic_partition, self.log_start_offset)
+    def start_time_lookup(self, timestamp_ms: int | None) -> TimeLookup:
+        """Return what finds the first record as new as that; None: the newest of all."""
+        fs, start_offset = self._context.fs, self.log_start_offset
+        return start_lookup(self._segments, fs, self.topic_partition, start_offset, timestamp_ms)
 
     # Shortening
 

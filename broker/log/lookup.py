@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import NamedTuple, Protocol
 
-from quorate.broker.log.files import File
+from quorate.broker.log.files import File, Files
 from quorate.broker.log.index import FIRST, SECOND, Index
 from quorate.broker.log.scan import PlacedBatch, scan_headers
 from quorate.records.slices import FileSlice
@@ -59,6 +59,18 @@ class Searchable(Protocol):
 
     def boundary_before(self, target: int, start: int) -> int:
         """Return the last batch boundary at or before ``target``, given one at or before it."""
+        ...
+
+
+class LogSegment(Searchable, Protocol):
+    """A segment as a log has it."""
+
+    def remembers(self, offset: int) -> bool:
+        """Whether the batches from that one on are found without looking into a file."""
+        ...
+
+    def through(self, files: Files) -> Searchable:
+        """Return the segment as it is now, to be read from these files, maybe elsewhere."""
         ...
 
 

@@ -38,6 +38,7 @@ from quorate.broker.log.segment import (
     SEGMENT_SUFFIXES,
     TIME_INDEX_SUFFIX,
     Segment,
+    closed_segment,
     segment_stem,
 )
 from quorate.broker.log.segments import Segments
@@ -343,7 +344,7 @@ class LogLoader:
         )
 
     def _closed(self, base: int) -> Segment:
-        return Segment(self._context.files, self._directory, base)
+        return closed_segment(self._context.files, self._directory, base)
 
     def _resume(self, base: int, kept: EntryCounts) -> ActiveSegment:
         return resume_segment(

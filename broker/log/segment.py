@@ -3,7 +3,7 @@
 import struct
 from typing import Final
 
-from quorate.broker.log.files import File, OpenFiles
+from quorate.broker.log.files import File, Files
 from quorate.broker.log.index import OFFSET_ENTRY, TIME_ENTRY, Index, count_entries
 from quorate.broker.log.lookup import TimestampPlace, search_boundary, search_position
 from quorate.model import NO_TIMESTAMP
@@ -20,6 +20,16 @@ def segment_stem(directory: str, base_offset: int) -> str:
     return f"{directory}/{base_offset:020d}"
 
 
+class Facts:
+    """What is found out about a closed segment once, by whoever needs it first, in any thread."""
+
+    __slots__ = ("largest", "size_bytes")
+
+    def __init__(self) -> None:
+        self.size_bytes = -1
+        self.largest: TimestampPlace | None = None
+
+
 class Segment:
     """A closed segment.
 
@@ -27,21 +37,29 @@ class Segment:
     them.  Invariant: its files never change any more.
     """
 
-    __slots__ = ("_files", "_largest", "_size_bytes", "base_offset", "stem")
+    __slots__ = ("_facts", "_files", "base_offset", "stem")
 
-    def __init__(self, files: OpenFiles, directory: str, base_offset: int) -> None:
+    def __init__(self, files: Files, stem: str, base_offset: int, facts: Facts) -> None:
         self._files = files
         self.base_offset = base_offset
-        self.stem = segment_stem(directory, base_offset)
-        self._size_bytes = -1
-        self._largest: TimestampPlace | None = None
+        self.stem = stem
+        self._facts = facts
+
+    def through(self, files: Files) -> "Segment":
+        """Return the same segment, to be read from these files."""
+        return Segment(files, self.stem, self.base_offset, self._facts)
+
+    def remembers(self, _offset: int) -> bool:
+        """Whether the batches from that one on are found without looking into a file."""
+        return False
 
     @property
     def size_bytes(self) -> int:
         """Bytes of batches; asked of the file system once."""
-        if self._size_bytes < 0:
-            self._size_bytes = self._files.fs.size_bytes(self.stem + LOG_SUFFIX)
-        return self._size_bytes
+        facts = self._facts
+        if facts.size_bytes < 0:
+            facts.size_bytes = self._files.size_bytes(self.stem + LOG_SUFFIX)
+        return facts.size_bytes
 
     @property
     def file(self) -> File:
@@ -61,16 +79,18 @@ class Segment:
     @property
     def largest(self) -> TimestampPlace:
         """The largest timestamp: the last entry of a closed segment's time index."""
-        if self._largest is None:
+        largest = self._facts.largest
+        if largest is None:
             last = self.time_index.last
             timestamp_ms, relative = last or (NO_TIMESTAMP, 0)
-            self._largest = TimestampPlace(timestamp_ms, self.base_offset + relative)
-        return self._largest
+            largest = TimestampPlace(timestamp_ms, self.base_offset + relative)
+            self._facts.largest = largest
+        return largest
 
     @property
     def modified_ms(self) -> int:
         """When the file was last written."""
-        return self._files.fs.modified_ms(self.stem + LOG_SUFFIX)
+        return self._files.modified_ms(self.stem + LOG_SUFFIX)
 
     def position_of(self, offset: int) -> int:
         """Return where the first batch begins whose last offset is at least ``offset``."""
@@ -83,3 +103,8 @@ class Segment:
     def _index(self, suffix: str, entry: struct.Struct) -> Index:
         path = self.stem + suffix
         return Index(self._files, path, entry, count=count_entries(self._files.get(path), entry))
+
+
+def closed_segment(files: Files, directory: str, base_offset: int) -> Segment:
+    """Return a closed segment of which nothing is known yet."""
+    return Segment(files, segment_stem(directory, base_offset), base_offset, Facts())

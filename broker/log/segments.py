@@ -1,10 +1,11 @@
 """Segments: the row of a log's segments, and which of them holds an offset."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from quorate.broker.log.active import ActiveSegment
-from quorate.broker.log.lookup import Searchable
+from quorate.broker.log.files import Files
+from quorate.broker.log.lookup import LogSegment, Searchable
 from quorate.broker.log.segment import Segment
 
 
@@ -26,7 +27,7 @@ class Segments:
     def __len__(self) -> int:
         return len(self._bases)
 
-    def __iter__(self) -> Iterator[Searchable]:
+    def __iter__(self) -> Iterator[LogSegment]:
         yield from self._closed
         yield self.active
 
@@ -46,7 +47,7 @@ class Segments:
         assert number >= 0, f"offset {offset} lies before the first segment"
         return number
 
-    def at(self, number: int) -> Searchable:
+    def at(self, number: int) -> LogSegment:
         """Return a segment by number."""
         return self.active if number == len(self._closed) else self._closed[number]
 
@@ -57,6 +58,10 @@ class Segments:
     def end_of(self, number: int, log_end_offset: int) -> int:
         """Return the offset at which the segment of that number ends."""
         return log_end_offset if number == len(self._closed) else self._bases[number + 1]
+
+    def through(self, files: Files) -> Iterable[Searchable]:
+        """Return the segments there are now, oldest first, to be read from these files."""
+        return _Row(list(self._closed), self.active.through(files), files)
 
     def roll(self, closed: Segment, active: ActiveSegment) -> None:
         """The active segment was closed and another one begun."""
@@ -71,3 +76,19 @@ class Segments:
         del self._closed[:count]
         del self._bases[:count]
         return dropped
+
+
+class _Row:
+    """Segments as they were at a moment; may be walked through in another thread."""
+
+    __slots__ = ("_active", "_closed", "_files")
+
+    def __init__(self, closed: Sequence[Segment], active: Searchable, files: Files) -> None:
+        self._closed = closed
+        self._active = active
+        self._files = files
+
+    def __iter__(self) -> Iterator[Searchable]:
+        for segment in self._closed:
+            yield segment.through(self._files)
+        yield self._active

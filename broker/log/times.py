@@ -1,11 +1,15 @@
 """Offsets by time: the first record that is at least as new as a timestamp (Kafka: ListOffsets)."""
 
-from collections.abc import Iterator
+import struct
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
+from quorate.broker.log.cold import OWN_FILES_MAX
+from quorate.broker.log.files import FileSystem, OpenFiles
 from quorate.broker.log.lookup import Searchable, batches_since
 from quorate.broker.log.scan import PlacedBatch
 from quorate.broker.log.segments import Segments
+from quorate.errors import CorruptRecordError, KafkaError
 from quorate.model import TopicPartition
 from quorate.records.record import Record, read_records
 
@@ -27,7 +31,7 @@ class TimeSearch:
     __slots__ = ("_segments", "_start_offset", "_topic_partition")
 
     def __init__(
-        self, segments: Segments, topic_partition: TopicPartition, start_offset: int
+        self, segments: Iterable[Searchable], topic_partition: TopicPartition, start_offset: int
     ) -> None:
         self._segments = segments
         self._topic_partition = topic_partition
@@ -55,6 +59,63 @@ class TimeSearch:
             data, batch.header, self._topic_partition, bytes_max=DECOMPRESSED_BYTES_MAX
         )
         return (record for record in records if record.offset >= self._start_offset)
+
+
+class TimeLookup:
+    """A search by time, which reads from the disk: ``run`` it in any thread, then see the result.
+
+    It finds what was in the log when it was made.
+    """
+
+    __slots__ = ("_error", "_found", "_search")
+
+    def __init__(self, search: Callable[[], TimestampOffset | None]) -> None:
+        self._search = search
+        self._found: TimestampOffset | None = None
+        self._error: OSError | KafkaError | None = None
+
+    def run(self) -> None:
+        """Search."""
+        try:
+            self._found = self._search()
+        except (OSError, KafkaError) as error:
+            self._error = error
+        except struct.error:
+            self._error = CorruptRecordError("an index or a segment is shorter than it was")
+
+    @property
+    def missed(self) -> bool:
+        """Whether a segment was deleted before it could be searched: do it all again."""
+        return isinstance(self._error, FileNotFoundError)
+
+    def result(self) -> TimestampOffset | None:
+        """Return what was found.
+
+        Raises:
+            OSError: the disk failed.
+            KafkaError: there is something in the log that is no record.
+        """
+        if self._error is not None:
+            raise self._error
+        return self._found
+
+
+def start_lookup(
+    segments: Segments,
+    fs: FileSystem,
+    topic_partition: TopicPartition,
+    start_offset: int,
+    timestamp_ms: int | None,
+) -> TimeLookup:
+    """Return what finds the first record with that timestamp or a later one.
+
+    Without a timestamp it finds the first record with the largest one.
+    """
+    own_files = OpenFiles(fs, OWN_FILES_MAX)
+    search = TimeSearch(segments.through(own_files), topic_partition, start_offset)
+    if timestamp_ms is None:
+        return TimeLookup(search.latest)
+    return TimeLookup(lambda: search.first_since(timestamp_ms))
 
 
 def _answer(record: Record, batch: PlacedBatch) -> TimestampOffset:

@@ -5,11 +5,10 @@ This version keeps one replica per partition; followers will join here.
 
 import logging
 from collections import deque
-from collections.abc import Callable
 from typing import Final, Protocol
 
 from quorate.broker.log.log import AppendResult, Log
-from quorate.broker.log.times import TimestampOffset
+from quorate.broker.log.times import TimeLookup, TimestampOffset
 from quorate.errors import (
     FencedLeaderEpochError,
     NotEnoughReplicasError,
@@ -219,10 +218,13 @@ class LeaderReplica:
                 f" {log.log_start_offset} to {log.log_end_offset}"
             )
 
-    def read(self, offset: int, *, max_bytes: int, at_least_one: bool) -> FileSlice | None:
+    def read(
+        self, offset: int, *, max_bytes: int, at_least_one: bool, may_wait: bool = True
+    ) -> FileSlice | None:
         """Return committed batches from ``offset`` on, or None when there is none yet.
 
         Raises:
+            ColdError: the disk may not be waited for, but would have to be.
             OffsetOutOfRangeError: see :meth:`check_readable`.
             StorageError: the log could not be read now.
         """
@@ -235,29 +237,19 @@ class LeaderReplica:
                 max_bytes=max_bytes,
                 limit_offset=self.high_watermark,
                 at_least_one=at_least_one,
+                may_wait=may_wait,
             )
         except OSError as error:
             raise self._unreadable(error) from error
 
-    def find_time(self, timestamp_ms: int) -> TimestampOffset | None:
-        """Return the first committed record with that timestamp or a later one.
+    def committed(self, lookup: TimeLookup) -> TimestampOffset | None:
+        """Return what was found in the log by time, if it is committed.
 
         Raises:
             KafkaError: the log could not be read.
         """
-        return self._search(lambda: self.log.offset_for_time(timestamp_ms))
-
-    def find_latest_time(self) -> TimestampOffset | None:
-        """Return the first record with the largest timestamp, if it is committed.
-
-        Raises:
-            KafkaError: the log could not be read.
-        """
-        return self._search(self.log.max_timestamp)
-
-    def _search(self, search: Callable[[], TimestampOffset | None]) -> TimestampOffset | None:
         try:
-            found = search()
+            found = lookup.result()
         except OSError as error:
             raise self._unreadable(error) from error
         return found if found is not None and found.offset < self.high_watermark else None

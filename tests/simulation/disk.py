@@ -116,6 +116,9 @@ class SimFile:
         self.disk.reads += 1
         return bytes(self.inode.data[position : position + size_bytes])
 
+    def read_cached(self, size_bytes: int, position: int) -> bytes | None:
+        return self.read_at(size_bytes, position)
+
     def size_bytes(self) -> int:
         return len(self.inode.data)
 

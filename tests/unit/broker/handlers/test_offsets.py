@@ -21,7 +21,7 @@ from quorate.protocol.messages.topics import (
     DeleteRecordsTopic,
 )
 from tests.simulation.disk import SimFile
-from tests.unit.broker.harness import NOW_MS, Node, codes, new_node, over
+from tests.unit.broker.harness import NOW_MS, Node, codes, new_node, now, over
 from tests.unit.broker.log.batches import make_batch
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
@@ -43,7 +43,7 @@ def look(node: Node, timestamp: int, epoch: int = -1, topic: str = "appLogs") ->
     """Return error, timestamp, offset and leader epoch."""
     asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp, current_leader_epoch=epoch)
     request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=topic, partitions=[asked])])
-    (found,) = list_offsets(node.broker, request, CALLER).topics[0].partitions
+    (found,) = now(list_offsets(node.broker, request, CALLER)).topics[0].partitions
     assert isinstance(found, ListOffsetsPartitionResponse)
     return (found.error_code, found.timestamp, found.offset, found.leader_epoch)
 

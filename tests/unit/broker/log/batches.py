@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Sequence
 from random import Random
 
+from quorate.broker.log.cold import CachedFile
 from quorate.broker.log.log import Log
 from quorate.broker.log.store import LogStore, open_store
+from quorate.broker.log.times import TimestampOffset
 from quorate.model import TopicPartition
 from quorate.records.batch import BatchHeader, parse_header
 from quorate.records.compression import Codec, compress
@@ -90,8 +92,15 @@ def flush(log: Log) -> None:
     log.finish_flush(started)
 
 
+def find_time(log: Log, timestamp_ms: int | None) -> TimestampOffset | None:
+    """Look a time up, here and now; None stands for the newest record's."""
+    lookup = log.start_time_lookup(timestamp_ms)
+    lookup.run()
+    return lookup.result()
+
+
 def bytes_of(taken: FileSlice) -> bytes:
-    assert isinstance(taken.owner, SimFile)
+    assert isinstance(taken.owner, SimFile | CachedFile)
     return taken.owner.read_at(taken.size_bytes, taken.position)
 
 

@@ -24,6 +24,7 @@ from tests.unit.broker.log.batches import (
     PARTITION,
     TOPIC_ID,
     append,
+    find_time,
     make_batch,
     new_disk,
     new_log,
@@ -79,7 +80,7 @@ def test_an_index_that_is_gone_is_made_again(suffix: str) -> None:
     log = reopen(disk)
 
     assert read_all(log) == batches
-    assert log.offset_for_time(NOW_MS) == (NOW_MS, 0, 0)
+    assert find_time(log, NOW_MS) == (NOW_MS, 0, 0)
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", None])

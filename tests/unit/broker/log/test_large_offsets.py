@@ -9,6 +9,7 @@ from tests.unit.broker.log.batches import (
     NOW_MS,
     PARTITION,
     append,
+    find_time,
     flush,
     new_disk,
     new_log,
@@ -35,7 +36,7 @@ def test_records_of_an_old_log_are_written_found_and_deleted(first: int) -> None
     log = old_log(disk, first)
     assert (log.log_start_offset, log.log_end_offset) == (first, first + 17)
     assert list(read_all(log)) == list(range(first, first + 17))
-    found = log.offset_for_time(NOW_MS + 12)
+    found = find_time(log, NOW_MS + 12)
     assert found is not None
     assert found.offset == first + 12
     assert log.leader_epochs.entries == ((0, first), (1, first + 9))

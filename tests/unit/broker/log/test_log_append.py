@@ -27,6 +27,7 @@ from tests.unit.broker.log.batches import (
     NOW_MS,
     PARTITION,
     append,
+    find_time,
     flush,
     headers_of,
     join,
@@ -90,7 +91,7 @@ def test_append_time_is_given_to_all_records_and_told() -> None:
         assert header.is_log_append_time
         assert header.max_timestamp_ms == NOW_MS
         assert header.crc == crc32c(batch[21:])
-    assert log.max_timestamp() == (NOW_MS, 0, 0)
+    assert find_time(log, None) == (NOW_MS, 0, 0)
 
 
 CORRUPT = reseal(make_batch([b"value"]))

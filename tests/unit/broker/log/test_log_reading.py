@@ -13,6 +13,7 @@ from tests.unit.broker.log.batches import (
     TOPIC_ID,
     append,
     bytes_of,
+    find_time,
     headers_of,
     make_batch,
     new_disk,
@@ -124,10 +125,10 @@ def test_a_time_is_found_to_the_record_in_every_compression(codec: int) -> None:
         )
 
     for number in (0, 7, 10, 33, 49):
-        assert log.offset_for_time(1000 + number) == (1000 + number, number, 2)
-    assert log.offset_for_time(0) == (1000, 0, 2)
-    assert log.offset_for_time(1050) is None
-    assert log.max_timestamp() == (1049, 49, 2)
+        assert find_time(log, 1000 + number) == (1000 + number, number, 2)
+    assert find_time(log, 0) == (1000, 0, 2)
+    assert find_time(log, 1050) is None
+    assert find_time(log, None) == (1049, 49, 2)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -150,20 +151,20 @@ def test_every_time_gives_the_first_record_that_is_not_older(seed: int) -> None:
         offset = next(
             (offset for offset in range(57, len(stamps)) if stamps[offset] >= wanted), None
         )
-        found = log.offset_for_time(wanted)
+        found = find_time(log, wanted)
         assert (found and found.offset) == offset
-    largest = log.max_timestamp()
+    largest = find_time(log, None)
     assert largest is not None
     assert largest.offset == stamps.index(max(stamps[57:]), 57)
 
 
 def test_a_log_without_times_has_no_offset_for_any() -> None:
     log = new_log()
-    assert log.max_timestamp() is None
+    assert find_time(log, None) is None
     append(log, b"v", timestamp_ms=-1)
 
-    assert log.offset_for_time(0) is None
-    assert log.max_timestamp() is None
+    assert find_time(log, 0) is None
+    assert find_time(log, None) is None
 
 
 def test_many_segments_are_opened_and_searched_without_reading_them() -> None:

@@ -20,6 +20,7 @@ from tests.unit.broker.log.batches import (
     PARTITION,
     TOPIC_ID,
     append,
+    find_time,
     make_batch,
     new_disk,
     open_data,
@@ -116,7 +117,7 @@ def recovered(disk: SimDisk) -> dict[int, bytes]:
     assert log.log_end_offset >= log.log_start_offset
     append(log, b"the log goes on", leader_epoch=max(99, log.leader_epochs.latest_epoch))
     assert len(read_all(log)) == len(found) + 1
-    log.offset_for_time(NOW_MS)
+    find_time(log, NOW_MS)
     return found
 
 

@@ -1,0 +1,122 @@
+"""Look-ups that must not wait for the disk, in three steps on two threads.
+
+On the loop a look-up goes through ``CachedFiles``: what is open, and in memory.  If that does not
+do, it raises a ``ColdError`` with a ``ColdRead``, which looks the same thing up in a worker thread,
+with files of its own, for the sole purpose that the system has it all in memory then.  After that
+the look-up is repeated on the loop, where it may wait, but need not.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Final, TypeVar, cast
+
+from quorate.broker.log.files import File, FileSystem, OpenFiles
+from quorate.broker.log.lookup import LogSegment, Searchable
+from quorate.errors import KafkaError, QuorateError
+
+OWN_FILES_MAX: Final = 8
+"""Files open at once in a look-up by itself; a segment has three."""
+
+T = TypeVar("T")
+
+
+class NotCachedError(QuorateError):
+    """Only the disk knows."""
+
+
+class ColdError(QuorateError):
+    """The look-up would have to wait for the disk: run ``cold`` in a worker thread, then repeat."""
+
+    def __init__(self, cold: "ColdRead") -> None:
+        super().__init__("to be read from the disk first")
+        self.cold = cold
+
+
+class CachedFile:
+    """A file of which only what is in memory is read."""
+
+    __slots__ = ("_file", "fd")
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self.fd = file.fd
+
+    def read_at(self, size_bytes: int, position: int) -> bytes:
+        """Read so many bytes, or as many as there are.
+
+        Raises:
+            NotCachedError: some of them are not in memory.
+        """
+        data = self._file.read_cached(size_bytes, position)
+        if data is None:
+            raise NotCachedError
+        return data
+
+    def size_bytes(self) -> int:
+        """The size, which the system knows of open files."""
+        return self._file.size_bytes()
+
+
+class CachedFiles:
+    """The files that are open: opening another one may take the disk."""
+
+    __slots__ = ("_files",)
+
+    def __init__(self, files: OpenFiles) -> None:
+        self._files = files
+
+    def get(self, path: str) -> File:
+        """Return the file of that path.
+
+        Raises:
+            NotCachedError: it is not open.
+        """
+        file = self._files.get_open(path)
+        if file is None:
+            raise NotCachedError
+        return cast("File", CachedFile(file))  # look-ups do nothing but read
+
+    def size_bytes(self, _path: str) -> int:
+        """Refuse: a file that is not open may not be known to the system.
+
+        Raises:
+            NotCachedError: always.
+        """
+        raise NotCachedError
+
+    modified_ms = size_bytes
+
+
+class ColdRead:
+    """A look-up in a segment as it was when this was made."""
+
+    __slots__ = ("_find", "_segment")
+
+    def __init__(
+        self, fs: FileSystem, segment: LogSegment, find: Callable[[Searchable], object]
+    ) -> None:
+        self._segment = segment.through(OpenFiles(fs, OWN_FILES_MAX))
+        self._find = find
+
+    def run(self) -> None:
+        """Look it up; may run in a worker thread.
+
+        What goes wrong, because the segment was deleted or cut meanwhile, say, is of no interest
+        here: who repeats it will see.
+        """
+        try:
+            self._find(self._segment)
+        except (OSError, KafkaError, struct.error):
+            return
+
+
+def find_cached(files: OpenFiles, segment: LogSegment, find: Callable[[Searchable], T]) -> T:
+    """Return what is found in the segment without waiting for the disk.
+
+    Raises:
+        ColdError: it is not to be found so.
+    """
+    try:
+        return find(segment.through(CachedFiles(files)))
+    except NotCachedError:
+        raise ColdError(ColdRead(files.fs, segment, find)) from None
