@@ -163,7 +163,6 @@ class ControllerLink:
                 pause_s = min(2 * pause_s, RETRY_MAX_S)
             else:
                 self._epoch = answer.broker_epoch
-                self._broker.replicas.host.broker_epoch = answer.broker_epoch
                 return
 
     async def _beat(self, *, wants_shut_down: bool) -> BrokerHeartbeatAnswer:
@@ -238,7 +237,6 @@ class ControllerLink:
         delta = self._delta
         if delta.before.version < delta.after.version >= self._epoch:
             self._delta = unchanged(delta.after)
-            self._broker.replicas.host.now_ms = int(trio.current_time() * 1000)
             for _ in self._broker.replicas.follow(delta, self._broker.now_ms):
                 await trio.lowlevel.checkpoint()
             self._end_turn()
