@@ -1,10 +1,11 @@
 """Registration, heartbeats, fencing, and blocks of producer ids."""
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from quorate.control import messages as m
+from quorate.control import partition_messages as p
 from quorate.errors import (
     DuplicateBrokerRegistrationError,
     ErrorCode,
@@ -13,8 +14,16 @@ from quorate.errors import (
     StaleBrokerEpochError,
     UnsupportedVersionError,
 )
-from quorate.quorum.control.decision import Decision, Reason
-from quorate.quorum.control.elections import on_broker_unfenced, on_brokers_fenced
+from quorate.quorum.control.decision import Decision, Reason, because
+from quorate.quorum.control.elections import (
+    on_broker_draining,
+    on_broker_leaving,
+    on_broker_registered_again,
+    on_broker_unfenced,
+    on_broker_unregistered,
+    on_brokers_fenced,
+)
+from quorate.quorum.control.succession import check_level, keeps_elr
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.features import supports
 from quorate.quorum.metadata.image import BrokerImage, MetadataImage
@@ -101,10 +110,25 @@ def register(
         fenced=True,
         features=request.features,
     )
-    moved: list[r.PartitionChanged] = []
-    if before is not None and not before.fenced:
-        moved = on_brokers_fenced(image, frozenset({request.broker_id}), reason)
+    moved = () if before is None else _lost(image, before, request, reason)
     return Decision((registered, *moved), m.RegisterBrokerAnswer(registered.broker_epoch))
+
+
+def _lost(
+    image: MetadataImage, before: BrokerImage, request: m.RegisterBroker, reason: Reason
+) -> list[r.PartitionChanged]:
+    """Return what follows from another registration, by what the broker may have lost meanwhile."""
+    known = before.directory_id and request.directory_id
+    wiped = bool(known) and before.directory_id != request.directory_id
+    same_process = before.incarnation_id == request.incarnation_id
+    closed = same_process or request.previous_broker_epoch == before.broker_epoch
+    if wiped:
+        reason = replace(reason, cause=f"{reason.cause} with another directory")
+    elif not closed:
+        reason = replace(reason, cause=f"{reason.cause} after an unclean stop")
+    return on_broker_registered_again(
+        image, before.broker_id, reason, forgot=not closed, wiped=wiped
+    )
 
 
 def _check_registration(image: MetadataImage, request: m.RegisterBroker) -> None:
@@ -157,22 +181,99 @@ def heartbeat(
         KafkaError: the broker is not registered, or was registered again since.
     """
     broker = known_broker(image, request.broker_id, request.broker_epoch)
-    leaving = request.wants_fence or request.wants_shut_down
     caught_up = request.metadata_version >= broker.broker_epoch
     records: tuple[r.MetadataRecord, ...] = ()
-    if leaving and not broker.fenced:
-        what = "shuts down" if request.wants_shut_down else "asked to be fenced"
-        records = _fence(
-            image, frozenset({broker.broker_id}), f"broker {broker.broker_id} {what}", now_ms
-        )
-    elif broker.fenced and caught_up and not leaving:
+    if request.wants_shut_down and not request.wants_fence:
+        return _shut_down(image, broker, now_ms, caught_up=caught_up)
+    if request.wants_fence and not broker.fenced:
+        cause = f"broker {broker.broker_id} asked to be fenced"
+        records = _fence(image, frozenset({broker.broker_id}), cause, now_ms)
+    elif broker.fenced and caught_up and not request.wants_fence:
         records = _unfence(image, broker, now_ms)
     answer = m.BrokerHeartbeatAnswer(
-        fenced=leaving or not caught_up,
+        fenced=request.wants_fence or not caught_up,
         caught_up=caught_up,
         should_shut_down=request.wants_shut_down,
     )
     return Decision(records, answer)
+
+
+def _shut_down(
+    image: MetadataImage,
+    broker: BrokerImage,
+    now_ms: int,
+    *,
+    caught_up: bool,
+) -> Decision[m.BrokerHeartbeatAnswer]:
+    """Let a broker stop: its leaders move first, and once there is nothing to move, it is fenced.
+
+    It asks again and again meanwhile.
+    """
+    if broker.fenced:
+        return Decision(
+            (), m.BrokerHeartbeatAnswer(fenced=True, caught_up=caught_up, should_shut_down=True)
+        )
+    reason = Reason(f"broker {broker.broker_id} shuts down", now_ms)
+    if keeps_elr(image):
+        moved: list[r.MetadataRecord] = [*on_broker_leaving(image, broker.broker_id, reason)]
+        if moved:
+            if not broker.shutting_down:
+                moved.insert(0, _changed(broker, reason, shutting_down=True))
+            return Decision(
+                tuple(moved), m.BrokerHeartbeatAnswer(fenced=False, caught_up=caught_up)
+            )
+    records = _fence(image, frozenset({broker.broker_id}), reason.cause, now_ms)
+    return Decision(
+        records, m.BrokerHeartbeatAnswer(fenced=True, caught_up=caught_up, should_shut_down=True)
+    )
+
+
+def _changed(
+    broker: BrokerImage,
+    reason: Reason,
+    *,
+    shutting_down: bool | None = None,
+    draining: bool | None = None,
+) -> r.BrokerChanged:
+    return r.BrokerChanged(
+        cause=reason.cause,
+        time_ms=reason.time_ms,
+        broker_id=broker.broker_id,
+        broker_epoch=broker.broker_epoch,
+        shutting_down=shutting_down,
+        draining=draining,
+    )
+
+
+def change_broker(
+    image: MetadataImage, request: p.ChangeBroker, now_ms: int
+) -> Decision[p.ChangeBrokerAnswer]:
+    """Drain a broker, or call that off; then its leaders come back as they are balanced.
+
+    Raises:
+        KafkaError: it is not registered, or not every node knows of draining yet.
+    """
+    check_level(image, "draining a broker")
+    broker = image.brokers.get(request.broker_id)
+    if broker is None:
+        raise _not_registered(request.broker_id)
+    if broker.draining == request.draining:
+        return Decision((), p.ChangeBrokerAnswer())
+    what = "drained" if request.draining else "put back to work"
+    reason = because(f"broker {broker.broker_id} was {what}", request.principal, now_ms)
+    moved = on_broker_draining(image, broker.broker_id, reason) if request.draining else []
+    changed = _changed(broker, reason, draining=request.draining)
+    return Decision((changed, *moved), p.ChangeBrokerAnswer())
+
+
+def fence_gone(
+    image: MetadataImage, broker_id: int, incarnation_id: bytes, now_ms: int
+) -> tuple[r.MetadataRecord, ...]:
+    """Fence a broker whose process is gone, unless another process has taken its place already."""
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.fenced or broker.incarnation_id != incarnation_id:
+        return ()
+    return _fence(image, frozenset({broker_id}), f"broker {broker_id} is gone", now_ms)
 
 
 def fence_stale(image: MetadataImage, sessions: Sessions, now: Now) -> tuple[r.MetadataRecord, ...]:
@@ -203,7 +304,7 @@ def unregister(
     if broker is None:
         raise _not_registered(request.broker_id)
     reason = Reason(f"broker {broker.broker_id} was unregistered", now_ms)
-    moved = on_brokers_fenced(image, frozenset({broker.broker_id}), reason)
+    moved = on_broker_unregistered(image, broker.broker_id, reason)
     gone = r.BrokerUnregistered(reason.cause, now_ms, broker.broker_id, broker.broker_epoch)
     return Decision((*moved, gone), m.UnregisterBrokerAnswer())
 

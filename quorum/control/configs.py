@@ -1,7 +1,7 @@
 """Configurations of topics and brokers: validated as a whole, changed all or nothing."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from quorate.control import messages as m
@@ -14,13 +14,17 @@ from quorate.errors import (
     UnknownTopicOrPartitionError,
 )
 from quorate.quorum.control.decision import Decision, Reason, because, failure_of
+from quorate.quorum.control.elections import on_topics_configured
 from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.effective import SUCCESSION_RULES
 from quorate.quorum.metadata.image import (
     BROKER,
     CLUSTER_DEFAULT,
     TOPIC,
     ConfigResource,
     MetadataImage,
+    TopicImage,
 )
 from quorate.settings import (
     BROKER_SETTINGS,
@@ -67,7 +71,26 @@ def alter_configs(
         else:
             records += () if request.validate_only else changed
         answers.append(m.ResourceAlteration(changes.resource_type, changes.resource_name, failure))
+    records += _consequences(image, records, reason)
     return Decision(tuple(records), m.AlterConfigsAnswer(tuple(answers)))
+
+
+def _consequences(
+    image: MetadataImage, records: Sequence[r.MetadataRecord], reason: Reason
+) -> list[r.PartitionChanged]:
+    """Return what follows at once for partitions from new rules of who may lead them."""
+    changed = {
+        (record.resource_type, record.resource_name)
+        for record in records
+        if isinstance(record, r.ConfigSet | r.ConfigDeleted) and record.name in SUCCESSION_RULES
+    }
+    if not changed:
+        return []
+    after = apply_records(image, image.version + 1, records)
+    topics: Collection[TopicImage] = after.topics.values()
+    if (BROKER, CLUSTER_DEFAULT) not in changed:
+        topics = [after.topics[name] for kind, name in sorted(changed) if kind == TOPIC]
+    return on_topics_configured(after, topics, reason)
 
 
 def _resource_records(
@@ -166,4 +189,6 @@ def _checked(resource: ConfigResource, name: str, value: str) -> str:
     setting = find_setting(_TABLES[resource.type], name)
     if resource.type == BROKER and not setting.dynamic:
         raise InvalidConfigError(f"{name} cannot be changed while a broker runs")
+    if resource.type == BROKER and resource.name and name in SUCCESSION_RULES:
+        raise InvalidConfigError(f"{name} is the same for all brokers, or a topic's own")
     return value_text(parse_value(setting, value))

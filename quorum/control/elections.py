@@ -1,11 +1,6 @@
-"""Who leads a partition, and who is in sync, when brokers come and go.
+"""What becomes of partitions when brokers come and go, and when somebody asks for an election."""
 
-Leaders are elected from the ISR: every member holds every committed record. Only if the topic or an
-operator puts availability first, another replica is: what it does not hold is lost, and the record
-says so.
-"""
-
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final
@@ -20,18 +15,25 @@ from quorate.control.partition_messages import (
 from quorate.errors import ErrorCode, KafkaError
 from quorate.model import NO_LEADER
 from quorate.quorum.control.decision import Decision, Reason, because, failure_of
-from quorate.quorum.metadata.image import (
-    BROKER,
-    CLUSTER_DEFAULT,
-    TOPIC,
-    ConfigResource,
-    MetadataImage,
-    PartitionState,
-    TopicImage,
+from quorate.quorum.control.succession import (
+    NOBODY,
+    Electorate,
+    Rules,
+    Wanted,
+    change_of,
+    electorate_of,
+    keeps_elr,
+    rules_of,
+    succeed,
+    wanted_of,
 )
+from quorate.quorum.metadata.image import MetadataImage, PartitionState, TopicImage
 from quorate.quorum.metadata.records import PartitionChanged
 
-UNCLEAN_SETTING: Final = "unclean.leader.election.enable"
+BALANCED_TOGETHER_MAX: Final = 1000
+"""How many leaders are moved at a time to where they are preferred, as in Kafka."""
+
+Test = Callable[[PartitionState], bool]
 
 
 def on_brokers_fenced(
@@ -39,122 +41,188 @@ def on_brokers_fenced(
 ) -> list[PartitionChanged]:
     """Move every partition away from brokers that stop serving.
 
-    If nobody else is in sync, the ISR stays as it is although it is out of service: its members
-    alone are known to hold every committed record, so when one returns it can lead without losing
-    any.
+    They leave the ISR. If nobody is left there, they stay eligible: they alone are known to hold
+    every committed record, so when one returns it can lead without losing any.
     """
-    alive = image.live_broker_ids() - fenced_ids
+    electorate = electorate_of(image).without(fenced_ids)
+    found = _partitions(image.topics.values(), _in_sync_with(fenced_ids))
+    return _changes(image, found, electorate, reason, lambda state: _serving(state, electorate))
+
+
+def on_broker_registered_again(
+    image: MetadataImage, broker_id: int, reason: Reason, *, forgot: bool, wiped: bool
+) -> list[PartitionChanged]:
+    """Move every partition away from a broker whose process was replaced by another.
+
+    If that one cannot say that the broker's directory was closed properly (``forgot``), it may lack
+    committed records, so it is no eligible leader any more (KIP-966). If it has another directory
+    (``wiped``), it lacks all, and is not even the last leader any more.
+    """
+    electorate = electorate_of(image).without({broker_id})
+    gone = frozenset({broker_id})
+    keeps = keeps_elr(image)
+    forgetful = gone if keeps and (forgot or wiped) else NOBODY
+    lacking = gone if keeps and wiped else NOBODY
+
+    def concerned(state: PartitionState) -> bool:
+        if broker_id in state.isr:
+            return True
+        return (broker_id in state.elr and bool(forgetful)) or (
+            broker_id == state.last_known_leader and bool(lacking)
+        )
+
+    def wanted(state: PartitionState) -> Wanted:
+        return replace(_serving(state, electorate), forgetful=forgetful, wiped=lacking)
+
+    found = _partitions(image.topics.values(), concerned)
+    return _changes(image, found, electorate, reason, wanted)
+
+
+def on_broker_unregistered(
+    image: MetadataImage, broker_id: int, reason: Reason
+) -> list[PartitionChanged]:
+    """Move every partition away from a broker that leaves for good.
+
+    Whoever registers under its id one day may be anybody, so it is no eligible leader any more.
+    """
+    return on_broker_registered_again(image, broker_id, reason, forgot=True, wiped=True)
+
+
+def _serving(state: PartitionState, electorate: Electorate) -> Wanted:
+    """Return a partition with those of its ISR that are in service, even if that is nobody."""
+    return wanted_of(state, tuple(b for b in state.isr if b in electorate.in_service))
+
+
+def _changes(
+    image: MetadataImage,
+    found: Iterable[tuple[TopicImage, list[int]]],
+    electorate: Electorate,
+    reason: Reason,
+    wanted: Callable[[PartitionState], Wanted],
+) -> list[PartitionChanged]:
+    """Return the changes that make those found what is wanted of them."""
     changes: list[PartitionChanged] = []
-    for topic, partition in _held(image, fenced_ids):
-        state = topic.partitions[partition]
-        serving = _serving(state, alive)
-        if serving:
-            leader_id = elect_clean_leader(state, serving, alive)
-            changes.append(_change(topic, partition, serving, leader_id, reason))
-        else:
-            changes += _without_in_sync_replicas(image, topic, partition, alive, reason)
+    for topic, partitions in found:
+        rules = rules_of(image, topic, electorate)
+        for partition in partitions:
+            state = topic.partitions[partition]
+            successor = succeed(state, wanted(state), rules)
+            change = change_of(topic, partition, successor, reason)
+            changes += () if change is None else (change,)
     return changes
 
 
-def _held(image: MetadataImage, broker_ids: AbstractSet[int]) -> Iterator[tuple[TopicImage, int]]:
-    """Yield the partitions that one of the brokers is in sync with."""
+def _in_sync_with(broker_ids: AbstractSet[int]) -> Test:
     if len(broker_ids) == 1:  # nearly always; there may be very many partitions
         (broker_id,) = broker_ids
-        for topic in image.topics.values():
-            for partition, state in enumerate(topic.partitions):
-                if broker_id in state.isr:
-                    yield topic, partition
-        return
-    for topic in image.topics.values():
-        for partition, state in enumerate(topic.partitions):
-            if not broker_ids.isdisjoint(state.isr):
-                yield topic, partition
+        return lambda state: broker_id in state.isr
+    return lambda state: not broker_ids.isdisjoint(state.isr)
+
+
+def _partitions(
+    topics: Iterable[TopicImage], concerned: Test
+) -> Iterator[tuple[TopicImage, list[int]]]:
+    """Yield the topics that have partitions concerned, with these."""
+    for topic in topics:
+        partitions = [n for n, state in enumerate(topic.partitions) if concerned(state)]
+        if partitions:
+            yield topic, partitions
 
 
 def on_broker_unfenced(
     image: MetadataImage, broker_id: int, reason: Reason
 ) -> list[PartitionChanged]:
     """Let a broker that is in service again lead what waited for it."""
-    alive = image.live_broker_ids() | {broker_id}
-    changes: list[PartitionChanged] = []
-    for topic in image.topics.values():
-        for partition, state in enumerate(topic.partitions if topic.leaderless else ()):
-            if state.leader_id != NO_LEADER or broker_id not in state.replicas:
-                continue
-            serving = _serving(state, alive)
-            if serving:
-                leader_id = elect_clean_leader(state, serving, alive)
-                changes.append(_change(topic, partition, serving, leader_id, reason))
-            else:
-                changes += _without_in_sync_replicas(image, topic, partition, alive, reason)
-    return changes
+    electorate = electorate_of(image).with_broker(broker_id)
+    waiting = (topic for topic in image.topics.values() if topic.leaderless)
+
+    def concerned(state: PartitionState) -> bool:
+        return state.leader_id == NO_LEADER and broker_id in state.replicas
+
+    found = _partitions(waiting, concerned)
+    return _changes(image, found, electorate, reason, lambda state: _as_is(state, electorate))
 
 
-def elect_clean_leader(state: PartitionState, isr: tuple[int, ...], alive: AbstractSet[int]) -> int:
-    """Return the first live in-sync replica in assignment order, or ``NO_LEADER``.
-
-    A leader that may go on leading does.
-    """
-    if state.leader_id in isr and state.leader_id in alive:
-        return state.leader_id
-    return next((b for b in state.replicas if b in isr and b in alive), NO_LEADER)
+def _as_is(state: PartitionState, electorate: Electorate) -> Wanted:
+    """Return a partition with those of its ISR that are in service, or all if nobody is."""
+    serving = _serving(state, electorate)
+    return serving if serving.isr else wanted_of(state, state.isr)
 
 
-def _serving(state: PartitionState, alive: AbstractSet[int]) -> tuple[int, ...]:
-    """Return those in sync that are in service: with a leader among them, they are the ISR."""
-    return tuple(b for b in state.isr if b in alive)
-
-
-def _without_in_sync_replicas(
-    image: MetadataImage,
-    topic: TopicImage,
-    partition: int,
-    alive: AbstractSet[int],
-    reason: Reason,
+def on_broker_leaving(
+    image: MetadataImage, broker_id: int, reason: Reason
 ) -> list[PartitionChanged]:
-    """Return what becomes of a partition that nobody in sync serves: it waits for one, mostly."""
-    state = topic.partitions[partition]
-    if allows_unclean_elections(image, topic.name):
-        change = _unclean_change(topic, partition, alive, reason)
-        if change is not None:
-            return [change]
-    if state.leader_id == NO_LEADER:
-        return []
-    return [_change(topic, partition, state.isr, NO_LEADER, reason)]
+    """Move leaders away from a broker that shuts down, and it out of the ISRs.
 
+    Where nobody else in sync may lead, it goes on, and stays in sync.
+    """
+    electorate = electorate_of(image)
+    electorate = replace(electorate, leaving=electorate.leaving | {broker_id})
 
-def _unclean_change(
-    topic: TopicImage, partition: int, alive: AbstractSet[int], reason: Reason
-) -> PartitionChanged | None:
-    """Return the election of a replica that may lack committed records, if one is in service."""
-    replicas = topic.partitions[partition].replicas
-    leader_id = next((b for b in replicas if b in alive), NO_LEADER)
-    if leader_id == NO_LEADER:
-        return None
-    cause = f"{reason.cause}; unclean election, committed records may be lost"
-    return _change(topic, partition, (leader_id,), leader_id, replace(reason, cause=cause))
+    def concerned(state: PartitionState) -> bool:
+        return broker_id in state.isr and any(map(electorate.may_lead, state.isr))
 
-
-def allows_unclean_elections(image: MetadataImage, topic: str) -> bool:
-    """Return whether a topic would rather lose committed records than wait."""
-    own = image.config(ConfigResource(TOPIC, topic)).get(UNCLEAN_SETTING)
-    common = image.config(ConfigResource(BROKER, CLUSTER_DEFAULT)).get(UNCLEAN_SETTING)
-    return (own or common or "false") == "true"
-
-
-def _change(
-    topic: TopicImage, partition: int, isr: tuple[int, ...], leader_id: int, reason: Reason
-) -> PartitionChanged:
-    state = topic.partitions[partition]
-    return PartitionChanged(
-        cause=reason.cause,
-        time_ms=reason.time_ms,
-        topic_id=topic.topic_id,
-        partition=partition,
-        leader_id=leader_id,
-        leader_epoch=state.leader_epoch + int(leader_id != state.leader_id),
-        isr=isr,
+    found = _partitions(image.topics.values(), concerned)
+    return _changes(
+        image, found, electorate, reason, lambda state: _left(state, electorate, broker_id)
     )
+
+
+def _left(state: PartitionState, electorate: Electorate, broker_id: int) -> Wanted:
+    serving = _serving(state, electorate)
+    return replace(serving, isr=tuple(b for b in serving.isr if b != broker_id))
+
+
+def on_broker_draining(
+    image: MetadataImage, broker_id: int, reason: Reason
+) -> list[PartitionChanged]:
+    """Move leaders away from a broker that is being drained, as far as others can lead."""
+    electorate = electorate_of(image)
+    electorate = replace(electorate, draining=electorate.draining | {broker_id})
+
+    def concerned(state: PartitionState) -> bool:
+        return state.leader_id == broker_id
+
+    found = _partitions(image.topics.values(), concerned)
+    return _changes(image, found, electorate, reason, lambda state: _as_is(state, electorate))
+
+
+def on_topics_configured(
+    image: MetadataImage, topics: Iterable[TopicImage], reason: Reason
+) -> list[PartitionChanged]:
+    """Do what follows from new rules for topics, which the image has already.
+
+    With a lower ``min.insync.replicas`` records may be committed that eligible leaders do not hold:
+    they are eligible no more. With unclean elections allowed, who waits need not wait.
+    """
+
+    def concerned(state: PartitionState) -> bool:
+        return bool(state.elr) or state.leader_id == NO_LEADER
+
+    electorate = electorate_of(image)
+    found = _partitions(topics, concerned)
+    return _changes(image, found, electorate, reason, lambda state: _as_is(state, electorate))
+
+
+def balance_leaders(image: MetadataImage, reason: Reason) -> list[PartitionChanged]:
+    """Let preferred leaders lead again that can, some of them at a time."""
+    electorate = electorate_of(image)
+
+    def concerned(state: PartitionState) -> bool:
+        return state.leader_id not in (state.replicas[0], NO_LEADER) and (
+            electorate.best(state.isr, state.replicas[0]) == state.replicas[0]
+        )
+
+    changes: list[PartitionChanged] = []
+    for topic, partitions in _partitions(image.topics.values(), concerned):
+        rules = rules_of(image, topic, electorate)
+        for partition in partitions:
+            outcome = _elect_preferred(topic, partition, rules, reason)
+            if isinstance(outcome, PartitionChanged):
+                changes.append(outcome)
+        if len(changes) >= BALANCED_TOGETHER_MAX:
+            break
+    return changes[:BALANCED_TOGETHER_MAX]
 
 
 # --- on request
@@ -165,19 +233,19 @@ def elect_leaders(
 ) -> Decision[ElectLeadersAnswer]:
     """Elect leaders because somebody asks for it.
 
-    An unclean election takes a replica in sync if one is in service after all.
+    An unclean election takes a replica that has every committed record if one is in service.
     """
     what = f"ElectLeaders ({request.election.name.lower()})"
     reason = because(what, request.principal, now_ms)
-    alive = image.live_broker_ids()
+    electorate = electorate_of(image)
+    elect = _elect_preferred if request.election is Election.PREFERRED else _elect_any
     changes: list[PartitionChanged] = []
     answers: list[ElectedPartition] = []
     for name, partition in _asked_for(image, request):
         outcome: PartitionChanged | ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         topic = image.topics.get(name)
         if topic is not None and 0 <= partition < len(topic.partitions):
-            elect = _elect_preferred if request.election is Election.PREFERRED else _elect_any
-            outcome = elect(topic, partition, alive, reason)
+            outcome = elect(topic, partition, rules_of(image, topic, electorate), reason)
         failure = DONE
         if isinstance(outcome, PartitionChanged):
             changes.append(outcome)
@@ -200,28 +268,30 @@ def _asked_for(image: MetadataImage, request: ElectLeaders) -> Iterator[tuple[st
 
 
 def _elect_preferred(
-    topic: TopicImage, partition: int, alive: AbstractSet[int], reason: Reason
+    topic: TopicImage, partition: int, rules: Rules, reason: Reason
 ) -> PartitionChanged | ErrorCode:
     state = topic.partitions[partition]
-    preferred = state.replicas[0]
-    if state.leader_id == preferred:
+    if state.leader_id == state.replicas[0]:
         return ErrorCode.ELECTION_NOT_NEEDED
-    serving = _serving(state, alive)
-    leader_id = preferred if preferred in serving else elect_clean_leader(state, serving, alive)
-    if leader_id == state.leader_id:
+    rules = replace(rules, unclean=False)
+    wanted = _as_is(state, rules.electorate)
+    successor = succeed(state, replace(wanted, preferred=True), rules)
+    change = change_of(topic, partition, successor, reason)
+    if change is None or change.leader_id == state.leader_id:
         return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-    return _change(topic, partition, serving, leader_id, reason)
+    return change
 
 
 def _elect_any(
-    topic: TopicImage, partition: int, alive: AbstractSet[int], reason: Reason
+    topic: TopicImage, partition: int, rules: Rules, reason: Reason
 ) -> PartitionChanged | ErrorCode:
     state = topic.partitions[partition]
     if state.leader_id != NO_LEADER:
         return ErrorCode.ELECTION_NOT_NEEDED
-    serving = _serving(state, alive)
-    if serving:
-        leader_id = elect_clean_leader(state, serving, alive)
-        return _change(topic, partition, serving, leader_id, reason)
-    change = _unclean_change(topic, partition, alive, reason)
-    return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if change is None else change
+    wanted = _as_is(state, rules.electorate)
+    successor = succeed(state, wanted, replace(rules, unclean=True))
+    if successor.state.leader_id == NO_LEADER:
+        return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    change = change_of(topic, partition, successor, reason)
+    assert change is not None, "the partition has another leader than before"
+    return change

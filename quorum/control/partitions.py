@@ -5,12 +5,15 @@ and knows the newest state of the partition. So the ISR never holds a replica th
 has taken out meanwhile, and a deposed leader changes nothing.
 """
 
+from typing import TYPE_CHECKING
+
 from quorate.control.messages import DONE
 from quorate.control.partition_messages import (
     ANY_EPOCH,
     AlteredPartition,
     AlterPartition,
     AlterPartitionAnswer,
+    InSyncReplica,
     PartitionAlteration,
 )
 from quorate.errors import (
@@ -23,9 +26,18 @@ from quorate.errors import (
     UnknownTopicOrPartitionError,
 )
 from quorate.quorum.control.brokers import known_broker
-from quorate.quorum.control.decision import Decision, failure_of
-from quorate.quorum.metadata.image import MetadataImage, PartitionState
-from quorate.quorum.metadata.records import PartitionChanged
+from quorate.quorum.control.decision import Decision, Reason, failure_of
+from quorate.quorum.control.succession import (
+    change_of,
+    electorate_of,
+    rules_of,
+    succeed,
+    wanted_of,
+)
+from quorate.quorum.metadata.image import MetadataImage, PartitionState, TopicImage
+
+if TYPE_CHECKING:
+    from quorate.quorum.metadata.records import PartitionChanged
 
 
 def alter_partition(
@@ -37,7 +49,8 @@ def alter_partition(
         KafkaError: the broker is not registered, or was registered again since.
     """
     known_broker(image, request.broker_id, request.broker_epoch)
-    cause = f"AlterPartition by leader {request.broker_id}"
+    reason = Reason(f"AlterPartition by leader {request.broker_id}", now_ms)
+    electorate = electorate_of(image)
     seen = set[tuple[bytes, int]]()
     records: list[PartitionChanged] = []
     answers: list[AlteredPartition] = []
@@ -46,48 +59,54 @@ def alter_partition(
         try:
             if key in seen:
                 raise InvalidRequestError("the partition is named twice")
-            before = _checked(image, request.broker_id, alteration)
+            topic = _checked(image, request.broker_id, alteration)
         except KafkaError as error:
             answers.append(AlteredPartition(*key, failure_of(error)))
             continue
         seen.add(key)
-        isr = tuple(replica.broker_id for replica in alteration.isr)
-        if isr != before.isr:
-            records.append(
-                PartitionChanged(
-                    cause=cause,
-                    time_ms=now_ms,
-                    topic_id=alteration.topic_id,
-                    partition=alteration.partition,
-                    leader_id=before.leader_id,
-                    leader_epoch=before.leader_epoch,
-                    isr=isr,
-                )
-            )
-        answers.append(
-            AlteredPartition(
-                *key,
-                failure=DONE,
-                leader_id=before.leader_id,
-                leader_epoch=before.leader_epoch,
-                partition_epoch=before.partition_epoch + int(isr != before.isr),
-                isr=isr,
-            )
-        )
+        before = topic.partitions[alteration.partition]
+        wanted = wanted_of(before, tuple(replica.broker_id for replica in alteration.isr))
+        successor = succeed(before, wanted, rules_of(image, topic, electorate))
+        change = change_of(topic, alteration.partition, successor, reason)
+        records += () if change is None else (change,)
+        answers.append(_answer(key, before, successor.state))
     return Decision(tuple(records), AlterPartitionAnswer(tuple(answers)))
 
 
-def _checked(
-    image: MetadataImage, broker_id: int, alteration: PartitionAlteration
-) -> PartitionState:
-    """Return the partition that an alteration may change.
+def _answer(
+    key: tuple[bytes, int], before: PartitionState, after: PartitionState
+) -> AlteredPartition:
+    """Return what a leader is told of a change that is made.
+
+    If it does not lead any more, because it was to be removed or is being drained, it learns from
+    the metadata what is so now.
+    """
+    if after.leader_id != before.leader_id:
+        return AlteredPartition(*key, failure_of(KafkaError(code=ErrorCode.NEW_LEADER_ELECTED)))
+    return AlteredPartition(
+        *key,
+        failure=DONE,
+        leader_id=after.leader_id,
+        leader_epoch=after.leader_epoch,
+        partition_epoch=before.partition_epoch + int(after != before),
+        isr=after.isr,
+    )
+
+
+def _checked(image: MetadataImage, broker_id: int, alteration: PartitionAlteration) -> TopicImage:
+    """Return the topic that an alteration may change a partition of.
 
     The codes are Kafka's: leaders tell from them whether to try again, and where.
 
     Raises:
         KafkaError: it may not.
     """
-    state = _partition(image, alteration)
+    topic = image.topic_of(alteration.topic_id)
+    if topic is None:
+        raise UnknownTopicIdError
+    if not 0 <= alteration.partition < len(topic.partitions):
+        raise UnknownTopicOrPartitionError
+    state = topic.partitions[alteration.partition]
     if (
         alteration.leader_epoch > state.leader_epoch
         or alteration.partition_epoch > state.partition_epoch
@@ -109,26 +128,23 @@ def _checked(
     if broker_id not in isr:
         raise InvalidRequestError("a leader is in sync with itself")
     for replica in alteration.isr:
-        _check_eligible(image, replica.broker_id, replica.broker_epoch)
-    return state
+        _check_eligible(image, replica, leads=replica.broker_id == broker_id)
+    return topic
 
 
-def _partition(image: MetadataImage, alteration: PartitionAlteration) -> PartitionState:
-    topic = image.topic_of(alteration.topic_id)
-    if topic is None:
-        raise UnknownTopicIdError
-    if not 0 <= alteration.partition < len(topic.partitions):
-        raise UnknownTopicOrPartitionError
-    return topic.partitions[alteration.partition]
+def _check_eligible(image: MetadataImage, replica: InSyncReplica, *, leads: bool) -> None:
+    """Refuse who could not serve, and who restarted since its leader saw it in sync (KIP-903).
 
-
-def _check_eligible(image: MetadataImage, broker_id: int, broker_epoch: int) -> None:
-    """Refuse who could not serve, and who restarted since its leader saw it in sync (KIP-903)."""
+    A leader that shuts down may take others into the ISR: one of them can lead then.
+    """
+    broker_id, broker_epoch = replica.broker_id, replica.broker_epoch
     broker = image.brokers.get(broker_id)
     if broker is None:
         reason = "is not registered"
     elif broker.fenced:
         reason = "is fenced"
+    elif broker.shutting_down and not leads:
+        reason = "shuts down"
     elif broker_epoch not in (ANY_EPOCH, broker.broker_epoch):
         reason = f"has epoch {broker.broker_epoch} now, not {broker_epoch}"
     else:

@@ -14,26 +14,30 @@ if TYPE_CHECKING:
 class Placement:
     """Places the partitions of one request.
 
-    State: the brokers in two circles, those in service and the fenced ones, each in random order
-    with the racks spread evenly over it.
+    State: the brokers in two circles, those in service and the others (fenced, shutting down, being
+    drained), each in random order with the racks spread evenly over it.
     """
 
     def __init__(self, brokers: Mapping[int, BrokerImage], rng: "Random") -> None:
         self._rng = rng
-        self._live = _Circle((b for b in brokers.values() if not b.fenced), rng)
-        self._fenced = _Circle((b for b in brokers.values() if b.fenced), rng)
+        able = [b for b in brokers.values() if b.may_lead]
+        live = [b for b in able if not b.draining] or able
+        placed = {b.broker_id for b in live}
+        others = [b for b in brokers.values() if b.broker_id not in placed]
+        self._live = _Circle(live, rng)
+        self._others = _Circle(others, rng)
 
     def place(self, partition_count: int, replication_factor: int) -> tuple[tuple[int, ...], ...]:
         """Return the replicas of each partition of a topic, the preferred leader first.
 
         Leaders go round the brokers in service; the other replicas go to racks that have none of
-        the partition yet as long as there are such. Fenced brokers get replicas only if there are
-        not enough others, and never the first one.
+        the partition yet as long as there are such. Other brokers get replicas only if there are
+        not enough of those, and never the first one.
 
         Raises:
             InvalidReplicationFactorError: there are too few brokers, or none in service.
         """
-        count = len(self._live.brokers) + len(self._fenced.brokers)
+        count = len(self._live.brokers) + len(self._others.brokers)
         if replication_factor > count:
             raise InvalidReplicationFactorError(
                 f"replication factor {replication_factor}, but only {count} brokers exist"
@@ -58,7 +62,7 @@ class Placement:
             others = max(1, len(self._live.brokers) - 1)
             self._live.choose(chosen, replication_factor, leader + 1 + turn % others)
         if len(chosen) < replication_factor:
-            self._fenced.choose(chosen, replication_factor, leader + turn)
+            self._others.choose(chosen, replication_factor, leader + turn)
         return tuple(chosen)
 
 

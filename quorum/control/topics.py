@@ -20,6 +20,7 @@ from quorate.errors import (
 from quorate.quorum.control.configs import checked_topic_configs
 from quorate.quorum.control.decision import Decision, Reason, because, failure_of
 from quorate.quorum.control.placement import Placement
+from quorate.quorum.control.succession import electorate_of
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.image import (
     BROKER,
@@ -64,7 +65,8 @@ class _Plan:
 
     def __init__(self, image: MetadataImage, rng: "Random") -> None:
         self.image = image
-        self.alive = image.live_broker_ids()
+        self.electorate = electorate_of(image)
+        self.alive = frozenset(b.broker_id for b in image.brokers.values() if b.may_lead)
         self.records: list[r.MetadataRecord] = []
         self._rng = rng
         self._placement = Placement(image.brokers, rng)
@@ -126,7 +128,7 @@ class _Plan:
     def add_partitions(
         self, topic_id: bytes, first: int, replicas: Iterable[Replicas], reason: Reason
     ) -> None:
-        """Record new partitions; only brokers in service are in sync, the first of them leads."""
+        """Record new partitions; only brokers in service are in sync, and one of them leads."""
         alive = self.alive
         for partition, brokers in enumerate(replicas, first):
             isr = brokers if alive.issuperset(brokers) else tuple(b for b in brokers if b in alive)
@@ -138,7 +140,7 @@ class _Plan:
                     partition=partition,
                     replicas=brokers,
                     isr=isr,
-                    leader_id=isr[0],
+                    leader_id=self.electorate.best(isr, isr[0]),
                 )
             )
 

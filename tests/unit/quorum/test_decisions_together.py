@@ -10,15 +10,25 @@ from quorate.control import messages as m
 from quorate.control.feature_messages import FeatureUpdate, UpdateFeatures, Upgrade
 from quorate.control.partition_messages import (
     AlterPartition,
+    AlterReassignments,
+    ChangeBroker,
     Election,
     ElectLeaders,
     InSyncReplica,
     PartitionAlteration,
 )
-from quorate.errors import KafkaError
+from quorate.errors import DuplicateBrokerRegistrationError, ErrorCode, KafkaError
 from quorate.model import NO_LEADER, Endpoint
-from quorate.quorum.control import brokers, configs, elections, features, partitions, topics
-from quorate.quorum.control.decision import Decision
+from quorate.quorum.control import (
+    brokers,
+    configs,
+    elections,
+    features,
+    partitions,
+    reassignments,
+    topics,
+)
+from quorate.quorum.control.decision import Decision, Reason
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_batch
 from quorate.quorum.metadata.codec import decode_batch
@@ -86,12 +96,26 @@ class World:
             self.rng.randbytes(16),
             {"A": Endpoint("h", broker_id)},
             rack=f"r{broker_id % 2}",
-            directory_id=b"d",
+            directory_id=self.rng.choice([b"d", b"d", b"d", b"wiped"]),
             features=tuple(SUPPORTED.values()),
+            previous_broker_epoch=self.epoch_of(broker_id) if self.rng.random() < 0.5 else -1,
         )
         now = brokers.Now(self.now_ms, self.now_ms)
-        self.decide(brokers.register(self.image, self.sessions, request, now))
+        try:
+            self.decide(brokers.register(self.image, self.sessions, request, now))
+        except DuplicateBrokerRegistrationError:
+            return
         self.sessions.touch(broker_id, self.now_ms)
+
+    def epoch_of(self, broker_id: int) -> int:
+        broker = self.image.brokers.get(broker_id)
+        return -1 if broker is None else broker.broker_epoch
+
+    def a_broker_is_drained_or_not(self) -> None:
+        broker = self.some_broker()
+        if broker is not None and self.image.features[METADATA_VERSION] >= 3:
+            request = ChangeBroker(broker.broker_id, not broker.draining)
+            self.decide(brokers.change_broker(self.image, request, self.now_ms))
 
     def a_broker_beats(self) -> None:
         broker = self.some_broker()
@@ -156,10 +180,16 @@ class World:
         self.decide(topics.create_partitions(self.image, request, self.now_ms, self.rng))
 
     def a_topic_is_configured(self) -> None:
-        value = self.rng.choice(["true", "false", None])
-        operation = m.ConfigOperation.DELETE if value is None else m.ConfigOperation.SET
-        change = m.ConfigChange("unclean.leader.election.enable", operation, value)
-        changes = m.ResourceChanges("topic", self.rng.choice(NAMES), (change,))
+        unclean = self.rng.choice(["true", "false", None])
+        needed = self.rng.choice(["1", "2", "3", None])
+        changes = m.ResourceChanges(
+            "topic",
+            self.rng.choice(NAMES),
+            (
+                configured("unclean.leader.election.enable", unclean),
+                configured("min.insync.replicas", needed),
+            ),
+        )
         self.decide(configs.alter_configs(self.image, m.AlterConfigs((changes,)), self.now_ms))
 
     # --- partitions
@@ -194,8 +224,25 @@ class World:
             assert answer.isr == now.isr
             assert answer.leader_epoch == now.leader_epoch
             assert answer.partition_epoch == now.partition_epoch
+        elif answer.failure.code == ErrorCode.NEW_LEADER_ELECTED:
+            assert now.leader_id != state.leader_id
         else:
             assert now is state
+
+    def partitions_move(self) -> None:
+        if self.image.features[METADATA_VERSION] < 3:
+            return
+        targets: list[tuple[int, ...] | None] = [
+            None,
+            *(tuple(self.rng.sample([1, 2, 3, 4], n)) for n in (1, 2, 3)),
+        ]
+        request = AlterReassignments(
+            {name: {n: self.rng.choice(targets) for n in range(2)} for name in NAMES}
+        )
+        self.decide(reassignments.alter_reassignments(self.image, request, self.now_ms))
+
+    def leaders_are_balanced(self) -> None:
+        self.commit(tuple(elections.balance_leaders(self.image, Reason("balance", self.now_ms))))
 
     def leaders_are_elected(self) -> None:
         request = ElectLeaders(self.rng.choice(list(Election)), None)
@@ -204,7 +251,7 @@ class World:
     # --- the rest
 
     def levels_change(self) -> None:
-        level, upgrade = self.rng.randint(1, 2), self.rng.choice(list(Upgrade))
+        level, upgrade = self.rng.randint(1, 3), self.rng.choice(list(Upgrade))
         request = UpdateFeatures((FeatureUpdate(METADATA_VERSION, level, upgrade),))
         try:
             self.decide(features.update_features(self.image, request, self.now_ms))
@@ -249,10 +296,10 @@ class World:
             waiting = [s for s in topic.partitions if s.leader_id == NO_LEADER]
             assert topic.leaderless == len(waiting)
             for state in topic.partitions:
-                assert state.isr
                 assert set(state.isr) <= set(state.replicas)
                 if state.leader_id == NO_LEADER:
-                    assert alive.isdisjoint(state.isr), "somebody could lead"
+                    able = filter(self.image.may_lead, (*state.isr, *state.elr))
+                    assert not list(able), "somebody could lead"
                 else:
                     assert state.leader_id in state.isr
                     assert alive.issuperset(state.isr)
@@ -270,6 +317,11 @@ class World:
         data = encode_image(self.image)
         assert decode_image(data) == self.image
         assert difference(decode_image(data), self.image).touched == Touched()
+
+
+def configured(name: str, value: str | None) -> m.ConfigChange:
+    operation = m.ConfigOperation.DELETE if value is None else m.ConfigOperation.SET
+    return m.ConfigChange(name, operation, value)
 
 
 def assert_complete(delta: MetadataDelta) -> None:
@@ -293,8 +345,9 @@ def assert_epochs_grow(before: MetadataImage, after: MetadataImage) -> None:
         old = was.get(key)
         if old is not None:
             assert state.partition_epoch - old.partition_epoch == (state is not old)
-            assert state.leader_epoch - old.leader_epoch == (state.leader_id != old.leader_id)
-            assert state.replicas == old.replicas
+            gives_up = not set(old.replicas) <= set(state.replicas)
+            changes_leader = state.leader_id != old.leader_id or gives_up
+            assert state.leader_epoch - old.leader_epoch == changes_leader
     for broker_id, broker in after.brokers.items():
         if broker_id in before.brokers:
             assert broker.broker_epoch >= before.brokers[broker_id].broker_epoch
@@ -315,6 +368,9 @@ OPERATIONS = {
     World.a_topic_is_configured: 3,
     World.a_leader_alters_its_isr: 20,
     World.leaders_are_elected: 3,
+    World.leaders_are_balanced: 2,
+    World.partitions_move: 4,
+    World.a_broker_is_drained_or_not: 3,
     World.levels_change: 1,
     World.rules_users_and_quotas_come_and_go: 4,
     World.a_controller_begins_anew_from_a_snapshot: 4,

@@ -68,7 +68,7 @@ CHANGED = r.PartitionChanged("c", 1, b"t", 0, 1, 0, (1,))
 def test_who_does_not_know_replication_is_not_told_of_it(record: r.MetadataRecord) -> None:
     """A node that did not know a field would ignore it, and disagree."""
     broker = r.BrokerRegistered("c", 1, 1, 1, b"", b"", {}, None, fenced=True)
-    before = [level(REPLICATION_LEVEL - 1), broker, TOPIC]
+    before: list[r.MetadataRecord] = [level(REPLICATION_LEVEL - 1), broker, TOPIC]
     if isinstance(record, r.PartitionChanged):
         before.append(CREATED)
     image = apply_records(EMPTY_IMAGE, 1, before)
