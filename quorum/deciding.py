@@ -7,8 +7,8 @@ whole or not at all.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import trio
@@ -19,7 +19,7 @@ from quorate.errors import ErrorCode, KafkaError, NotControllerError, RequestTim
 from quorate.net.bell import Bell
 from quorate.promise import Promise
 from quorate.quorum.control.decision import Decision
-from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.applying import draft_records
 from quorate.quorum.metadata.image import InconsistentRecordError, MetadataImage
 from quorate.quorum.metadata.machine import Committed, Conflict, Refused
 from quorate.quorum.metadata.records import MetadataRecord, RequestAnswered
@@ -65,9 +65,13 @@ class _Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """What becomes of some requests if these records are committed on that image."""
+    """What becomes of some requests if these records are committed on that image.
+
+    ``after`` is the image with the records in it, ``None`` if they contradict it.
+    """
 
     image: MetadataImage
+    after: MetadataImage | None
     records: tuple[MetadataRecord, ...]
     outcomes: tuple[tuple[_Pending, Answer | KafkaError], ...]
     put_off: tuple[_Pending, ...]
@@ -175,11 +179,13 @@ class Decider:
     def _draft(self, together: list[_Pending]) -> _Draft:
         """Decide requests one after the other, without anything being committed."""
         image = before = self._raft.image
+        fits = True
         records: list[MetadataRecord] = []
+        kept: list[MetadataRecord] = []
         outcomes: list[tuple[_Pending, Answer | KafkaError]] = []
         put_off: list[_Pending] = []
         ids: set[bytes] = set()
-        for number, pending in enumerate(together):
+        for pending in together:
             request_id = pending.asked.request_id
             if request_id in ids or len(records) >= RECORDS_TOGETHER_MAX:
                 put_off.append(pending)
@@ -193,25 +199,31 @@ class Decider:
             except KafkaError as error:
                 outcomes.append((pending, error))
                 continue
-            if decision.records and number + 1 < len(together):
-                try:
-                    image = _after(image, decision.records)
-                except InconsistentRecordError:
-                    # Two things of one kind that one version cannot hold.
-                    put_off.append(pending)
-                    continue
-            ids.update({request_id} if request_id else ())
-            records += self._facts(decision, request_id)
             outcomes.append((pending, decision.answer))
-        return _Draft(before, tuple(records), tuple(outcomes), tuple(put_off))
+            if not decision.records:
+                continue
+            try:
+                image = draft_records(image, decision.records)
+            except InconsistentRecordError:
+                if records:
+                    # Two things of one kind that one version cannot hold.
+                    put_off.append(outcomes.pop()[0])
+                    continue
+                fits = False  # The state machine will say why.
+            records += decision.records
+            if request_id:
+                ids.add(request_id)
+                kept.append(self._kept(decision, request_id))
+        # Once for all: to find out which answers are the oldest takes its time.
+        image = draft_records(image, kept) if kept else image
+        after = image if fits else None
+        return _Draft(before, after, (*records, *kept), tuple(outcomes), tuple(put_off))
 
-    def _facts(self, decision: Decision[Any], request_id: bytes) -> tuple[MetadataRecord, ...]:
-        """Return a decision's records, and with them its answer if it may be asked for again."""
-        if not decision.records or not request_id:
-            return decision.records
+    def _kept(self, decision: Decision[Any], request_id: bytes) -> RequestAnswered:
+        """Return the record of an answer that may be asked for again."""
         answer = encode_frame(Frame(0, decision.answer))[LENGTH_BYTES:]
         cause = decision.records[0].cause
-        return (*decision.records, RequestAnswered(cause, self._clock_ms(), request_id, answer))
+        return RequestAnswered(cause, self._clock_ms(), request_id, answer)
 
     async def _holds(self, draft: _Draft, together: list[_Pending]) -> bool:
         """Commit a draft, or find that it needs no commit; return whether its outcomes are true.
@@ -223,7 +235,9 @@ class Decider:
             return self._is_true(await self._raft.read(deadline_s), draft, together)
         outcome: Outcome | CommandTooLargeError
         try:
-            outcome = await self._raft.propose(draft.image.version, draft.records, deadline_s)
+            outcome = await self._raft.propose(
+                draft.image.version, draft.records, deadline_s, draft.after
+            )
         except CommandTooLargeError as error:
             outcome = error
         match outcome:
@@ -260,17 +274,6 @@ class Decider:
                 message = "the controller cannot tell in time whether the change is committed"
                 _answer_all(together, RequestTimedOutError(message))
         return False
-
-
-def _after(image: MetadataImage, records: Sequence[MetadataRecord]) -> MetadataImage:
-    """Return the image that records would make, under the version of before.
-
-    Epochs follow from versions, and all requests of a draft will have one.
-
-    Raises:
-        InconsistentRecordError: they do not fit.
-    """
-    return replace(apply_records(image, image.version + 1, records), version=image.version)
 
 
 def _answer_all(together: Iterable[_Pending], error: KafkaError) -> None:

@@ -161,16 +161,23 @@ class RaftNode:
     # --- what others ask of it
 
     async def propose(
-        self, expected_version: int, records: Sequence[MetadataRecord], deadline_s: float
+        self,
+        expected_version: int,
+        records: Sequence[MetadataRecord],
+        deadline_s: float,
+        after: MetadataImage | None = None,
     ) -> Outcome:
         """Commit records if the image still has the version that they were decided on.
 
-        If the caller is cancelled, the command may still take effect.
+        ``after`` is what they make of it, if that is known. If the caller is cancelled, the command
+        may still take effect.
 
         Raises:
             CommandTooLargeError: nothing was proposed.
         """
         command = encode_command(expected_version, records)
+        if after is not None:
+            self._machine.expect(command, after)
         return await self._ask(lambda: self._rounds.propose(command, deadline_s))
 
     async def read(self, deadline_s: float) -> ReadOutcome:

@@ -55,10 +55,25 @@ def apply_batch(
     """
     if version <= image.version:
         raise InconsistentRecordError(f"version {version} after {image.version}")
+    return _drafted(image, records).finish(version)
+
+
+def draft_records(image: MetadataImage, records: Iterable[r.MetadataRecord]) -> MetadataImage:
+    """Return the image that records would make, under the version of before.
+
+    Epochs follow from versions, and all that is drafted on one image will have one.
+
+    Raises:
+        InconsistentRecordError: they do not fit.
+    """
+    return _drafted(image, records).finish(image.version).after
+
+
+def _drafted(image: MetadataImage, records: Iterable[r.MetadataRecord]) -> "_Draft":
     draft = _Draft(image)
     for record in records:
         _APPLY[type(record)](draft, record)
-    return draft.finish(version)
+    return draft
 
 
 class _Draft:

@@ -7,7 +7,7 @@ retry of a command that did take effect is dropped.
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from quorate.control.codec import DecodeError, as_array, dump_cbor, load_cbor
@@ -77,11 +77,19 @@ class MetadataMachine:
         self._recent_bytes = 0
         self._base_version = 0
         self._kept = FetchMetadataAnswer(-1)
+        self._expected: tuple[bytes, MetadataImage] | None = None
 
     @property
     def image(self) -> MetadataImage:
         """The facts as of the last applied command."""
         return self._image
+
+    def expect(self, command: bytes, after: MetadataImage) -> None:
+        """Take it from who proposes a command what it makes of the image that it names.
+
+        That is then not worked out again, if it is the next to take effect.
+        """
+        self._expected = command, after
 
     def apply(self, index: int, term: int, command: bytes) -> Result:
         """Carry out a committed command; ``index`` becomes the version if it takes effect.
@@ -93,10 +101,14 @@ class MetadataMachine:
         expected_version, encoded = decode_command(command)
         if expected_version != self._image.version:
             return Conflict(self._image.version)
-        try:
-            self._image = apply_records(self._image, index, decode_batch(encoded))
-        except InconsistentRecordError as error:
-            return Refused(str(error))
+        expected, self._expected = self._expected, None
+        if expected is not None and expected[0] == command:
+            self._image = replace(expected[1], version=index)
+        else:
+            try:
+                self._image = apply_records(self._image, index, decode_batch(encoded))
+            except InconsistentRecordError as error:
+                return Refused(str(error))
         self._remember(MetadataBatch(index, encoded, term))
         return Committed(index)
 

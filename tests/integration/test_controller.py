@@ -324,11 +324,15 @@ class Late(RaftNode):
     """Lets somebody else's change go first, always."""
 
     async def propose(
-        self, expected_version: int, records: Sequence[MetadataRecord], deadline_s: float
+        self,
+        expected_version: int,
+        records: Sequence[MetadataRecord],
+        deadline_s: float,
+        after: MetadataImage | None = None,
     ) -> Outcome:
         meanwhile = ConfigSet("c", 1, "broker", "", f"k{expected_version}", "v")
         await super().propose(expected_version, [meanwhile], deadline_s)
-        return await super().propose(expected_version, records, deadline_s)
+        return await super().propose(expected_version, records, deadline_s, after)
 
 
 async def test_a_decision_that_is_always_too_late_is_given_up(tmp_path: Path) -> None:

@@ -22,7 +22,9 @@ from quorate.model import Endpoint
 from quorate.quorum import deciding
 from quorate.quorum.control.decision import Decision
 from quorate.quorum.deciding import TOGETHER_MAX, Asked, Decide, Decider
-from quorate.quorum.metadata.image import ConfigResource, MetadataImage
+from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.codec import decode_batch
+from quorate.quorum.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage
 from quorate.quorum.metadata.records import BrokerRegistered, ConfigSet, TopicRemoved
 from quorate.quorum.raft.outcomes import NotLeader, ReadOutcome, Unknown
 from quorate.quorum.raft.rules import PRODUCTION_RULES
@@ -103,6 +105,20 @@ async def test_each_request_is_decided_on_what_those_before_it_make() -> None:
         await all_of(world, [world.count] * 50)
         assert numbers(world) == list(range(1, 51))
         assert world.values == {"n": "50"}
+
+
+async def test_what_was_decided_together_is_what_its_records_make_of_the_image() -> None:
+    async with a_world() as world, trio.open_nursery() as asking:
+        for number in range(20):
+            asking.start_soon(world.ask, world.count, b"%d" % number)
+        await wait_all_tasks_blocked()
+        assert numbers(world) == list(range(1, 21))
+        image = EMPTY_IMAGE
+        for batch in world.raft.machine.since(0).batches:
+            image = apply_records(image, batch.version, decode_batch(batch.records))
+        assert image == world.raft.image
+        assert list(image.answers) == list(world.raft.image.answers)
+        assert len(image.answers) == 20
 
 
 async def test_requests_that_wait_for_the_disk_become_one_command() -> None:

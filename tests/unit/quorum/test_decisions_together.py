@@ -30,7 +30,7 @@ from quorate.quorum.control import (
 )
 from quorate.quorum.control.decision import Decision, Reason
 from quorate.quorum.metadata import records as r
-from quorate.quorum.metadata.applying import apply_batch
+from quorate.quorum.metadata.applying import apply_batch, draft_records
 from quorate.quorum.metadata.codec import decode_batch
 from quorate.quorum.metadata.delta import MetadataDelta, Touched, difference
 from quorate.quorum.metadata.features import METADATA_VERSION, SUPPORTED, bootstrap_records
@@ -75,6 +75,7 @@ class World:
         self.index += 1
         before = self.image
         command = encode_command(before.version, records)
+        self.controller.expect(command, draft_records(before, records))
         assert self.controller.apply(self.index, 1, command) == Committed(self.index)
         assert self.restarted.apply(self.index, 1, command) == Committed(self.index)
         batch = decode_batch(decode_command(command)[1])

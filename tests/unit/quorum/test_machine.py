@@ -6,7 +6,7 @@ import pytest
 from quorate.control.codec import DecodeError, dump_cbor
 from quorate.control.messages import FetchMetadataAnswer
 from quorate.quorum.metadata import machine as machine_module
-from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.applying import apply_records, draft_records
 from quorate.quorum.metadata.codec import decode_batch
 from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage
 from quorate.quorum.metadata.machine import (
@@ -50,6 +50,23 @@ def test_a_command_decided_on_another_version_is_dropped() -> None:
     assert machine.apply(4, 7, encode_command(0, [config("2")])) == Conflict(3)
     assert machine.apply(5, 7, encode_command(4, [config("2")])) == Conflict(3)
     assert machine.image.version == 3
+
+
+def test_what_a_command_makes_is_not_worked_out_again_if_that_is_expected() -> None:
+    machine = MetadataMachine()
+    command = encode_command(0, [config("1")])
+    drafted = draft_records(EMPTY_IMAGE, [config("1")])
+    machine.expect(command, drafted)
+    assert machine.apply(3, 7, command) == Committed(3)
+    assert machine.image.configs is drafted.configs
+    assert follow(EMPTY_IMAGE, machine.since(0)) == machine.image
+
+
+def test_what_is_expected_of_another_command_is_forgotten() -> None:
+    machine = MetadataMachine()
+    machine.expect(encode_command(0, [config("2")]), draft_records(EMPTY_IMAGE, [config("2")]))
+    commit(machine, 3, "1")
+    assert machine.image == apply_records(EMPTY_IMAGE, 3, [config("1")])
 
 
 def test_a_command_that_contradicts_the_image_has_no_effect_at_all() -> None:
