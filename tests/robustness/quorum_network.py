@@ -9,6 +9,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Iterable, Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Final
 
@@ -27,8 +28,8 @@ class Network:
     Threads: one for each listener, two for each connection; all end with :meth:`close`.
     """
 
-    def __init__(self, ports: Sequence[int]) -> None:
-        """Stand between the controllers that listen on these ports."""
+    def __init__(self, ports: Sequence[int], pairs: Iterable[Pair] | None = None) -> None:
+        """Stand between those that listen on these ports: all of them, or who calls whom."""
         self._ports = tuple(ports)
         self._changed = threading.Condition()
         self._cut: frozenset[Pair] = frozenset()
@@ -37,13 +38,11 @@ class Network:
         self._listeners: dict[Pair, socket.socket] = {}
         self.held_back = 0
         """How often something did not arrive because of a cut."""
-        for source in range(len(ports)):
-            for target in range(len(ports)):
-                if source != target:
-                    self._listen(source, target)
+        for source, target in permutations(range(len(ports)), 2) if pairs is None else pairs:
+            self._listen(source, target)
 
     def redirects(self, source: int) -> str:
-        """Return ``QUORATE_REDIRECT`` for a controller."""
+        """Return ``QUORATE_REDIRECT`` for a process."""
         return ",".join(
             f"{self._ports[pair[1]]}:{listener.getsockname()[1]}"
             for pair, listener in self._listeners.items()

@@ -40,6 +40,7 @@ CREATE_TOPICS_VERSION: Final = 5
 INIT_PRODUCER_ID_VERSION: Final = 3
 LIST_OFFSETS_VERSION: Final = 5
 EARLIEST: Final = -2
+LATEST: Final = -1
 
 _SIZE = struct.Struct(">i")
 
@@ -151,12 +152,14 @@ def produce_request(where: TopicPartition, batch: bytes, *, acks: int) -> Produc
     return ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=[topic])
 
 
-def create_topic(client: Client, name: str, partitions: int, configs: dict[str, str]) -> int:
+def create_topic(
+    client: Client, name: str, partitions: int, configs: dict[str, str], *, replicas: int = 1
+) -> int:
     """Create a topic and return the error code."""
     topic = CreatableTopic(
         name=name,
         num_partitions=partitions,
-        replication_factor=1,
+        replication_factor=replicas,
         configs=[CreatableTopicConfig(name=n, value=v) for n, v in configs.items()],
     )
     request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
@@ -214,7 +217,7 @@ def read_partition(client: Client, where: TopicPartition) -> Content:
         WrongLogError: a batch is damaged, or offsets have gaps.
     """
     batches: list[StoredBatch] = []
-    log_start_offset = offset = _first_offset(client, where)
+    log_start_offset = offset = find_offset(client, where, EARLIEST)
     while True:
         partition = FetchPartition(
             partition=where.partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES
@@ -236,8 +239,13 @@ def read_partition(client: Client, where: TopicPartition) -> Content:
             raise WrongLogError(f"{where}: nothing at {offset} of {answer.high_watermark}")
 
 
-def _first_offset(client: Client, where: TopicPartition) -> int:
-    partition = ListOffsetsPartition(partition_index=where.partition, timestamp=EARLIEST)
+def find_offset(client: Client, where: TopicPartition, timestamp: int) -> int:
+    """Return what ListOffsets says, such as for EARLIEST or LATEST.
+
+    Raises:
+        WrongLogError: it says an error.
+    """
+    partition = ListOffsetsPartition(partition_index=where.partition, timestamp=timestamp)
     topic = ListOffsetsTopic(name=where.topic, partitions=[partition])
     request = ListOffsetsRequest(replica_id=-1, topics=[topic])
     answer = client.ask(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request)

@@ -2,13 +2,13 @@
 
 import base64
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import quorate
-from quorate.tools.bench.quorum_cluster import QUORATE, quorum
+from quorate.tools.bench.quorum_cluster import QUORATE, property_words, quorum
 from tests.compat.peers import cache, java, nodes, process
 from tests.compat.peers.nodes import HOST, Node
 from tests.robustness.quorum_network import free_ports
@@ -71,7 +71,14 @@ def three_brokers_and_three_controllers() -> Generator[Cluster]:
         for n, port in enumerate(ports):
             broker_id = FIRST_BROKER_ID + n
             brokers.append(
-                _launch_broker(controllers.folder, broker_id, port, controllers.bootstrap)
+                launch_broker(
+                    controllers.folder,
+                    broker_id,
+                    port,
+                    controllers.bootstrap,
+                    properties={},
+                    env={},
+                )
             )
             stack.callback(brokers[-1].stop)
         _wait_for_all(brokers)
@@ -83,16 +90,26 @@ def _wait_for_all(brokers: list[Node]) -> None:
         broker.wait_until_it_listens(nodes.START_TIMEOUT_S)
 
 
-def _launch_broker(folder: Path, broker_id: int, port: int, controllers: str) -> Node:
+def launch_broker(
+    folder: Path,
+    broker_id: int,
+    port: int,
+    controllers: str,
+    *,
+    properties: Mapping[str, str],
+    env: Mapping[str, str],
+) -> Node:
+    """Start a broker, for the first time or again, without waiting for it."""
     name = f"broker-{broker_id}"
     words = ["--id", str(broker_id), "--port", str(port), "--controllers", controllers]
+    words += ["--dir", str(folder / name / "data"), *property_words(properties)]
     return nodes.launch(
         name,
-        [*QUORATE, "broker", "start", *words, "--dir", str(folder / name / "data")],
+        [*QUORATE, "broker", "start", *words],
         port=port,
         directory=folder / name,
         cores="",
-        env={"PYTHONPATH": str(cache.ROOT)},
+        env={"PYTHONPATH": str(cache.ROOT), **env},
     )
 
 
@@ -101,17 +118,9 @@ def three_kraft_nodes() -> Generator[Cluster]:
     """Run three nodes of Kafka, each a broker and a controller, with all defaults."""
     with nodes.temporary_folder() as folder, ExitStack() as stack:
         ports, controller_ports = free_ports(BROKERS), free_ports(BROKERS)
-        voters = ",".join(f"{n + 1}@{HOST}:{port}" for n, port in enumerate(controller_ports))
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        configurations = format_kraft_nodes(folder, ports, controller_ports, {})
         brokers: list[Node] = []
-        for n, port in enumerate(ports):
-            configuration = nodes.format_kafka(
-                folder / str(n + 1),
-                port=port,
-                properties={"node.id": str(n + 1), "controller.quorum.voters": voters},
-                controller_port=controller_ports[n],
-                cluster_id=cluster_id,
-            )
+        for port, configuration in zip(ports, configurations, strict=True):
             brokers.append(
                 nodes.launch_kafka(
                     configuration, port=port, directory=configuration.parent, cores=""
@@ -120,3 +129,27 @@ def three_kraft_nodes() -> Generator[Cluster]:
             stack.callback(brokers[-1].stop)
         _wait_for_all(brokers)
         yield Cluster(tuple(brokers), ())
+
+
+def format_kraft_nodes(
+    folder: Path,
+    ports: Sequence[int],
+    controller_ports: Sequence[int],
+    properties: Mapping[str, str],
+) -> list[Path]:
+    """Format nodes of Kafka with ids from 1 on, each a broker and a controller.
+
+    Returns their configurations, in folders named by the ids.
+    """
+    voters = ",".join(f"{n + 1}@{HOST}:{port}" for n, port in enumerate(controller_ports))
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    return [
+        nodes.format_kafka(
+            folder / str(n + 1),
+            port=port,
+            properties={"node.id": str(n + 1), "controller.quorum.voters": voters, **properties},
+            controller_port=controller_ports[n],
+            cluster_id=cluster_id,
+        )
+        for n, port in enumerate(ports)
+    ]

@@ -2,9 +2,9 @@
 
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from quorate.control import messages as m
@@ -20,6 +20,11 @@ FORMING_S_MAX = 30.0
 SETTLE_S = 1.0
 
 
+def property_words(properties: Mapping[str, str]) -> list[str]:
+    """Return the words of a command line that give a node properties."""
+    return [word for name, value in properties.items() for word in ("-X", f"{name}={value}")]
+
+
 @dataclass(frozen=True, slots=True)
 class Quorum:
     """Controllers by their place; a node that was ended stays in the list until it is replaced."""
@@ -27,6 +32,7 @@ class Quorum:
     folder: Path
     ports: tuple[int, ...]
     nodes: list[Node]
+    properties: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def bootstrap(self) -> str:
@@ -38,9 +44,10 @@ class Quorum:
         listen = f"{nodes.HOST}:{self.ports[place]}"
         name = f"controller-{place + 1}"
         words = ["start", "--id", str(place + 1), "--listen", listen, "--join", self.bootstrap]
+        options = property_words(self.properties)
         return nodes.launch(
             name,
-            [*QUORATE, "controller", *words, "--dir", str(self.folder / name)],
+            [*QUORATE, "controller", *words, "--dir", str(self.folder / name), *options],
             port=self.ports[place],
             directory=self.folder / name,
             cores="",

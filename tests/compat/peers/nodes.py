@@ -201,10 +201,18 @@ def format_kafka(
     return configuration
 
 
-def launch_kafka(configuration: Path, *, port: int, directory: Path, cores: str) -> Node:
+def launch_kafka(
+    configuration: Path,
+    *,
+    port: int,
+    directory: Path,
+    cores: str,
+    options: Sequence[str] = KAFKA_OPTIONS,
+    env: Mapping[str, str] | None = None,
+) -> Node:
     """Start Kafka on formatted storage without waiting for it."""
-    command = java.java_command("kafka.Kafka", [configuration], options=KAFKA_OPTIONS, classes=())
-    return launch("kafka", command, port=port, directory=directory, cores=cores)
+    command = java.java_command("kafka.Kafka", [configuration], options=options, classes=())
+    return launch("kafka", command, port=port, directory=directory, cores=cores, env=env)
 
 
 @contextmanager

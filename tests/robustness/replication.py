@@ -1,0 +1,394 @@
+"""Three brokers whose leaders are killed, paused, cut off and restarted, under load.
+
+``python -m tests.robustness.replication --mode kill --rounds 100 --client librdkafka --seed 1``
+
+Modes: kill (-9, the leader of a partition), pause (the leader, for longer than its session),
+isolate (the leader from the controllers; clients and followers still reach it), rolling (every
+broker is told to stop, one after the other), all-killed (every process, controllers too), mixed
+(all of these, sometimes before the cluster is whole again).  ``--on kafka`` runs it on Apache
+Kafka; ``--acks 1`` shows that losses are seen.
+
+Afterwards every acknowledged record is there once, at its offset, in order; consumers saw the same;
+replicas are the same bytes below the high watermark.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from statistics import median
+from typing import Final
+
+from tests.robustness.replication_cluster import (
+    KINDS,
+    DiedError,
+    Host,
+    read_batches,
+    read_values,
+)
+from tests.robustness.replication_history import check, longest_gaps, slowest_ack
+from tests.robustness.replication_load import CLIENTS, Load, Reader
+from tests.robustness.wire import Client, ClosedError, create_topic
+
+TOPIC: Final = "replicated"
+PARTITIONS: Final = 6
+PRODUCERS: Final = 2
+ROUNDS_PER_CLUSTER: Final = 10
+CALM_S_MAX: Final = 1.0
+DOWN_S_MAX: Final = 3.0
+PROGRESS_S_MAX: Final = 90.0
+WHOLE_S_MAX: Final = 90.0
+ANSWERED_S_MAX: Final = 120.0
+READ_S_MAX: Final = 30.0
+POLL_S: Final = 0.05
+SOON: Final = 0.3
+"""How often, in mixed mode, the next fault does not wait for all replicas."""
+STALL_S_MAX: Final = 0.5
+MODES: Final = ("kill", "pause", "isolate", "rolling", "all-killed")
+
+
+class StuckError(Exception):
+    """Something that had to happen did not for a long time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do."""
+
+    faults: Sequence[str]
+    seed: int
+    kind: str = "quorate"
+    client: str = "librdkafka"
+    acks: str = "all"
+    session_timeout_ms: int = 2_000
+    records_per_s: int = 2_000
+    impatient: bool = False
+    """Whether faults may follow before the cluster is whole again."""
+
+    def properties(self) -> dict[str, str]:
+        """Return the properties of all nodes."""
+        return {
+            "broker.session.timeout.ms": str(self.session_timeout_ms),
+            "broker.heartbeat.interval.ms": str(self.session_timeout_ms // 5),
+            "log.segment.bytes": str(1 << 20),
+            "auto.create.topics.enable": "false",
+        }
+
+
+@dataclass(slots=True)
+class Tally:
+    """What has happened so far."""
+
+    faults: list[str] = field(default_factory=list[str])
+    clusters: int = 0
+    sent: int = 0
+    acked: int = 0
+    read: int = 0
+    failovers_s: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    """Per kind of fault: the longest time without acknowledgement of each partition hit."""
+    slowest_s: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    """Per kind of fault: how long a record waited at most."""
+    failures: list[str] = field(default_factory=list[str])
+
+    def line(self) -> str:
+        """Return it for a person."""
+        times = "; ".join(
+            f"{fault} {self.faults.count(fault)} times, failover {_spread(times)},"
+            f" slowest record {_spread(self.slowest_s[fault])}"
+            for fault, times in self.failovers_s.items()
+        )
+        return (
+            f"{len(self.faults)} faults in {self.clusters} clusters; {self.sent} records sent,"
+            f" {self.acked} acknowledged, {self.read} read; {times};"
+            f" {len(self.failures)} failures"
+        )
+
+
+def _spread(times_s: Sequence[float]) -> str:
+    if not times_s:
+        return "-"
+    return f"{median(times_s):.2f} s in the median, {max(times_s):.2f} s at most"
+
+
+class Life:
+    """One cluster through some faults, always under load."""
+
+    def __init__(self, work: Path, plan: Plan, seed: int, tally: Tally) -> None:
+        self._rng = Random(seed)
+        self._plan = plan
+        self._tally = tally
+        self._work = work
+        self.cluster = KINDS[plan.kind](work, plan.properties())
+        self._loads: list[Load] = []
+        self._reader: Reader | None = None
+
+    def run(self, faults: Sequence[str]) -> None:
+        """Start the cluster, let these happen to it, look at what is left.
+
+        Raises:
+            StuckError: it did not go on working.
+            DiedError: a node ended by itself.
+        """
+        happen: dict[str, Callable[[], Sequence[int]]] = {
+            "kill": self._kill,
+            "pause": self._pause,
+            "isolate": self._isolate,
+            "rolling": self._roll,
+            "all-killed": self._kill_all,
+        }
+        self.cluster.start()
+        self._create_topic()
+        self._start_load()
+        self._wait_for_progress()
+        for fault in faults:
+            time.sleep(self._rng.uniform(0, CALM_S_MAX))
+            begun_s = time.monotonic()
+            hit = happen[fault]()
+            self._note(fault, hit, begun_s, time.monotonic())
+            if not (self._plan.impatient and self._rng.random() < SOON):
+                self._wait_until_whole()
+            self.cluster.check_alive()
+        self._wait_until_whole()
+        for load in self._loads:
+            load.stop(ANSWERED_S_MAX)
+        self._judge()
+        self.cluster.check_alive()
+        if (
+            self._plan.kind == "quorate"
+        ):  # three nodes of Kafka that stop at once wait for each other
+            self.cluster.stop()
+
+    def close(self) -> None:
+        """End everything; note what happened."""
+        for load in self._loads:
+            load.stop(0)
+        if self._reader is not None:
+            self._reader.stop()
+            self._tally.read += sum(map(len, self._reader.reads.values()))
+        self._tally.clusters += 1
+        self._tally.sent += sum(len(load.sent.sent_s) for load in self._loads)
+        self._tally.acked += sum(load.sent.acked for load in self._loads)
+
+    def _create_topic(self) -> None:
+        """Create the topic as soon as there are three brokers for its replicas."""
+
+        def is_created() -> bool:
+            configs = {"min.insync.replicas": "2"}
+            with Client(self.cluster.brokers[0].port) as client:
+                code = create_topic(
+                    client, TOPIC, PARTITIONS, configs, replicas=len(self.cluster.brokers)
+                )
+            return code == 0
+
+        self._wait("no topic can be created", WHOLE_S_MAX, is_created)
+        self._wait_until_whole()
+
+    def _start_load(self) -> None:
+        client = CLIENTS[self._plan.client]
+        per_s = self._plan.records_per_s // PRODUCERS
+        for producer in range(PRODUCERS):
+            self._loads.append(
+                client(producer, self.cluster.bootstrap, TOPIC, PARTITIONS, per_s, self._plan.acks)
+            )
+        self._reader = Reader(self.cluster.bootstrap, TOPIC, PARTITIONS)
+
+    # --- faults: each returns the partitions that it hit, once writes go on everywhere
+
+    def _victim(self) -> tuple[Host, list[int]]:
+        """Return the leader of some partition, and all that it leads."""
+        leaders = self.cluster.leaders(TOPIC)
+        led = [leader for leader in leaders.values() if leader >= 0]
+        if not led:
+            raise StuckError(f"no partition has a leader: {leaders}")
+        victim = self._rng.choice(led)
+        return self.cluster.broker(victim), [p for p, n in leaders.items() if n == victim]
+
+    def _kill(self) -> Sequence[int]:
+        """Kill a leader; it is back at once, or when others lead, or later."""
+        victim, led = self._victim()
+        victim.kill()
+        if self._rng.random() < 0.5:
+            self._wait_for_progress()
+        time.sleep(self._rng.uniform(0, DOWN_S_MAX))
+        self.cluster.start()
+        self._wait_for_progress()
+        return led
+
+    def _pause(self) -> Sequence[int]:
+        victim, led = self._victim()
+        victim.pause()
+        time.sleep(self._plan.session_timeout_ms / 1000 * self._rng.uniform(1.1, 2))
+        if self._rng.random() < 0.5:
+            self._wait_for_progress()
+        victim.resume()
+        self._wait_for_progress()
+        return led
+
+    def _isolate(self) -> Sequence[int]:
+        victim, led = self._victim()
+        self.cluster.isolate(victim)
+        time.sleep(self._plan.session_timeout_ms / 1000 * self._rng.uniform(1.1, 2))
+        self._wait_for_progress()
+        self.cluster.network.heal(hard=self._rng.random() < 0.5)
+        self._wait_for_progress()
+        return led
+
+    def _roll(self) -> Sequence[int]:
+        for host in self._rng.sample(self.cluster.brokers, len(self.cluster.brokers)):
+            host.stop()
+            time.sleep(self._rng.uniform(0, DOWN_S_MAX / 3))
+            self.cluster.start()
+            self._wait_until_whole()
+        self._wait_for_progress()
+        return range(PARTITIONS)
+
+    def _kill_all(self) -> Sequence[int]:
+        hosts = self.cluster.hosts
+        for host in self._rng.sample(hosts, len(hosts)):
+            host.kill()
+            time.sleep(self._rng.choice((0, 0, self._rng.uniform(0, 1))))
+        for host in self._rng.sample(hosts, len(hosts)):
+            host.start()
+            time.sleep(self._rng.choice((0, 0, self._rng.uniform(0, 1))))
+        self.cluster.start()
+        self._wait_for_progress()
+        return range(PARTITIONS)
+
+    def _note(self, fault: str, hit: Sequence[int], begun_s: float, ended_s: float) -> None:
+        sents = [load.sent for load in self._loads]
+        gaps_s = longest_gaps(sents, hit, begun_s, ended_s)
+        self._tally.faults.append(fault)
+        self._tally.failovers_s.setdefault(fault, []).extend(gaps_s.values())
+        slowest_s = slowest_ack(sents, begun_s, ended_s)
+        self._tally.slowest_s.setdefault(fault, []).append(slowest_s)
+
+    # --- waiting
+
+    def _wait(self, complaint: str, timeout_s: float, is_done: Callable[[], bool]) -> None:
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            try:
+                if is_done():
+                    return
+            except ClosedError:  # a broker that is about to go, or has not quite come
+                pass
+            self.cluster.check_alive()
+            if time.monotonic() > deadline_s:
+                raise StuckError(f"{complaint} after {timeout_s:.0f} s: {self._views()}")
+            time.sleep(POLL_S)
+
+    def _views(self) -> str:
+        return "; ".join(map(str, self.cluster.views(TOPIC)))
+
+    def _wait_for_progress(self) -> None:
+        """Wait until something that is sent from now on is acknowledged, in every partition."""
+        begins = [len(load.sent.sent_s) for load in self._loads]
+
+        def is_going_on() -> bool:
+            wanted = set(range(PARTITIONS))
+            for load, begin in zip(self._loads, begins, strict=True):
+                sent = load.sent
+                numbers = range(begin, len(sent.offsets))
+                wanted -= {sent.partition_of(n) for n in numbers if sent.offsets[n] >= 0}
+            return not wanted
+
+        self._wait("no acknowledgement in some partition", PROGRESS_S_MAX, is_going_on)
+
+    def _wait_until_whole(self) -> None:
+        self._wait(
+            "not all replicas are in sync", WHOLE_S_MAX, lambda: self.cluster.is_whole(TOPIC)
+        )
+
+    # --- afterwards
+
+    def _judge(self) -> None:
+        assert self._reader is not None
+        reader = self._reader
+        ends = self.cluster.high_watermarks(TOPIC)
+        deadline_s = time.monotonic() + READ_S_MAX
+        while reader.ends() != ends and time.monotonic() < deadline_s:
+            time.sleep(POLL_S)
+        brokers = self.cluster.brokers
+        found = check(
+            [load.sent for load in self._loads],
+            {n: read_values(brokers[0], TOPIC, n) for n in range(PARTITIONS)},
+            ends,
+            reader.reads,
+            {
+                n: {host.node_id: read_batches(host, TOPIC, n) for host in brokers}
+                for n in range(PARTITIONS)
+            },
+        )
+        self._tally.failures += [*found, *(f"a consumer failed: {e}" for e in reader.errors)]
+
+
+def run(plan: Plan, folder: Path, *, progress: bool) -> Tally:
+    """Do it below a folder; return what happened.  Directories of failures are kept."""
+    tally = Tally()
+    for number, start in enumerate(range(0, len(plan.faults), ROUNDS_PER_CLUSTER)):
+        seed = plan.seed * 1000 + number
+        work = Path(tempfile.mkdtemp(prefix=f"quorate-replication-{seed}-", dir=folder))
+        live(plan, work, seed, plan.faults[start : start + ROUNDS_PER_CLUSTER], tally)
+        if progress:
+            print(tally.line(), flush=True)  # noqa: T201
+        if tally.failures:
+            tally.failures.append(f"seed {seed}, kept in {work}")
+            break
+        shutil.rmtree(work)
+    return tally
+
+
+def live(plan: Plan, work: Path, seed: int, faults: Sequence[str], tally: Tally) -> None:
+    """Lead one cluster through some faults."""
+    life = Life(work, plan, seed, tally)
+    with life.cluster:
+        try:
+            life.run(faults)
+        except (StuckError, DiedError, AssertionError) as error:
+            tally.failures.append(f"{type(error).__name__}: {error}")
+        finally:
+            life.close()
+
+
+def planned(mode: str, rounds: int, seed: int) -> list[str]:
+    """Return the faults of a mode; mixed has some of each."""
+    if mode != "mixed":
+        return [mode] * rounds
+    rng = Random(seed)
+    return rng.choices(MODES, weights=(4, 4, 3, 1, 1), k=rounds)
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(prog="tests.robustness.replication", description=__doc__)
+    parser.add_argument("--mode", choices=(*MODES, "mixed"), default="mixed")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--client", choices=CLIENTS, default="librdkafka")
+    parser.add_argument("--on", choices=KINDS, default="quorate")
+    parser.add_argument("--acks", choices=("all", "1"), default="all")
+    parser.add_argument("--session-timeout-ms", type=int, default=2_000)
+    parser.add_argument("--seed", type=int, default=1)
+    chosen = parser.parse_args()
+    plan = Plan(
+        planned(chosen.mode, chosen.rounds, chosen.seed),
+        chosen.seed,
+        kind=chosen.on,
+        client=chosen.client,
+        acks=chosen.acks,
+        session_timeout_ms=chosen.session_timeout_ms,
+        impatient=chosen.mode == "mixed",
+    )
+    tally = run(plan, Path(tempfile.gettempdir()), progress=True)
+    for failure in tally.failures:
+        print(failure)  # noqa: T201
+    print(tally.line())  # noqa: T201
+    return 1 if tally.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
