@@ -15,6 +15,7 @@ DEFAULT_TIMEOUT_S: Final = 10.0
 NOUNS: Final = {
     "topic": "topics",
     "config": "configs",
+    "partition": "partitions",
     "offset": "offsets",
     "logs": "log",
     "brokers": "broker",

@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "down": "End a cluster that up started.",
     "demo": "Stream real log lines through a node, read them back, compare.",
     "topics": "Create, list, describe, alter, delete and trim topics.",
+    "partitions": "List, describe, elect, move and compare partitions.",
     "produce": "Send lines of standard input to a topic.",
     "consume": "Print records of topics.",
     "offsets": "Show first and next offsets of partitions.",
@@ -28,7 +29,7 @@ COMMANDS: Final = {
     "log": "Print and check log files without a broker.",
     "metadata": "Look at what the controllers agreed on: records, and the state they made.",
     "quorum": "Show and change the controllers: who leads, who votes, how far each is.",
-    "broker": "Start a broker; list brokers.",
+    "broker": "Start a broker; list, describe, drain and retire brokers.",
     "controller": "Start a controller.",
     "version": "Print the version.",
 }

@@ -81,9 +81,15 @@ async def _ask_brokers(layout: Layout, heard: _Heard) -> None:
     )
 
 
-async def min_isr_of(admin: Admin, topics: "Sequence[TopicDescription]") -> dict[str, int]:
+async def min_isr_of(
+    admin: Admin, topics: "Sequence[TopicDescription]", *, everywhere: bool = False
+) -> dict[str, int]:
     """Return ``min.insync.replicas`` of the topics for which it matters: replicas are missing."""
-    names = [t.name for t in topics if any(is_under_replicated(p) for p in t.partitions)]
+    names = [
+        topic.name
+        for topic in topics
+        if everywhere or any(is_under_replicated(partition) for partition in topic.partitions)
+    ]
     resources = [ConfigResource.topic(name) for name in names]
     told = await admin.describe_configs(resources) if resources else {}
     return {

@@ -1,0 +1,217 @@
+"""Moves of partitions as they are written down, throttled, and followed."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from quorate.client.admin_results import LogDirReplica, Reassignment
+from quorate.model import TopicPartition
+from quorate.tools.output import Column, Table, bytes_text
+from quorate.tools.partitions.planning import Assignment, Move, loads
+from quorate.tools.problems import UsageError
+
+VERSION: Final = 1
+LEADER_RATE: Final = "leader.replication.throttled.rate"
+FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
+RATES: Final = (LEADER_RATE, FOLLOWER_RATE)
+THROTTLED: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
+
+Sizes = Mapping[int, Mapping[TopicPartition, LogDirReplica]]
+
+
+def encode_plan(targets: Mapping[TopicPartition, Sequence[int]]) -> str:
+    """Return a plan in the JSON of Kafka's kafka-reassign-partitions."""
+    partitions = [
+        {"topic": tp.topic, "partition": tp.partition, "replicas": list(replicas)}
+        for tp, replicas in targets.items()
+    ]
+    document = {"version": VERSION, "partitions": partitions}
+    lines = ",\n  ".join(json.dumps(each) for each in partitions)
+    return (
+        f'{{"version": {VERSION}, "partitions": [\n  {lines}\n]}}\n'
+        if lines
+        else json.dumps(document)
+    )
+
+
+def decode_plan(text: str) -> dict[TopicPartition, tuple[int, ...]]:
+    """Return the replicas that a plan wants for each of its partitions.
+
+    Raises:
+        UsageError: it is no plan.
+    """
+    try:
+        document: Any = json.loads(text)
+        targets = {
+            TopicPartition(str(each["topic"]), int(each["partition"])): tuple(
+                int(broker_id) for broker_id in each["replicas"]
+            )
+            for each in document["partitions"]
+        }
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            "this is no plan", why=f"{type(error).__name__}: {error}",
+            hint="quorate partitions reassign plan > plan.json writes one",
+        ) from None  # fmt: skip
+    for partition, replicas in targets.items():
+        _check(partition, replicas)
+    return targets
+
+
+def parse_target(text: str) -> tuple[TopicPartition, tuple[int, ...]]:
+    """Return what ``t:0=1,2,3`` wants.
+
+    Raises:
+        UsageError: the text has another form.
+    """
+    name, equals, brokers = text.partition("=")
+    topic, colon, number = name.rpartition(":")
+    try:
+        if not equals or not colon:
+            raise ValueError  # noqa: TRY301 - the same answer as for letters where numbers belong
+        partition = TopicPartition(topic, int(number))
+        replicas = tuple(int(broker_id) for broker_id in brokers.split(","))
+    except ValueError:
+        raise UsageError(
+            f"{text!r} is neither a file nor a move", why="that is TOPIC:NUMBER=BROKER[,BROKER]",
+            hint="quorate partitions reassign apply t:0=1,2,3",
+        ) from None  # fmt: skip
+    _check(partition, replicas)
+    return partition, replicas
+
+
+def _check(partition: TopicPartition, replicas: Sequence[int]) -> None:
+    if not replicas or len(set(replicas)) < len(replicas):
+        raise UsageError(
+            f"{partition} cannot be on {list(replicas)}",
+            why="it needs one broker or more, each once",
+            hint="name different brokers",
+        )
+
+
+def moves_to(now: Assignment, targets: Mapping[TopicPartition, tuple[int, ...]]) -> list[Move]:
+    """Return the moves to targets; what is there already is none.
+
+    Raises:
+        UsageError: a partition does not exist.
+    """
+    moves: list[Move] = []
+    for partition, replicas in targets.items():
+        if partition not in now:
+            raise UsageError(
+                f"there is no partition {partition}", why="no broker knows it",
+                hint="quorate partitions list",
+            )  # fmt: skip
+        if now[partition] != replicas:
+            moves.append(Move(partition, now[partition], replicas))
+    return moves
+
+
+def bytes_to_copy(moves: Iterable[Move], sizes: Sizes) -> int:
+    """Return how many bytes moves copy between brokers, as far as sizes are known."""
+    return sum(_largest(move.partition, sizes) * len(move.adding) for move in moves)
+
+
+def _largest(partition: TopicPartition, sizes: Sizes) -> int:
+    return max(
+        (known[partition].size_bytes for known in sizes.values() if partition in known), default=0
+    )
+
+
+def moves_table(moves: Iterable[Move], sizes: Sizes) -> Table:
+    """Return a row for each move."""
+    columns = (
+        Column("partition"), Column("now"), Column("then"), Column("adding"), Column("removing"),
+        Column("copies_bytes"),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            str(m.partition), list(m.before), list(m.after), list(m.adding), list(m.removing),
+            _largest(m.partition, sizes) * len(m.adding),
+        )
+        for m in moves
+    )  # fmt: skip
+    return Table("moves", columns, rows)
+
+
+def summary_lines(
+    now: Assignment, moves: Sequence[Move], sizes: Sizes, broker_ids: Iterable[int]
+) -> list[str]:
+    """Return what a plan does, in lines for people."""
+    then = {**now, **{move.partition: move.after for move in moves}}
+    before, after = loads(now, broker_ids), loads(then, broker_ids)
+    copies = sum(len(move.adding) for move in moves)
+    size = bytes_text(bytes_to_copy(moves, sizes))
+    lines = [f"{len(moves)} of {len(now)} partitions change; {copies} replicas, {size}, are copied"]
+    for broker_id in sorted({*before, *after}):
+        led, had = before.get(broker_id, (0, 0))
+        leads, has = after.get(broker_id, (0, 0))
+        lines.append(
+            f"  broker {broker_id}: replicas {had} -> {has}, preferred leader of {led} -> {leads}"
+        )
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a move is: bytes that the new replicas have, of those that they are to have."""
+
+    partition: TopicPartition
+    move: Reassignment
+    copied_bytes: int
+    total_bytes: int
+
+    @property
+    def part(self) -> float:
+        """From 0 to 1; what is copied is in sync a moment later, so 1 is not done yet."""
+        return min(1.0, self.copied_bytes / self.total_bytes) if self.total_bytes else 1.0
+
+
+def progress_of(moves: Mapping[TopicPartition, Reassignment], sizes: Sizes) -> list[Progress]:
+    """Return how far moves are, from the sizes of replicas."""
+    found: list[Progress] = []
+    for partition, move in sorted(moves.items()):
+        have = {b: known[partition].size_bytes for b, known in sizes.items() if partition in known}
+        full = max((size for b, size in have.items() if b not in move.adding), default=0)
+        copied = sum(min(full, have.get(b, 0)) for b in move.adding)
+        found.append(Progress(partition, move, copied, full * len(move.adding)))
+    return found
+
+
+def progress_table(moves: Iterable[Progress]) -> Table:
+    """Return a row for each move that is under way."""
+    columns = (
+        Column("partition"), Column("replicas"), Column("adding"), Column("removing"),
+        Column("copied_bytes"), Column("total_bytes"), Column("percent"),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            str(m.partition), list(m.move.target), list(m.move.adding), list(m.move.removing),
+            m.copied_bytes, m.total_bytes, round(m.part * 100),
+        )
+        for m in moves
+    )  # fmt: skip
+    return Table("reassignments", columns, rows)
+
+
+def parse_rate(text: str) -> int:
+    """Return bytes a second from ``50MB``, ``50M``, ``500k`` or a number of bytes.
+
+    Raises:
+        UsageError: the text has another form.
+    """
+    unit = text.strip().upper().removesuffix("/S").removesuffix("B")
+    factors = {"K": 10**3, "M": 10**6, "G": 10**9}
+    factor = factors.get(unit[-1:], 1)
+    try:
+        rate = int(float(unit.rstrip("KMG")) * factor)
+    except ValueError:
+        rate = 0
+    if rate <= 0:
+        raise UsageError(
+            f"{text!r} is no rate", why="that is bytes a second", hint="--throttle 50MB"
+        )
+    return rate
