@@ -225,6 +225,13 @@ class NodeConfig:
     default_replication_factor: int = _number(
         "default.replication.factor", 1, "Replicas of a topic created without a number.", low=1, high=32767,
     )  # fmt: skip
+    auto_leader_rebalance_enable: bool = _flag(
+        "auto.leader.rebalance.enable", True, "Let the first replica of a partition lead again once it can.",
+    )  # fmt: skip
+    leader_imbalance_check_interval_seconds: int = _number(
+        "leader.imbalance.check.interval.seconds", 300, "How often the controller looks for leaders to move back.",
+        low=1,
+    )  # fmt: skip
     auto_create_topics_enable: bool = _flag(
         "auto.create.topics.enable", True, "Create a topic when a client asks for its metadata.",
     )  # fmt: skip

@@ -3,7 +3,7 @@
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -24,12 +24,24 @@ from quorate.errors import (
 )
 from quorate.model import Endpoint
 from quorate.net.control import ControlStream
-from quorate.quorum.control import brokers, configs, elections, features, partitions, topics
-from quorate.quorum.control.decision import Decision
+from quorate.quorum.control import (
+    brokers,
+    configs,
+    elections,
+    features,
+    partitions,
+    reassignments,
+    topics,
+)
+from quorate.quorum.control.decision import Decision, Reason
+from quorate.quorum.control.presence import Presence
 from quorate.quorum.deciding import Asked, Decide, Decider
 from quorate.quorum.directory import ControllerDirectory
+from quorate.quorum.looking import all_refuse
+from quorate.quorum.metadata.effective import MIN_INSYNC_REPLICAS_DEFAULT
 from quorate.quorum.metadata.features import bootstrap_records
 from quorate.quorum.metadata.image import MetadataImage
+from quorate.quorum.metadata.records import MetadataRecord
 from quorate.quorum.quorum_requests import QuorumRequests
 from quorate.quorum.raft.outcomes import LeadershipMoved
 from quorate.quorum.raft.rules import Rules
@@ -53,10 +65,12 @@ HAND_OVER_S: Final = 0.2
 LEADER_WAIT_S: Final = 1.0
 FORMAT_TIMEOUT_S: Final = 10.0
 SESSION_CHECKS_PER_TIMEOUT: Final = 10
+SESSION_CHECK_S: Final = 0.1
 INCARNATION_BYTES: Final = 16
 RETAINED_ENTRIES_MAX: Final = 1000
 
 A = TypeVar("A", bound=m.Answer)
+Facts = Callable[[MetadataImage], Iterable[MetadataRecord]]
 
 
 def wall_clock_ms() -> int:
@@ -75,7 +89,8 @@ class Surroundings:
 
     ``endpoint`` is where others reach it, ``connect`` reaches others; ``bootstrap`` are addresses
     of controllers to look for a cluster at that it joins. ``run_blocking`` runs what waits for the
-    disk.
+    disk. ``min_insync_replicas`` is what topics need that do not say otherwise, in a cluster that
+    this controller begins.
     """
 
     endpoint: Endpoint
@@ -83,6 +98,7 @@ class Surroundings:
     bootstrap: tuple[Endpoint, ...]
     run_blocking: RunBlocking
     clock_ms: Callable[[], int] = wall_clock_ms
+    min_insync_replicas: int = MIN_INSYNC_REPLICAS_DEFAULT
 
 
 async def _connect_to_nobody(endpoint: Endpoint) -> trio.abc.Stream:
@@ -93,9 +109,17 @@ NO_LISTENER: Final = Endpoint("localhost", 0)
 """Where a controller listens that is one process with its only broker: nowhere."""
 
 
-def alone(run_blocking: RunBlocking) -> Surroundings:
+def alone(
+    run_blocking: RunBlocking, min_insync_replicas: int = MIN_INSYNC_REPLICAS_DEFAULT
+) -> Surroundings:
     """Return the surroundings of a controller that is the only one."""
-    return Surroundings(NO_LISTENER, _connect_to_nobody, (), run_blocking)
+    return Surroundings(
+        NO_LISTENER,
+        _connect_to_nobody,
+        (),
+        run_blocking,
+        min_insync_replicas=min_insync_replicas,
+    )
 
 
 class Controller:
@@ -123,6 +147,7 @@ class Controller:
         self._config = config
         self._rng = rng
         self._clock_ms = surroundings.clock_ms
+        self._min_insync_replicas = surroundings.min_insync_replicas
         self._identity = Identity(
             meta.key,
             meta.cluster_id,
@@ -140,6 +165,7 @@ class Controller:
         self._first_active = trio.Event()
         self._making_snapshot = trio.Lock()
         self._sessions = brokers.Sessions(0, config.broker_session_timeout_ms)
+        self._presence = Presence()
         self._handlers: Final[dict[type[Any], Callable[[Any, Asked], Awaitable[m.Answer]]]] = {
             m.RegisterBroker: self._register_broker,
             m.BrokerHeartbeat: self._broker_heartbeat,
@@ -156,6 +182,8 @@ class Controller:
             m.AlterConfigs: self._alter_configs,
             p.AlterPartition: self._alter_partition,
             p.ElectLeaders: self._elect_leaders,
+            p.AlterReassignments: self._alter_reassignments,
+            p.ChangeBroker: self._change_broker,
             f.UpdateFeatures: self._update_features,
         }
 
@@ -305,11 +333,15 @@ class Controller:
         self._active_term = standing.term
         self._first_active.set()
         self._raft.wake_waiting()
-        await self._watch_sessions()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch_sessions)
+            nursery.start_soon(self._look_for_brokers)
+            if self._config.auto_leader_rebalance_enable:
+                nursery.start_soon(self._balance_leaders)
 
     async def _format(self) -> None:
         """Say in the metadata whose it is, unless somebody has by now."""
-        first = bootstrap_records(self.cluster_id, self._clock_ms())
+        first = bootstrap_records(self.cluster_id, self._clock_ms(), self._min_insync_replicas)
         while not self.image.cluster_id:
             deadline_s = trio.current_time() + FORMAT_TIMEOUT_S
             await self._raft.propose(self.image.version, first, deadline_s)
@@ -318,24 +350,68 @@ class Controller:
         self._sessions = brokers.Sessions(
             _session_clock_ms(), self._config.broker_session_timeout_ms
         )
+        self._presence.expect(self.image.live_broker_ids(), _session_clock_ms())
 
     async def _watch_sessions(self) -> None:
         timeout_s = self._config.broker_session_timeout_ms / 1000
         while True:
             asleep_since_s = trio.current_time()
-            await trio.sleep(timeout_s / SESSION_CHECKS_PER_TIMEOUT)
+            await trio.sleep(min(timeout_s / SESSION_CHECKS_PER_TIMEOUT, SESSION_CHECK_S))
             if trio.current_time() - asleep_since_s > timeout_s / 2:
                 # This process was stopped or starved: it is the one that could hear nobody.
                 self._begin_sessions()
                 continue
-            try:
-                await self._decide_unless_nothing(self._fence_stale, _in_time())
-            except KafkaError as error:
-                logger.warning("stale brokers could not be fenced: %s", error)
+            await self._on_our_own("stale brokers could not be fenced", self._fence_stale)
 
-    def _fence_stale(self, image: MetadataImage) -> Decision[m.UnregisterBrokerAnswer]:
-        records = brokers.fence_stale(image, self._sessions, self._now())
-        return Decision(records, m.UnregisterBrokerAnswer())
+    async def _look_for_brokers(self) -> None:
+        """Fence brokers whose processes are gone, without waiting for their sessions to expire."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                await trio.sleep(SESSION_CHECK_S)
+                for broker_id in self._presence.absent(_session_clock_ms()):
+                    nursery.start_soon(self._look_for, broker_id)
+
+    async def _look_for(self, broker_id: int) -> None:
+        broker = self.image.brokers.get(broker_id)
+        if broker is None or broker.fenced:
+            self._presence.forget(broker_id)
+            return
+        if not await all_refuse(broker.endpoints.values()) or self._presence.is_waiting(broker_id):
+            return
+        logger.warning("broker %d is gone: nobody listens where it did", broker_id)
+        incarnation_id = broker.incarnation_id
+        await self._on_our_own(
+            "it could not be fenced",
+            lambda image: brokers.fence_gone(image, broker_id, incarnation_id, self._clock_ms()),
+        )
+
+    async def _balance_leaders(self) -> None:
+        """Let preferred leaders lead again, from time to time."""
+        while True:
+            await trio.sleep(self._config.leader_imbalance_check_interval_seconds)
+            balanced = False
+            while not balanced:
+                version = self.image.version
+                await self._on_our_own(
+                    "leaders could not be balanced",
+                    lambda image: elections.balance_leaders(
+                        image, Reason("preferred leaders lead again", self._clock_ms())
+                    ),
+                )
+                balanced = self.image.version == version
+
+    async def _on_our_own(self, failed: str, decide: Facts) -> None:
+        """Commit what nobody asked for; if that fails, there will be another occasion."""
+        try:
+            await self._decide_unless_nothing(
+                lambda image: Decision(tuple(decide(image)), m.UnregisterBrokerAnswer()),
+                _in_time(),
+            )
+        except KafkaError as error:
+            logger.warning("%s: %s", failed, error)
+
+    def _fence_stale(self, image: MetadataImage) -> tuple[MetadataRecord, ...]:
+        return brokers.fence_stale(image, self._sessions, self._now())
 
     def _now(self) -> brokers.Now:
         return brokers.Now(_session_clock_ms(), self._clock_ms())
@@ -444,6 +520,18 @@ class Controller:
             lambda image: elections.elect_leaders(image, request, self._clock_ms()), asked
         )
 
+    async def _alter_reassignments(
+        self, request: p.AlterReassignments, asked: Asked
+    ) -> p.AlterReassignmentsAnswer:
+        return await self._decider.carry_out(
+            lambda image: reassignments.alter_reassignments(image, request, self._clock_ms()), asked
+        )
+
+    async def _change_broker(self, request: p.ChangeBroker, asked: Asked) -> p.ChangeBrokerAnswer:
+        return await self._decider.carry_out(
+            lambda image: brokers.change_broker(image, request, self._clock_ms()), asked
+        )
+
     async def _update_features(
         self, request: f.UpdateFeatures, asked: Asked
     ) -> f.UpdateFeaturesAnswer:
@@ -453,8 +541,14 @@ class Controller:
 
     async def _fetch_metadata(self, request: m.FetchMetadata, _: Asked) -> m.FetchMetadataAnswer:
         wait_s = min(max(0, request.wait_ms) / 1000, METADATA_WAIT_MAX_S)
-        with trio.move_on_after(wait_s):
-            await self._raft.wait_for_version_after(request.from_version)
+        if request.broker_id != m.NO_NODE:
+            self._presence.begin(request.broker_id)
+        try:
+            with trio.move_on_after(wait_s):
+                await self._raft.wait_for_version_after(request.from_version)
+        finally:
+            if request.broker_id != m.NO_NODE:
+                self._presence.end(request.broker_id, _session_clock_ms())
         machine = self._raft.machine
         if machine.needs_snapshot(request.from_version):
             async with self._making_snapshot:

@@ -65,7 +65,7 @@ async def run_controller(plan: NodePlan, cluster_id: str | None, on_ready: OnRea
     try:
         sock = bind(wanted, config)
         async with trio.SocketListener(trio.socket.from_stdlib_socket(sock)) as listener:
-            parts = _Parts(plan, cluster_id, directory, _surroundings(sock, config), context)
+            parts = _Parts(plan, cluster_id, directory, _surroundings(sock, plan), context)
             await _run(parts, listener, on_ready)
     finally:
         directory.close()
@@ -123,7 +123,8 @@ def _calm_collector() -> None:
     gc.set_threshold(YOUNG_OBJECTS_MAX, 5, 1000)
 
 
-def _surroundings(sock: socket.socket, config: NodeConfig) -> Surroundings:
+def _surroundings(sock: socket.socket, plan: NodePlan) -> Surroundings:
+    config = plan.config
     host, port = sock.getsockname()[:2]
     advertised = config.controller_advertised_listener
     return Surroundings(
@@ -133,6 +134,7 @@ def _surroundings(sock: socket.socket, config: NodeConfig) -> Surroundings:
         connect=_connector(config),
         bootstrap=tuple(controller_endpoint(text) for text in config.controller_join),
         run_blocking=inline,
+        min_insync_replicas=plan.min_insync_replicas,
     )
 
 

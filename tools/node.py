@@ -33,7 +33,7 @@ from quorate.quorum.directory import (
     open_controller_directory,
 )
 from quorate.quorum.raft_node import in_thread
-from quorate.settings import NodeConfig
+from quorate.settings import NodeConfig, topic_config
 from quorate.tools.controller_tls import controller_client_context
 from quorate.tools.controllers import RemoteController
 from quorate.tools.problems import CommandError, UsageError
@@ -54,6 +54,11 @@ class NodePlan:
 
     config: NodeConfig
     texts: Mapping[str, str]
+
+    @property
+    def min_insync_replicas(self) -> int:
+        """What topics need that do not say otherwise, in a cluster that begins with this node."""
+        return topic_config(self.texts, {}).min_insync_replicas
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +118,9 @@ async def run_combined(plan: NodePlan, listeners: list[Listener], on_ready: OnRe
         Path(plan.config.log_dir), plan.config.node_id, cluster_id=None
     )
     directory.found_alone(None, NO_LISTENER)
+    surroundings = alone(in_thread, plan.min_insync_replicas)
     try:
-        controller = Controller(directory, plan.config, SystemRandom(), alone(in_thread))
+        controller = Controller(directory, plan.config, SystemRandom(), surroundings)
         scope = trio.CancelScope(shield=True)
         async with trio.open_nursery() as nursery:
             await nursery.start(run_in, scope, controller.run)

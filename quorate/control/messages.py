@@ -242,10 +242,14 @@ class FetchMetadataAnswer(Answer):
 
 @dataclass(frozen=True, slots=True)
 class FetchMetadata(Request[FetchMetadataAnswer]):
-    """Ask for the metadata after ``from_version``, waiting up to ``wait_ms`` for some."""
+    """Ask for the metadata after ``from_version``, waiting up to ``wait_ms`` for some.
+
+    A broker says that it is one: while it waits, the controller can tell that it is connected.
+    """
 
     from_version: Annotated[int, Key(1)]
     wait_ms: Annotated[int, Key(2)]
+    broker_id: Annotated[int, Key(3)] = NO_NODE
 
 
 # --- the quorum ---------------------------------------------------------------

@@ -21,7 +21,7 @@ UNCLEAN_LEADER_ELECTION: Final = "unclean.leader.election.enable"
 SUCCESSION_RULES: Final = frozenset({MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION})
 """The properties that decide who may lead partitions: topics have them, or the whole cluster."""
 
-_CLUSTER: Final = ConfigResource(BROKER, CLUSTER_DEFAULT)
+CLUSTER_CONFIG: Final = ConfigResource(BROKER, CLUSTER_DEFAULT)
 
 
 def min_insync_replicas(image: MetadataImage, topic: str) -> int:
@@ -40,4 +40,4 @@ def allows_unclean_elections(image: MetadataImage, topic: str) -> bool:
 
 def _effective(image: MetadataImage, topic: str, name: str) -> str | None:
     value = image.config(ConfigResource(TOPIC, topic)).get(name)
-    return image.config(_CLUSTER).get(name) if value is None else value
+    return image.config(CLUSTER_CONFIG).get(name) if value is None else value

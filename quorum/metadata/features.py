@@ -13,6 +13,11 @@ from quorate.control.messages import SupportedFeature
 from quorate.errors import QuorateError
 from quorate.model import NO_LEADER
 from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.effective import (
+    CLUSTER_CONFIG,
+    MIN_INSYNC_REPLICAS,
+    MIN_INSYNC_REPLICAS_DEFAULT,
+)
 
 METADATA_VERSION: Final = "metadata.version"
 FIRST_LEVEL: Final = 1
@@ -93,11 +98,20 @@ def metadata_level(features: Mapping[str, int]) -> int:
     return features.get(METADATA_VERSION, FIRST_LEVEL)
 
 
-def bootstrap_records(cluster_id: str, now_ms: int) -> tuple[r.MetadataRecord, ...]:
-    """Return the first records of a new cluster, which works at the newest levels."""
+def bootstrap_records(
+    cluster_id: str, now_ms: int, min_insync_replicas: int = MIN_INSYNC_REPLICAS_DEFAULT
+) -> tuple[r.MetadataRecord, ...]:
+    """Return the first records of a new cluster, which works at the newest levels.
+
+    What its controllers and brokers decide by together is a fact of the cluster from the start.
+    """
     cause = "the cluster was formatted"
     levels = [
         r.FeatureLevelSet(cause, now_ms, feature.name, feature.level_max)
         for feature in SUPPORTED.values()
     ]
-    return (r.ClusterFormatted(cause, now_ms, cluster_id), *levels)
+    rules = [
+        r.ConfigSet(cause, now_ms, *CLUSTER_CONFIG, MIN_INSYNC_REPLICAS, str(min_insync_replicas))
+        for _ in range(int(min_insync_replicas != MIN_INSYNC_REPLICAS_DEFAULT))
+    ]
+    return (r.ClusterFormatted(cause, now_ms, cluster_id), *levels, *rules)

@@ -142,7 +142,7 @@ async def test_leaders_tell_who_is_in_sync_and_operators_elect_and_upgrade(tmp_p
         epoch = await join(service)
         await create(service, "a")
         topic = service.image.topics["a"]
-        assert service.image.features == {"metadata.version": 2}
+        assert service.image.features == {"metadata.version": 3}
         alone_in_sync = PartitionAlteration(topic.topic_id, 0, 0, 0, (InSyncReplica(1, epoch),))
         altered = await service.handle(AlterPartition(1, epoch, (alone_in_sync,)))
         assert [p.failure.code for p in altered.partitions] == [0]

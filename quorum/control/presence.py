@@ -1,0 +1,58 @@
+"""Which brokers are connected, as one can tell from what they always do: wait for metadata."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+ABSENT_MS: Final = 200
+"""A broker that has not waited for metadata for so long is looked for."""
+
+LOOKED_FOR_MS: Final = 500
+"""It is looked for again after so long."""
+
+FIRST_MS: Final = 1000
+"""How long brokers have to find a controller that has just become active."""
+
+
+class Presence:
+    """Owns who waits for metadata, in memory of the active controller only.
+
+    A broker asks for the next metadata as soon as it has applied what came. So one that does not is
+    busy, or cut off, or its process is gone: the last can be found out by looking.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: Counter[int] = Counter()
+        self._look_ms: dict[int, int] = {}
+
+    def expect(self, brokers: Iterable[int], now_ms: int) -> None:
+        """Give brokers some time to come: their controller has just become active."""
+        absent = (broker_id for broker_id in brokers if broker_id not in self._waiting)
+        self._look_ms = dict.fromkeys(absent, now_ms + FIRST_MS)
+
+    def begin(self, broker_id: int) -> None:
+        """Note that a broker waits."""
+        self._waiting[broker_id] += 1
+        self._look_ms.pop(broker_id, None)
+
+    def end(self, broker_id: int, now_ms: int) -> None:
+        """Note that it does not wait any more: it has its answer, or its connection ended."""
+        self._waiting[broker_id] -= 1
+        if not self._waiting[broker_id]:
+            del self._waiting[broker_id]
+            self._look_ms[broker_id] = now_ms + ABSENT_MS
+
+    def is_waiting(self, broker_id: int) -> bool:
+        """Return whether a broker waits now."""
+        return broker_id in self._waiting
+
+    def forget(self, broker_id: int) -> None:
+        """Look for a broker no more, until it waits again."""
+        self._look_ms.pop(broker_id, None)
+
+    def absent(self, now_ms: int) -> list[int]:
+        """Return the brokers to look for now."""
+        found = [broker_id for broker_id, look_ms in self._look_ms.items() if look_ms <= now_ms]
+        for broker_id in found:
+            self._look_ms[broker_id] = now_ms + LOOKED_FOR_MS
+        return found
