@@ -24,6 +24,7 @@ from quorate.errors import (
 )
 from quorate.model import Endpoint
 from quorate.net.control import ControlStream
+from quorate.net.looking import all_refuse
 from quorate.quorum.control import (
     brokers,
     configs,
@@ -37,7 +38,6 @@ from quorate.quorum.control.decision import Decision, Reason
 from quorate.quorum.control.presence import Presence
 from quorate.quorum.deciding import Asked, Decide, Decider
 from quorate.quorum.directory import ControllerDirectory
-from quorate.quorum.looking import all_refuse
 from quorate.quorum.metadata.effective import MIN_INSYNC_REPLICAS_DEFAULT
 from quorate.quorum.metadata.features import bootstrap_records
 from quorate.quorum.metadata.image import MetadataImage
