@@ -12,9 +12,12 @@ ROUNDS ?= 500
 FIRST ?= 0
 COUNT ?= 1000
 JOBS ?=
+MODE ?= mixed
+FAULTS ?= 20
+CLIENT ?= librdkafka
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo format check test bench bench-quorum bench-replicated sim sim-quorum compat cover docs fuzz break-quorum clean
+.PHONY: help setup demo format check test bench bench-quorum bench-replicated sim sim-quorum compat cover docs fuzz break-quorum break-brokers clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | while read -r name meaning; do printf '  make %-12s %s\n' "$$name" "$$meaning"; done
@@ -62,6 +65,9 @@ fuzz: setup ## Throw random and mutated bytes at a node, and kill one again and 
 break-quorum: setup ## Kill three controllers, cut their power and their network, and send them garbage (SEED=)
 	$(BIN)/python -m tests.robustness.quorum $(if $(SEED),--seed $(SEED)) $(ARGS)
 	$(BIN)/python -m tests.robustness.quorum_fuzz $(if $(SEED),--seed $(SEED))
+
+break-brokers: setup ## Kill, pause, cut off and restart brokers under load (MODE=, FAULTS=, CLIENT=, SEED=)
+	$(BIN)/python -m tests.robustness.replication --mode $(MODE) --rounds $(FAULTS) --client $(CLIENT) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 bench: setup ## Measure, against Apache Kafka where there is Java
 	$(BIN)/python -m quorate.tools.bench $(ARGS)

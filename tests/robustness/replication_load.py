@@ -3,7 +3,6 @@
 # confluent-kafka's types say less than it does.
 # pyright: basic
 
-import logging
 import subprocess
 import threading
 import time
@@ -28,6 +27,7 @@ JAVA_OPTIONS: Final = ("-Xmx128M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"
 COMMON: Final = {"linger.ms": "5", "request.timeout.ms": "3000", "retry.backoff.ms": "50"}
 LIBRDKAFKA: Final = {
     **COMMON,
+    "log_level": "0",
     "retry.backoff.max.ms": "200",
     "reconnect.backoff.ms": "50",
     "reconnect.backoff.max.ms": "500",
@@ -41,12 +41,6 @@ JAVA_CLIENT: Final = {
     "delivery.timeout.ms": "120000",
     "max.block.ms": "120000",
 }
-
-
-QUIET: Final = logging.getLogger("tests.robustness.clients")
-"""Takes what clients complain of while their brokers are away."""
-QUIET.addHandler(logging.NullHandler())
-QUIET.propagate = False
 
 
 class Load(Protocol):
@@ -85,7 +79,7 @@ class Librdkafka:
         self._per_s = per_s
         self._stopping = threading.Event()
         self._client: Any = confluent_kafka.Producer(
-            {"bootstrap.servers": bootstrap, **LIBRDKAFKA, **safety(acks)}, logger=QUIET
+            {"bootstrap.servers": bootstrap, **LIBRDKAFKA, **safety(acks)}
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -192,8 +186,8 @@ class Reader:
                 "auto.offset.reset": "error",
                 "check.crcs": True,
                 "reconnect.backoff.max.ms": 500,
+                "log_level": 0,
             },
-            logger=QUIET,
         )
         self._client.assign([confluent_kafka.TopicPartition(topic, n, 0) for n in self.reads])
         self._thread = threading.Thread(target=self._run, daemon=True)
