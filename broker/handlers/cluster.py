@@ -1,53 +1,72 @@
-"""The cluster's insides: disks, producers, reassignments."""
+"""The cluster's brokers: which there are, taking one out for good, and who wrote to this one."""
+
+from typing import Final
 
 from quorate.broker.handlers.context import Broker, Caller
-from quorate.broker.replication.leader import LeaderReplica
-from quorate.errors import KafkaError
+from quorate.control.messages import UnregisterBroker, UnregisterBrokerAnswer
+from quorate.errors import ErrorCode, KafkaError
+from quorate.promise import Promise
 from quorate.protocol.messages.cluster import (
-    DescribableLogDirTopic,
-    DescribeLogDirsPartition,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-    DescribeLogDirsResult,
-    DescribeLogDirsTopic,
     DescribeProducersPartitionResponse,
     DescribeProducersRequest,
     DescribeProducersResponse,
     DescribeProducersTopicResponse,
     ProducerState,
 )
-from quorate.protocol.messages.placement import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
+from quorate.protocol.messages.metadata import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
 )
+from quorate.protocol.messages.placement import UnregisterBrokerRequest, UnregisterBrokerResponse
 from quorate.records.batch import NO_SEQUENCE
 
+BROKERS_ENDPOINT: Final = 1
 
-def describe_log_dirs(
-    broker: Broker, request: DescribeLogDirsRequest, _caller: Caller
-) -> DescribeLogDirsResponse:
-    """Say how many bytes each partition has on this broker's disk (KIP-113, KIP-827)."""
-    sizes: dict[str, list[DescribeLogDirsPartition]] = {}
-    for replica in broker.replicas:
-        if _is_asked_for(replica, request.topics):
-            topic, partition = replica.topic_partition
-            sizes.setdefault(topic, []).append(
-                DescribeLogDirsPartition(
-                    partition_index=partition, partition_size=replica.log.size_bytes
-                )
-            )
-    result = DescribeLogDirsResult(
-        log_dir=broker.config.log_dir,
-        topics=[DescribeLogDirsTopic(name=n, partitions=p) for n, p in sizes.items()],
+
+def describe_cluster(
+    broker: Broker, request: DescribeClusterRequest, caller: Caller
+) -> DescribeClusterResponse:
+    """Describe the cluster's brokers (KIP-700); controllers are not listed here (KIP-919)."""
+    if request.endpoint_type != BROKERS_ENDPOINT:
+        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        return DescribeClusterResponse(
+            error_code=int(code), error_message="this is a broker's listener, not a controller's"
+        )
+    image = broker.replicas.image
+    brokers = [
+        DescribeClusterBroker(
+            broker_id=node.broker_id,
+            host=endpoint.host,
+            port=endpoint.port,
+            rack=node.rack,
+            is_fenced=node.fenced,
+            is_shutting_down=node.shutting_down,
+            is_draining=node.draining,
+        )
+        for node in image.brokers.values()
+        if (endpoint := node.endpoints.get(caller.listener)) is not None
+        and (request.include_fenced_brokers or not node.fenced)
+    ]
+    return DescribeClusterResponse(
+        cluster_id=broker.cluster_id, controller_id=broker.config.node_id, brokers=brokers
     )
-    return DescribeLogDirsResponse(results=[result])
 
 
-def _is_asked_for(replica: LeaderReplica, topics: list[DescribableLogDirTopic] | None) -> bool:
-    if topics is None:
-        return True
-    topic, partition = replica.topic_partition
-    return any(topic == t.topic and partition in t.partitions for t in topics)
+def unregister_broker(
+    broker: Broker, request: UnregisterBrokerRequest, _caller: Caller
+) -> Promise[UnregisterBrokerResponse]:
+    """Take a broker that is gone out of the cluster; one that lives comes back by itself."""
+    promise: Promise[UnregisterBrokerResponse] = Promise()
+
+    def done(_answer: UnregisterBrokerAnswer) -> None:
+        promise.resolve(UnregisterBrokerResponse())
+
+    def failed(code: ErrorCode, message: str) -> None:
+        promise.resolve(UnregisterBrokerResponse(error_code=int(code), error_message=message))
+
+    broker.ask(UnregisterBroker(request.broker_id), done, failed)
+    return promise
 
 
 def describe_producers(
@@ -85,10 +104,3 @@ def _producers_of(broker: Broker, topic: str, partition: int) -> DescribeProduce
         for producer_id, producer in producers.items()
     ]
     return answer
-
-
-def list_partition_reassignments(
-    _broker: Broker, _request: ListPartitionReassignmentsRequest, _caller: Caller
-) -> ListPartitionReassignmentsResponse:
-    """Say which partitions are being moved (KIP-455): none, while each has a single replica."""
-    return ListPartitionReassignmentsResponse()

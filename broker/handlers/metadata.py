@@ -9,14 +9,6 @@ from quorate.errors import RETRIABLE, ErrorCode, known_code
 from quorate.model import NO_LEADER, Endpoint
 from quorate.promise import Promise
 from quorate.protocol.messages.metadata import (
-    Cursor,
-    DescribeClusterBroker,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-    DescribeTopicPartitionsResponsePartition,
-    DescribeTopicPartitionsResponseTopic,
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
@@ -29,8 +21,6 @@ from quorate.quorum.metadata.topic_names import may_be_named
 
 NO_TOPIC_ID: Final = bytes(16)
 NULL_NAMES_FROM: Final = 12
-DESCRIBED_PARTITIONS_MAX: Final = 2000
-BROKERS_ENDPOINT: Final = 1
 
 
 def metadata(
@@ -134,106 +124,25 @@ def _topic(image: MetadataImage, topic: TopicImage) -> MetadataResponseTopic:
         topic_id=topic.topic_id,
         partitions=[
             MetadataResponsePartition(
-                error_code=_partition_code(state),
+                error_code=partition_code(state),
                 partition_index=index,
                 leader_id=state.leader_id,
                 leader_epoch=state.leader_epoch,
                 replica_nodes=list(state.replicas),
                 isr_nodes=list(state.isr),
-                offline_replicas=_offline(state, live),
+                offline_replicas=offline_replicas(state, live),
             )
             for index, state in enumerate(topic.partitions)
         ],
     )
 
 
-def _partition_code(state: PartitionState) -> int:
+def partition_code(state: PartitionState) -> int:
+    """Return what clients hear of a partition by itself: whether somebody leads it."""
     available = state.leader_id != NO_LEADER
     return int(ErrorCode.NONE if available else ErrorCode.LEADER_NOT_AVAILABLE)
 
 
-def _offline(state: PartitionState, live: frozenset[int]) -> list[int]:
+def offline_replicas(state: PartitionState, live: frozenset[int]) -> list[int]:
+    """Return the replicas on brokers that are not in service."""
     return [replica for replica in state.replicas if replica not in live]
-
-
-def describe_cluster(
-    broker: Broker, request: DescribeClusterRequest, caller: Caller
-) -> DescribeClusterResponse:
-    """Describe the cluster's brokers (KIP-700); controllers are not listed here (KIP-919)."""
-    if request.endpoint_type != BROKERS_ENDPOINT:
-        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
-        return DescribeClusterResponse(
-            error_code=int(code), error_message="this is a broker's listener, not a controller's"
-        )
-    image = broker.replicas.image
-    brokers = [
-        DescribeClusterBroker(
-            broker_id=node.broker_id,
-            host=endpoint.host,
-            port=endpoint.port,
-            rack=node.rack,
-            is_fenced=node.fenced,
-        )
-        for node in image.brokers.values()
-        if (endpoint := node.endpoints.get(caller.listener)) is not None
-        and (request.include_fenced_brokers or not node.fenced)
-    ]
-    return DescribeClusterResponse(
-        cluster_id=broker.cluster_id, controller_id=broker.config.node_id, brokers=brokers
-    )
-
-
-def describe_topic_partitions(
-    broker: Broker, request: DescribeTopicPartitionsRequest, _caller: Caller
-) -> DescribeTopicPartitionsResponse:
-    """Describe topics page by page (KIP-966), in order of names; none means all topics."""
-    image = broker.replicas.image
-    names = sorted({t.name for t in request.topics} or image.topics)
-    first_index = 0
-    if request.cursor is not None:
-        names = [name for name in names if name >= request.cursor.topic_name]
-        if names and names[0] == request.cursor.topic_name:
-            first_index = max(request.cursor.partition_index, 0)
-    left = max(1, min(request.response_partition_limit, DESCRIBED_PARTITIONS_MAX))
-    response = DescribeTopicPartitionsResponse()
-    for name in names:
-        topic = image.topics.get(name)
-        if left == 0:
-            response.next_cursor = Cursor(topic_name=name, partition_index=0)
-            break
-        response.topics.append(_described(image, name, topic, first_index, left))
-        described = len(response.topics[-1].partitions)
-        if topic is not None and first_index + described < len(topic.partitions):
-            response.next_cursor = Cursor(topic_name=name, partition_index=first_index + described)
-            break
-        left -= described
-        first_index = 0
-    return response
-
-
-def _described(
-    image: MetadataImage, name: str, topic: TopicImage | None, first_index: int, limit: int
-) -> DescribeTopicPartitionsResponseTopic:
-    if topic is None:
-        code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return DescribeTopicPartitionsResponseTopic(error_code=code, name=name)
-    live = image.live_broker_ids()
-    states = list(enumerate(topic.partitions))[first_index : first_index + limit]
-    return DescribeTopicPartitionsResponseTopic(
-        name=name,
-        topic_id=topic.topic_id,
-        partitions=[
-            DescribeTopicPartitionsResponsePartition(
-                error_code=_partition_code(state),
-                partition_index=index,
-                leader_id=state.leader_id,
-                leader_epoch=state.leader_epoch,
-                replica_nodes=list(state.replicas),
-                isr_nodes=list(state.isr),
-                eligible_leader_replicas=[],
-                last_known_elr=[],
-                offline_replicas=_offline(state, live),
-            )
-            for index, state in states
-        ],
-    )

@@ -64,6 +64,7 @@ class ApiKey(IntEnum):
     DESCRIBE_QUORUM = 55
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
+    UNREGISTER_BROKER = 64
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
     CONSUMER_GROUP_HEARTBEAT = 68
@@ -231,6 +232,11 @@ APIS: Final[dict[int, Api]] = {
             ApiKey.DESCRIBE_PRODUCERS,
             cluster.DescribeProducersRequest,
             cluster.DescribeProducersResponse,
+        ),
+        _api(
+            ApiKey.UNREGISTER_BROKER,
+            placement.UnregisterBrokerRequest,
+            placement.UnregisterBrokerResponse,
         ),
         _api(
             ApiKey.DESCRIBE_TRANSACTIONS,

@@ -1,4 +1,4 @@
-"""Who leads and who holds partitions: ElectLeaders, Alter/ListPartitionReassignments."""
+"""Who leads and who holds partitions, and which brokers go: elections and reassignments."""
 
 from quorate.protocol.fields import array, boolean, int8, int16, int32, string
 from quorate.protocol.message import message, nested
@@ -145,3 +145,19 @@ class ListPartitionReassignmentsResponse:
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
     topics: list[OngoingTopicReassignment] = array(OngoingTopicReassignment)
+
+
+@message(versions="0", flexible="0+")
+class UnregisterBrokerRequest:
+    """Takes a broker that is gone out of the cluster (KIP-500)."""
+
+    broker_id: int = int32()
+
+
+@message(versions="0", flexible="0+")
+class UnregisterBrokerResponse:
+    """Answers an UnregisterBrokerRequest."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")

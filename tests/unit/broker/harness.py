@@ -159,6 +159,16 @@ def new_node(texts: Mapping[str, str] | None = None, disk: SimDisk | None = None
     return Node(texts, disk or new_disk())
 
 
+def new_cluster(texts: dict[str, str] | None = None) -> Node:
+    """Return broker 1 of a cluster with brokers 1 and 2 in service, and broker 3 fenced."""
+    node = new_node(texts)
+    node.join(1, port=9092, rack="east")
+    node.join(2, port=9093)
+    node.join(3, port=9094)
+    node.apply(r.BrokerFenced("test", 0, 3, node.replicas.image.brokers[3].broker_epoch))
+    return node
+
+
 def over(version: int = NEWEST, listener: str = "PLAINTEXT") -> Caller:
     """How a request of that version came."""
     return Caller(listener, version)

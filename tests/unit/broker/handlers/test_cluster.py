@@ -1,51 +1,68 @@
-"""Disks, producers and reassignments, as tools ask for them."""
+"""The cluster's brokers, as tools ask for them, and who wrote to this one."""
 
-from quorate.broker.handlers.cluster import (
-    describe_log_dirs,
-    describe_producers,
-    list_partition_reassignments,
-)
+from quorate.broker.handlers.cluster import describe_cluster, describe_producers, unregister_broker
+from quorate.control.messages import UnregisterBroker, UnregisterBrokerAnswer
 from quorate.errors import ErrorCode
 from quorate.protocol.messages.cluster import (
-    DescribableLogDirTopic,
-    DescribeLogDirsRequest,
     DescribeProducersPartitionResponse,
     DescribeProducersRequest,
     DescribeProducersTopicRequest,
 )
-from quorate.protocol.messages.placement import ListPartitionReassignmentsRequest
+from quorate.protocol.messages.metadata import DescribeClusterRequest
+from quorate.protocol.messages.placement import UnregisterBrokerRequest
+from quorate.quorum.metadata import records as r
 from quorate.records.record import ProducerStamp
-from tests.unit.broker.harness import NOW_MS, Node, codes, new_node, over
+from tests.unit.broker.harness import NOW_MS, Node, codes, new_cluster, new_node, now, over, waits
 from tests.unit.broker.log.batches import make_batch
 
 CALLER = over()
 
 
-def sizes(node: Node, topics: list[DescribableLogDirTopic] | None) -> dict[tuple[str, int], int]:
-    request = DescribeLogDirsRequest(topics=topics)
-    (result,) = describe_log_dirs(node.broker, request, CALLER).results
-    assert result.log_dir == "/data"
-    return {
-        (topic.name, partition.partition_index): partition.partition_size
-        for topic in result.topics
-        for partition in topic.partitions
-    }
+def test_fenced_brokers_are_described_on_request() -> None:
+    node = new_cluster()
+    response = describe_cluster(node.broker, DescribeClusterRequest(), over(2))
+    assert [(b.broker_id, b.is_fenced) for b in response.brokers] == [(1, False), (2, False)]
+    asked = DescribeClusterRequest(include_fenced_brokers=True)
+    response = describe_cluster(node.broker, asked, over(2))
+    assert [(b.broker_id, b.is_fenced) for b in response.brokers][2] == (3, True)
+    assert (response.cluster_id, response.controller_id) == ("cluster", 1)
+    assert describe_cluster(node.broker, asked, over(2, "SSL")).brokers == []
 
 
-def test_each_partition_has_a_size_on_disk() -> None:
+def test_controllers_are_not_described_here() -> None:
+    response = describe_cluster(new_node().broker, DescribeClusterRequest(endpoint_type=2), over(2))
+    assert codes([response]) == [ErrorCode.MISMATCHED_ENDPOINT_TYPE]
+
+
+def test_brokers_that_shut_down_or_are_drained_are_told() -> None:
+    node = new_cluster()
+    epochs = {b: broker.broker_epoch for b, broker in node.replicas.image.brokers.items()}
+    node.apply(
+        r.FeatureLevelSet("test", 0, "metadata.version", 3),
+        r.BrokerChanged("test", 0, 1, epochs[1], draining=True),
+        r.BrokerChanged("test", 0, 2, epochs[2], shutting_down=True),
+    )
+    response = describe_cluster(node.broker, DescribeClusterRequest(), over(2))
+    states = [(b.broker_id, b.is_draining, b.is_shutting_down) for b in response.brokers]
+    assert states == [(1, True, False), (2, False, True)]
+
+
+def test_a_broker_that_is_gone_is_taken_out_of_the_cluster() -> None:
     node = new_node()
-    node.create_topic("appLogs", 2)
-    node.create_topic("dbLogs")
-    node.append(b"a", partition=1)
-    all_sizes = sizes(node, None)
-    assert all_sizes[("appLogs", 0)] == all_sizes[("dbLogs", 0)] == 0
-    assert all_sizes[("appLogs", 1)] == len(make_batch([b"a"]))
-    asked = [
-        DescribableLogDirTopic(topic="appLogs", partitions=[1, 7]),
-        DescribableLogDirTopic(topic="nowhere", partitions=[0]),
-    ]
-    assert list(sizes(node, asked)) == [("appLogs", 1)]
-    assert sizes(node, []) == {}
+    answer = unregister_broker(node.broker, UnregisterBrokerRequest(broker_id=3), CALLER)
+    assert waits(answer)
+    assert node.controller.requests == [UnregisterBroker(3)]
+    node.controller.answer(UnregisterBrokerAnswer())
+    assert codes([now(answer)]) == [ErrorCode.NONE]
+
+
+def test_a_broker_that_nobody_knows_is_not_taken_out() -> None:
+    node = new_node()
+    answer = unregister_broker(node.broker, UnregisterBrokerRequest(broker_id=9), CALLER)
+    node.controller.fail(ErrorCode.BROKER_ID_NOT_REGISTERED, "who?")
+    response = now(answer)
+    assert codes([response]) == [ErrorCode.BROKER_ID_NOT_REGISTERED]
+    assert response.error_message == "who?"
 
 
 def producers(node: Node, topic: str) -> DescribeProducersPartitionResponse:
@@ -70,8 +87,3 @@ def test_producers_of_a_partition_that_is_not_here_are_not_known() -> None:
     refused = producers(new_node(), "nowhere")
     assert codes([refused]) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert refused.error_message
-
-
-def test_nothing_is_being_reassigned() -> None:
-    request = ListPartitionReassignmentsRequest()
-    assert list_partition_reassignments(new_node().broker, request, CALLER).topics == []

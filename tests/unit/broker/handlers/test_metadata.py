@@ -2,37 +2,17 @@
 
 import pytest
 
-from quorate.broker.handlers.metadata import (
-    describe_cluster,
-    describe_topic_partitions,
-    metadata,
-)
+from quorate.broker.handlers.metadata import metadata
 from quorate.control.messages import DONE, CreateTopics, CreateTopicsAnswer, Failure, TopicCreation
 from quorate.errors import ErrorCode
 from quorate.protocol.messages.metadata import (
-    Cursor,
-    DescribeClusterRequest,
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-    DescribeTopicPartitionsTopicRequest,
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
 )
-from quorate.quorum.metadata import records as r
-from tests.unit.broker.harness import Node, codes, new_node, now, over, waits
+from tests.unit.broker.harness import codes, new_cluster, now, over, waits
 
 CALLER = over(12)
-
-
-def new_cluster(texts: dict[str, str] | None = None) -> Node:
-    """Brokers 1 and 2 in service, broker 3 fenced; broker 1 answers."""
-    node = new_node(texts)
-    node.join(1, port=9092, rack="east")
-    node.join(2, port=9093)
-    node.join(3, port=9094)
-    node.apply(r.BrokerFenced("test", 0, 3, node.replicas.image.brokers[3].broker_epoch))
-    return node
 
 
 def ask_for(*names: str, create: bool = False) -> MetadataRequest:
@@ -163,96 +143,3 @@ def test_while_the_controller_is_away_topics_are_on_their_way() -> None:
     response = now(answer)
     assert isinstance(response, MetadataResponse)
     assert codes(response.topics) == [ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NONE]
-
-
-# --- DescribeCluster
-
-
-def test_fenced_brokers_are_described_on_request() -> None:
-    node = new_cluster()
-    response = describe_cluster(node.broker, DescribeClusterRequest(), over(2))
-    assert [(b.broker_id, b.is_fenced) for b in response.brokers] == [(1, False), (2, False)]
-    asked = DescribeClusterRequest(include_fenced_brokers=True)
-    response = describe_cluster(node.broker, asked, over(2))
-    assert [(b.broker_id, b.is_fenced) for b in response.brokers][2] == (3, True)
-    assert (response.cluster_id, response.controller_id) == ("cluster", 1)
-    assert describe_cluster(node.broker, asked, over(2, "SSL")).brokers == []
-
-
-def test_controllers_are_not_described_here() -> None:
-    response = describe_cluster(new_node().broker, DescribeClusterRequest(endpoint_type=2), over(2))
-    assert codes([response]) == [ErrorCode.MISMATCHED_ENDPOINT_TYPE]
-
-
-# --- DescribeTopicPartitions
-
-
-def page(
-    node: Node, *names: str, limit: int = 2000, cursor: Cursor | None = None
-) -> DescribeTopicPartitionsResponse:
-    return describe_topic_partitions(
-        node.broker,
-        DescribeTopicPartitionsRequest(
-            topics=[DescribeTopicPartitionsTopicRequest(name=name) for name in names],
-            response_partition_limit=limit,
-            cursor=cursor,
-        ),
-        over(0),
-    )
-
-
-def indexes(response: DescribeTopicPartitionsResponse) -> list[tuple[str | None, list[int]]]:
-    return [(t.name, [p.partition_index for p in t.partitions]) for t in response.topics]
-
-
-def test_topics_are_described_in_the_order_of_their_names() -> None:
-    node = new_cluster()
-    topic_id = node.create_topic("b", 2, replicas=(1, 3))
-    node.create_topic("a")
-    response = page(node)
-    assert indexes(response) == [("a", [0]), ("b", [0, 1])]
-    assert response.next_cursor is None
-    partition = response.topics[1].partitions[1]
-    assert response.topics[1].topic_id == topic_id
-    assert (partition.leader_id, partition.leader_epoch, partition.isr_nodes) == (1, 0, [1])
-    assert (partition.replica_nodes, partition.offline_replicas) == ([1, 3], [3])
-
-
-def test_asking_for_an_unknown_topic_is_answered_in_its_place() -> None:
-    node = new_cluster()
-    node.create_topic("b")
-    response = page(node, "c", "b", "a", "b")
-    assert [t.name for t in response.topics] == ["a", "b", "c"]
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert codes(response.topics) == [unknown, ErrorCode.NONE, unknown]
-
-
-@pytest.mark.parametrize("limit", [-1, 0, 1, 2, 3, 5, 2000, 2**31 - 1])
-def test_pages_joined_are_the_whole_and_none_is_longer_than_asked(limit: int) -> None:
-    node = new_cluster()
-    for name, partitions in (("a", 1), ("b", 3), ("c", 2)):
-        node.create_topic(name, partitions)
-    seen: list[tuple[str | None, int]] = []
-    cursor: Cursor | None = None
-    for _ in range(10):
-        response = page(node, limit=limit, cursor=cursor)
-        described = [(name, index) for name, found in indexes(response) for index in found]
-        assert 1 <= len(described) <= max(limit, 1)
-        seen += described
-        cursor = response.next_cursor
-        if cursor is None:
-            break
-    assert seen == [("a", 0), ("b", 0), ("b", 1), ("b", 2), ("c", 0), ("c", 1)]
-
-
-def test_a_cursor_may_point_at_what_is_not_there_any_more() -> None:
-    node = new_cluster()
-    node.create_topic("a")
-    node.create_topic("c", 2)
-    assert indexes(page(node, cursor=Cursor(topic_name="b", partition_index=7))) == [("c", [0, 1])]
-    assert indexes(page(node, cursor=Cursor(topic_name="a", partition_index=7))) == [
-        ("a", []),
-        ("c", [0, 1]),
-    ]
-    assert indexes(page(node, cursor=Cursor(topic_name="c", partition_index=-7))) == [("c", [0, 1])]
-    assert indexes(page(node, cursor=Cursor(topic_name="d", partition_index=0))) == []

@@ -1,0 +1,74 @@
+"""DescribeTopicPartitions: topics page by page, and who could lead their partitions."""
+
+from typing import Final
+
+from quorate.broker.handlers.context import Broker, Caller
+from quorate.broker.handlers.metadata import offline_replicas, partition_code
+from quorate.errors import ErrorCode
+from quorate.model import NO_LEADER
+from quorate.protocol.messages.metadata import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from quorate.quorum.metadata.image import MetadataImage, TopicImage
+
+DESCRIBED_PARTITIONS_MAX: Final = 2000
+
+
+def describe_topic_partitions(
+    broker: Broker, request: DescribeTopicPartitionsRequest, _caller: Caller
+) -> DescribeTopicPartitionsResponse:
+    """Describe topics page by page (KIP-966), in order of names; none means all topics."""
+    image = broker.replicas.image
+    names = sorted({t.name for t in request.topics} or image.topics)
+    first_index = 0
+    if request.cursor is not None:
+        names = [name for name in names if name >= request.cursor.topic_name]
+        if names and names[0] == request.cursor.topic_name:
+            first_index = max(request.cursor.partition_index, 0)
+    left = max(1, min(request.response_partition_limit, DESCRIBED_PARTITIONS_MAX))
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        topic = image.topics.get(name)
+        if left == 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        response.topics.append(_described(image, name, topic, first_index, left))
+        described = len(response.topics[-1].partitions)
+        if topic is not None and first_index + described < len(topic.partitions):
+            response.next_cursor = Cursor(topic_name=name, partition_index=first_index + described)
+            break
+        left -= described
+        first_index = 0
+    return response
+
+
+def _described(
+    image: MetadataImage, name: str, topic: TopicImage | None, first_index: int, limit: int
+) -> DescribeTopicPartitionsResponseTopic:
+    if topic is None:
+        code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return DescribeTopicPartitionsResponseTopic(error_code=code, name=name)
+    live = image.live_broker_ids()
+    states = list(enumerate(topic.partitions))[first_index : first_index + limit]
+    return DescribeTopicPartitionsResponseTopic(
+        name=name,
+        topic_id=topic.topic_id,
+        partitions=[
+            DescribeTopicPartitionsResponsePartition(
+                error_code=partition_code(state),
+                partition_index=index,
+                leader_id=state.leader_id,
+                leader_epoch=state.leader_epoch,
+                replica_nodes=list(state.replicas),
+                isr_nodes=list(state.isr),
+                eligible_leader_replicas=list(state.elr),
+                last_known_elr=[b for b in (state.last_known_leader,) if b != NO_LEADER],
+                offline_replicas=offline_replicas(state, live),
+            )
+            for index, state in states
+        ],
+    )

@@ -1,0 +1,52 @@
+"""DescribeLogDirs: what this broker has on its disk of each partition that it leads or follows."""
+
+from quorate.broker.handlers.context import Broker, Caller
+from quorate.broker.replication.leader import LeaderReplica
+from quorate.protocol.messages.cluster import (
+    DescribableLogDirTopic,
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+
+def describe_log_dirs(
+    broker: Broker, request: DescribeLogDirsRequest, _caller: Caller
+) -> DescribeLogDirsResponse:
+    """Say how large each replica on this broker's disk is, and how far behind (KIP-113)."""
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    for replica in broker.replicas:
+        if _is_asked_for(replica, request.topics):
+            topic, partition = replica.topic_partition
+            topics.setdefault(topic, []).append(_described(partition, replica))
+    result = DescribeLogDirsResult(
+        log_dir=broker.config.log_dir,
+        topics=[DescribeLogDirsTopic(name=n, partitions=p) for n, p in topics.items()],
+    )
+    return DescribeLogDirsResponse(results=[result])
+
+
+def _is_asked_for(replica: LeaderReplica, topics: list[DescribableLogDirTopic] | None) -> bool:
+    if topics is None:
+        return True
+    topic, partition = replica.topic_partition
+    return any(topic == t.topic and partition in t.partitions for t in topics)
+
+
+def _described(partition: int, replica: LeaderReplica) -> DescribeLogDirsPartition:
+    """Return what there is of a replica.
+
+    It lags behind by what it lacks of what it knows to be committed, as in Kafka; our own tools,
+    which ask all brokers, compare the offsets themselves.
+    """
+    log = replica.log
+    return DescribeLogDirsPartition(
+        partition_index=partition,
+        partition_size=log.size_bytes,
+        offset_lag=max(replica.high_watermark - log.log_end_offset, 0),
+        log_end_offset=log.log_end_offset,
+        high_watermark=replica.high_watermark,
+        log_start_offset=log.log_start_offset,
+    )

@@ -1,0 +1,47 @@
+"""DescribeLogDirs: what a broker has on its disk of the partitions that it leads or follows."""
+
+from quorate.broker.handlers.log_dirs import describe_log_dirs
+from quorate.protocol.messages.cluster import DescribableLogDirTopic, DescribeLogDirsRequest
+from tests.unit.broker.harness import Node, new_node, over
+from tests.unit.broker.log.batches import make_batch
+
+CALLER = over()
+
+
+def sizes(node: Node, topics: list[DescribableLogDirTopic] | None) -> dict[tuple[str, int], int]:
+    request = DescribeLogDirsRequest(topics=topics)
+    (result,) = describe_log_dirs(node.broker, request, CALLER).results
+    assert result.log_dir == "/data"
+    return {
+        (topic.name, partition.partition_index): partition.partition_size
+        for topic in result.topics
+        for partition in topic.partitions
+    }
+
+
+def test_each_partition_has_a_size_on_disk() -> None:
+    node = new_node()
+    node.create_topic("appLogs", 2)
+    node.create_topic("dbLogs")
+    node.append(b"a", partition=1)
+    all_sizes = sizes(node, None)
+    assert all_sizes[("appLogs", 0)] == all_sizes[("dbLogs", 0)] == 0
+    assert all_sizes[("appLogs", 1)] == len(make_batch([b"a"]))
+    asked = [
+        DescribableLogDirTopic(topic="appLogs", partitions=[1, 7]),
+        DescribableLogDirTopic(topic="nowhere", partitions=[0]),
+    ]
+    assert list(sizes(node, asked)) == [("appLogs", 1)]
+    assert sizes(node, []) == {}
+
+
+def test_each_replica_tells_how_far_it_is() -> None:
+    node = new_node()
+    node.join()
+    node.create_topic("appLogs")
+    node.append(b"a", b"b")
+    (result,) = describe_log_dirs(node.broker, DescribeLogDirsRequest(topics=None), CALLER).results
+    told = {topic.name: topic.partitions[0] for topic in result.topics}
+    led = told["appLogs"]
+    assert (led.log_start_offset, led.high_watermark, led.log_end_offset) == (0, 2, 2)
+    assert (led.offset_lag, led.is_future_key) == (0, False)
