@@ -13,9 +13,11 @@ from quorate.broker.controller_link import Call, ControllerLink, Identity
 from quorate.broker.handlers.context import Broker
 from quorate.broker.handlers.producer_ids import ProducerIds
 from quorate.broker.housekeeping import Housekeeping
+from quorate.broker.isr_sender import IsrSender
 from quorate.broker.listeners import PLAINTEXT, Listener, advertised_endpoints, tls_context
 from quorate.broker.log.files import FatalStorageError, OsFileSystem
 from quorate.broker.log.store import LogStore, open_store
+from quorate.broker.replica_fetcher import ReplicaFetchers
 from quorate.broker.replication.deadlines import Deadlines
 from quorate.broker.replication.replicas import Replicas
 from quorate.broker.server import RequestServer, wall_clock_ms
@@ -125,10 +127,13 @@ async def _run(
         secrets.token_bytes(INCARNATION_BYTES), store.meta.directory_id.encode(), endpoints
     )
     link = ControllerLink(broker, identity, plan.call, server.end_turn)
+    begin_turn, end_turn = server.begin_turn, server.end_turn
     async with trio.open_nursery() as nursery:
         # Before any log is led: what was recovered may have to be synced before it counts.
         nursery.start_soon(Housekeeping(broker, server.begin_turn, server.end_turn).run)
         await nursery.start(aside.run)
+        nursery.start_soon(IsrSender(broker, plan.call, begin_turn, end_turn).run)
+        nursery.start_soon(ReplicaFetchers(broker, begin_turn, end_turn, None).run)
         await nursery.start(link.run)
         traffic = _serve(nursery, plan.listeners, context, server)
         _calm_collector()

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import trio
@@ -10,6 +10,7 @@ import trio
 from quorate.broker.handlers.context import Broker
 from quorate.broker.log.files import FatalStorageError, storage_error
 from quorate.broker.replication.leader import LeaderReplica
+from quorate.broker.replication.replicas import Replica
 from quorate.errors import StorageError
 from quorate.net.bell import Bell
 from quorate.settings import LONG_MAX
@@ -79,7 +80,7 @@ class Housekeeping:
                 unsynced.clear()
                 await self._sync(replicas)
 
-    async def _sync(self, replicas: list[LeaderReplica]) -> None:
+    async def _sync(self, replicas: Sequence[Replica]) -> None:
         store = self._broker.replicas.store
         flush = store.start_flush([replica.log for replica in replicas])
         await trio.to_thread.run_sync(flush.run)
@@ -89,17 +90,17 @@ class Housekeeping:
             raise
         except StorageError as error:
             logger.warning("cannot finish syncing, trying again: %s", error)
-            self._broker.replicas.news.unsynced.update(replicas)
+            self._broker.replicas.news.unsynced.update(_led(replicas))
             await trio.sleep(DISK_CHECK_S)
         self._begin_turn()
-        for replica in replicas:
+        for replica in _led(replicas):
             replica.advance()
         self._end_turn()
 
     async def _sync_by_age(self) -> None:
         """Sync the logs of topics with a ``flush.ms`` when it has passed."""
         while True:
-            aged = [r for r in self._broker.replicas if r.log.config.flush_ms < LONG_MAX]
+            aged = [r for r in self._broker.replicas.hosted() if r.log.config.flush_ms < LONG_MAX]
             shortest_s = min((r.log.config.flush_ms / 4000 for r in aged), default=math.inf)
             await trio.sleep(min(SYNC_CHECK_MAX_S, max(shortest_s, SYNC_CHECK_MIN_S)))
             self._begin_turn()
@@ -114,13 +115,13 @@ class Housekeeping:
         while True:
             await trio.sleep(interval_s)
             self._begin_turn()
-            for replica in list(self._broker.replicas):
-                if self._broker.replicas.find(*replica.topic_partition) is replica:
+            for replica in list(self._broker.replicas.hosted()):
+                if self._broker.replicas.hosts(replica):
                     self._retain_one(replica)
                 await trio.lowlevel.checkpoint()
             self._end_turn()
 
-    def _retain_one(self, replica: LeaderReplica) -> None:
+    def _retain_one(self, replica: Replica) -> None:
         broker, log = self._broker, replica.log
         try:
             deleted = log.apply_retention(
@@ -174,7 +175,12 @@ class Housekeeping:
         replicas = self._broker.replicas
         while True:
             await trio.sleep(DISK_CHECK_S)
-            for replica in replicas:
+            for replica in replicas.hosted():
                 failure = replica.log.failure
                 if failure is not None:
                     raise failure
+
+
+def _led(replicas: Iterable[Replica]) -> list[LeaderReplica]:
+    """Return those whose high watermark depends on what is synced here."""
+    return [replica for replica in replicas if isinstance(replica, LeaderReplica)]

@@ -85,7 +85,8 @@ class RequestServer:
         """Note the time of the turn; return the monotonic time in ms."""
         broker = self._broker
         broker.now_ms = wall_clock_ms()
-        broker.deadlines.now_ms = now_ms = int(trio.current_time() * 1000)
+        now_ms = int(trio.current_time() * 1000)
+        broker.deadlines.now_ms = broker.replicas.host.now_ms = now_ms
         return now_ms
 
     def end_turn(self) -> None:

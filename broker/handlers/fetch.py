@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.broker.handlers.context import Broker, Caller
+from quorate.broker.handlers.replica_fetch import replica_fetch
 from quorate.broker.log.cold import ColdError, ColdRead
 from quorate.broker.replication.leader import LeaderReplica
+from quorate.broker.replication.sessions import follower_of
 from quorate.errors import ErrorCode, KafkaError, OffsetOutOfRangeError, UnknownTopicIdError
 from quorate.model import UNKNOWN_OFFSET
 from quorate.promise import Promise
@@ -51,6 +53,8 @@ def fetch(
     No fetch session is ever opened (KIP-227): clients told session id 0 name their partitions each
     time, and one that goes on with a session, of whoever served here before, starts anew.
     """
+    if follower_of(request)[0] >= 0:
+        return replica_fetch(broker, request)
     if request.session_id and request.session_epoch > 0:
         return FetchResponse(error_code=int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
     outcome = _read_all(broker, request, caller, may_wait=False)

@@ -78,9 +78,9 @@ def produce(
                 log_start_offset=log_start_offset,
             )
             answers.append(answer)
-            if last_offset >= replica.high_watermark and _must_wait(replica, request.acks):
+            if _must_wait(replica, last_offset, request.acks):
                 pending = pending or _Pending()
-                pending.wait_for(replica, last_offset + 1, answer)
+                pending.wait_for(replica, last_offset + 1, request.acks, answer)
         responses.append(
             TopicProduceResponse(
                 name=topic.name, topic_id=topic.topic_id, partition_responses=answers
@@ -115,6 +115,8 @@ def single_produce(version: int) -> Shortcut | None:
         name = replicas.image.topic_names.get(cast("bytes", topic)) if by_id else topic
         replica = replicas.find(cast("str", name), partition)
         if replica is None or replica.waits_for_sync or acks not in ACKS_ANSWERED:
+            return None
+        if acks == ACKS_ALL and replica.followers:
             return None
         try:
             records = memoryview(buffer)[records_at:records_end]
@@ -155,8 +157,10 @@ def _check_codec(partition: PartitionProduceData) -> None:
         raise UnsupportedCompressionTypeError("zstd needs version 7 of Produce")
 
 
-def _must_wait(replica: LeaderReplica, acks: int) -> bool:
-    return acks == ACKS_ALL or (acks != 0 and replica.waits_for_sync)
+def _must_wait(replica: LeaderReplica, last_offset: int, acks: int) -> bool:
+    if acks == ACKS_ALL:
+        return last_offset >= replica.high_watermark
+    return acks != 0 and replica.waits_for_sync and last_offset >= replica.log.flushed_offset
 
 
 def _failure(partition: PartitionProduceData, error: KafkaError) -> PartitionProduceResponse:
@@ -178,21 +182,22 @@ class _Pending:
         self._finish: Callable[[], None] | None = None
 
     def wait_for(
-        self, replica: LeaderReplica, offset: int, answer: PartitionProduceResponse
+        self, replica: LeaderReplica, offset: int, acks: int, answer: PartitionProduceResponse
     ) -> None:
-        """Hold the answer back until ``replica`` has committed everything below ``offset``."""
+        """Hold the answer back until everything below ``offset`` is as safe as ``acks`` asks."""
         key = id(answer)
         self._waiting[key] = answer
 
-        def decided(*, committed: bool) -> None:
+        def decided(code: ErrorCode) -> None:
             if self._waiting.pop(key, None) is None:
                 return  # the time was up before
-            if not committed:
-                _give_up(answer, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            if code != ErrorCode.NONE:
+                _give_up(answer, code)
             if not self._waiting:
                 self._resolve()
 
-        replica.when_committed(offset, decided)
+        when_safe = replica.when_committed if acks == ACKS_ALL else replica.when_synced
+        when_safe(offset, decided)
 
     def promise_of(
         self, broker: Broker, response: ProduceResponse, timeout_ms: int

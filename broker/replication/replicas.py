@@ -2,18 +2,26 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 from quorate.broker.log.store import LogStore
-from quorate.broker.replication.leader import LeaderReplica, News
+from quorate.broker.replication.fetching import FetchRules, LeaderFetcher
+from quorate.broker.replication.follower import FollowerReplica
+from quorate.broker.replication.host import Host, News
+from quorate.broker.replication.leader import LeaderReplica
+from quorate.broker.replication.sessions import FollowerSessions
 from quorate.errors import (
     NotLeaderOrFollowerError,
     StorageError,
+    UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
-from quorate.model import TopicPartition
+from quorate.model import NO_LEADER, TopicPartition
+from quorate.protocol.messages.data import FetchTopic
 from quorate.quorum.metadata.delta import MetadataDelta, difference
+from quorate.quorum.metadata.effective import min_insync_replicas
 from quorate.quorum.metadata.image import (
     BROKER,
     CLUSTER_DEFAULT,
@@ -32,9 +40,11 @@ PARTITIONS_AT_ONCE: Final = 50
 
 T = TypeVar("T")
 
+Replica = LeaderReplica | FollowerReplica
 
-class LedPartition(NamedTuple):
-    """A partition that this broker leads."""
+
+class HostedPartition(NamedTuple):
+    """A partition that this broker has a replica of."""
 
     topic_partition: TopicPartition
     topic_id: bytes
@@ -43,29 +53,58 @@ class LedPartition(NamedTuple):
 
 
 class Replicas:
-    """What this broker hosts: opens, leads and deletes partitions as the image changes.
+    """What this broker hosts: leads, follows and deletes partitions as the image changes.
 
-    State: the image last applied, and a LeaderReplica for each partition led.
+    State: the image last applied; a replica for each partition hosted; for each leader that is
+    followed, what is fetched of it.  ``on_fetchers`` is called with the leaders for whose fetchers
+    there is something new.
     """
 
     def __init__(
-        self, node_id: int, store: LogStore, image: MetadataImage, node_texts: Mapping[str, str]
+        self,
+        node_id: int,
+        store: LogStore,
+        image: MetadataImage,
+        node_texts: Mapping[str, str],
+        rules: FetchRules | None = None,
     ) -> None:
         self.node_id = node_id
         self.store = store
         self.image = image
-        self.news = News()
+        self.host = Host(node_id)
+        self.news: News = self.host.news
+        self.sessions = FollowerSessions(self.host, self._find_leader)
+        self.fetchers: dict[int, LeaderFetcher] = {}
         self.on_unsynced: Callable[[], None] | None = None
+        self.on_alterations: Callable[[], None] | None = None
+        self.on_fetchers: Callable[[int], None] | None = None
+        self._rules = rules or FetchRules()
         self._node_texts = node_texts
         self._own_resource = ConfigResource(BROKER, str(node_id))
         self._leaders: dict[tuple[str, int], LeaderReplica] = {}
+        self._followers: dict[tuple[str, int], FollowerReplica] = {}
+        self._touched_fetchers: set[int] = set()
 
     def __iter__(self) -> Iterator[LeaderReplica]:
         return iter(self._leaders.values())
 
+    def hosted(self) -> Iterator[Replica]:
+        """Yield every replica, of partitions led and followed."""
+        yield from self._leaders.values()
+        yield from self._followers.values()
+
+    def hosts(self, replica: Replica) -> bool:
+        """Whether a replica is one of ours still."""
+        key = replica.topic_partition
+        return self._leaders.get(key, self._followers.get(key)) is replica
+
     def find(self, topic: str, partition: int) -> LeaderReplica | None:
         """Return the replica if this broker leads the partition."""
         return self._leaders.get((topic, partition))
+
+    def follower(self, topic: str, partition: int) -> FollowerReplica | None:
+        """Return the replica if this broker follows the partition."""
+        return self._followers.get((topic, partition))
 
     def leader(self, topic: str, partition: int) -> LeaderReplica:
         """Return the replica that this broker leads.
@@ -82,6 +121,15 @@ class Replicas:
             raise UnknownTopicOrPartitionError
         raise NotLeaderOrFollowerError
 
+    def _find_leader(self, topic: FetchTopic, partition: int) -> LeaderReplica:
+        """Return the replica that a follower fetches from, whichever way it names the topic."""
+        name: str | None = topic.topic
+        if not name:
+            name = self.image.topic_names.get(topic.topic_id)
+            if name is None:
+                raise UnknownTopicIdError
+        return self.leader(name, partition)
+
     def _topic_config(self, topic: str, image: MetadataImage) -> TopicConfig:
         """Return the settings of a topic: its own, else the cluster's, else this node's."""
         node = {
@@ -91,7 +139,9 @@ class Replicas:
         }
         own = image.config(ConfigResource(TOPIC, topic))
         # A newer controller may know settings that this broker does not: they have no effect here.
-        return topic_config(node, {n: v for n, v in own.items() if n in TOPIC_SETTINGS})
+        config = topic_config(node, {n: v for n, v in own.items() if n in TOPIC_SETTINGS})
+        # All brokers and the controllers must agree on what is committed.
+        return replace(config, min_insync_replicas=min_insync_replicas(image, topic))
 
     def apply(self, image: MetadataImage, now_ms: int) -> None:
         """Follow the image, in one go."""
@@ -99,82 +149,148 @@ class Replicas:
             pass
 
     def follow(self, delta: MetadataDelta, now_ms: int) -> Iterator[None]:
-        """Follow what changed since the image: stop what is not ours any more, lead what is.
+        """Follow what changed since the image: stop what is not ours any more, begin what is.
 
         The first image that is followed must know every topic that this broker has a log of: the
         others' logs are deleted.
 
         Yields after every few partitions, so that others can be served meanwhile: they find the old
-        image, less what is led no longer. Another delta may be followed when this one is through.
+        image, less what has ended. Another delta may be followed when this one is through.
         """
         assert delta.before.version == self.image.version, "deltas follow each other"
         ended = list(self._ended(delta))
         for replica in ended:
-            del self._leaders[replica.topic_partition]
+            self._leave(replica)
+        committed = {replica.topic_partition: replica.high_watermark for replica in ended}
         for orphans in _few(self._orphans(delta)):
             self._delete(orphans)
             yield
-        for led in _few(self._led(delta)):
-            for partition in led:
-                self._lead(partition, now_ms)
+        for hosted in _few(self._hosted(delta)):
+            for partition in hosted:
+                self._take_up(partition, committed.get(partition.topic_partition), now_ms)
             yield
-        self.image = delta.after
+        self.image = self.host.image = delta.after
         for replica in ended:
             replica.close()  # last, so that who waited there finds what is now
+        self._tell_fetchers()
+        if delta.touched.brokers:
+            self.review()
 
-    def _ended(self, delta: MetadataDelta) -> Iterator[LeaderReplica]:
-        """Yield what is led no longer, or not in the same epoch."""
+    def _tell_fetchers(self) -> None:
+        touched, self._touched_fetchers = self._touched_fetchers, set()
+        if self.on_fetchers is not None:
+            for leader_id in touched:
+                self.on_fetchers(leader_id)
+
+    def _ended(self, delta: MetadataDelta) -> Iterator[Replica]:
+        """Yield what is not hosted any more, or not in the same epoch."""
         for name in delta.touched.topics:
             before, after = delta.before.topics.get(name), delta.after.topics.get(name)
-            for index in range(len(before.partitions) if before else 0):
-                replica = self._leaders.get((name, index))
-                if replica is not None and not self._still_led(replica, after):
+            for index, state in enumerate(before.partitions if before else ()):
+                key = (name, index)
+                replica = self._leaders.get(key) or self._followers.get(key)
+                if replica is not None and not self._goes_on(replica, state, after):
                     yield replica
 
-    def _still_led(self, replica: LeaderReplica, topic: TopicImage | None) -> bool:
+    def _goes_on(self, replica: Replica, before: PartitionState, topic: TopicImage | None) -> bool:
         if topic is None or topic.topic_id != replica.topic_id:
             return False
         state = topic.partitions[replica.topic_partition.partition]
-        return (state.leader_id, state.leader_epoch) == (self.node_id, replica.leader_epoch)
+        if state is before:
+            return True
+        return self.node_id in state.replicas and (state.leader_id, state.leader_epoch) == (
+            replica.state.leader_id,
+            replica.leader_epoch,
+        )
 
-    def _led(self, delta: MetadataDelta) -> Iterator["LedPartition"]:
-        """Yield the partitions to lead of the topics about which something changed."""
-        for name in self._topics_to_see_to(delta):
+    def _leave(self, replica: Replica) -> None:
+        key = replica.topic_partition
+        if isinstance(replica, LeaderReplica):
+            del self._leaders[key]
+            return
+        del self._followers[key]
+        fetcher = self.fetchers.get(replica.state.leader_id)
+        if fetcher is not None:
+            fetcher.remove(replica)
+            self._touched_fetchers.add(replica.state.leader_id)
+
+    def _hosted(self, delta: MetadataDelta) -> Iterator[HostedPartition]:
+        """Yield the partitions of ours about which something changed."""
+        configured = self._topics_configured(delta)
+        for name in configured | delta.touched.topics:
             topic = delta.after.topics.get(name)
             if topic is None:
                 continue
             config = self._topic_config(name, delta.after)
+            before = delta.before.topics.get(name)
+            same = before is not None and before.topic_id == topic.topic_id
+            old = before.partitions if before is not None and same else ()
+            unchanged = 0 if name in configured else len(old)
             for index, state in enumerate(topic.partitions):
-                if state.leader_id == self.node_id:
-                    yield LedPartition(TopicPartition(name, index), topic.topic_id, state, config)
+                if index < unchanged and old[index] is state:
+                    continue
+                if self.node_id in state.replicas:
+                    yield HostedPartition(
+                        TopicPartition(name, index), topic.topic_id, state, config
+                    )
 
-    def _topics_to_see_to(self, delta: MetadataDelta) -> set[str]:
+    def _topics_configured(self, delta: MetadataDelta) -> set[str]:
+        """Return the topics whose settings may have changed."""
         resources = delta.touched.configs
-        names = set(delta.touched.topics)
-        names.update(resource.name for resource in resources if resource.type == TOPIC)
+        names = {resource.name for resource in resources if resource.type == TOPIC}
         defaults = {ConfigResource(BROKER, CLUSTER_DEFAULT), self._own_resource}
         if not defaults.isdisjoint(resources):
-            names.update(replica.topic_partition.topic for replica in self)
+            names.update(replica.topic_partition.topic for replica in self.hosted())
         return names
 
-    def _lead(self, led: "LedPartition", now_ms: int) -> None:
+    def _take_up(self, partition: HostedPartition, high_watermark: int | None, now_ms: int) -> None:
+        """Lead or follow a partition from now on, or go on with it."""
+        if high_watermark is None:
+            high_watermark = self.store.high_watermark(partition.topic_partition)
+        if partition.state.leader_id == self.node_id:
+            self._lead(partition, high_watermark, now_ms)
+        else:
+            self._follow(partition, high_watermark, now_ms)
+
+    def _lead(self, led: HostedPartition, high_watermark: int, now_ms: int) -> None:
         replica = self._leaders.get(led.topic_partition)
         if replica is not None:
-            replica.state = led.state
             replica.configure(led.config)
-            replica.advance()
+            replica.update(led.state)
             return
         log = self.store.create(led.topic_partition, led.topic_id, led.config, now_ms=now_ms)
         self._leaders[led.topic_partition] = LeaderReplica(
-            led.topic_partition, led.topic_id, led.state, log, self.news
+            led.topic_partition, led.topic_id, led.state, log, self.host, high_watermark
         )
 
+    def _follow(self, followed: HostedPartition, high_watermark: int, now_ms: int) -> None:
+        replica = self._followers.get(followed.topic_partition)
+        if replica is not None:
+            replica.configure(followed.config)
+            replica.state = followed.state
+            return
+        topic_partition, topic_id, state, config = followed
+        log = self.store.create(topic_partition, topic_id, config, now_ms=now_ms)
+        replica = FollowerReplica(topic_partition, topic_id, state, log, high_watermark)
+        self._followers[topic_partition] = replica
+        if state.leader_id != NO_LEADER:
+            self._fetcher(state.leader_id).add(replica)
+            self._touched_fetchers.add(state.leader_id)
+
+    def _fetcher(self, leader_id: int) -> LeaderFetcher:
+        fetcher = self.fetchers.get(leader_id)
+        if fetcher is None:
+            fetcher = LeaderFetcher(leader_id, self.host, self._rules)
+            self.fetchers[leader_id] = fetcher
+        return fetcher
+
     def _orphans(self, delta: MetadataDelta) -> Iterator[TopicPartition]:
-        """Yield the logs whose topics were deleted; at first, perhaps long ago."""
+        """Yield the logs that are nobody's, or others': at first, perhaps since long ago."""
         topic_ids = self.store.topic_ids
         if delta.before.version == 0:
             for topic_partition, topic_id in list(topic_ids.items()):
-                if delta.after.topic_of(topic_id) is None:
+                topic = delta.after.topic_of(topic_id)
+                if topic is None or self._is_stray(topic, topic_partition.partition):
                     yield topic_partition
             return
         for topic in delta.removed_topics():
@@ -182,27 +298,56 @@ class Replicas:
                 topic_partition = TopicPartition(topic.name, index)
                 if topic_ids.get(topic_partition) == topic.topic_id:
                     yield topic_partition
+        for topic in delta.changed_topics():
+            for index in range(len(topic.partitions)):
+                topic_partition = TopicPartition(topic.name, index)
+                if topic_ids.get(topic_partition) == topic.topic_id and self._is_stray(
+                    topic, index
+                ):
+                    yield topic_partition
+
+    def _is_stray(self, topic: TopicImage, partition: int) -> bool:
+        """Whether a partition's replicas are all on other brokers."""
+        return (
+            partition < len(topic.partitions)
+            and self.node_id not in topic.partitions[partition].replicas
+        )
 
     def _delete(self, orphans: Sequence[TopicPartition]) -> None:
         """Delete logs; their files stay for ``file.delete.delay.ms``."""
-        logger.info("deleting logs of deleted topics: %s", ", ".join(map(str, orphans)))
+        logger.info("deleting logs that are not ours: %s", ", ".join(map(str, orphans)))
         try:
             self.store.delete_all(orphans)
         except StorageError:
-            logger.exception("cannot delete the files of all logs of deleted topics")
+            logger.exception("cannot delete the files of all logs that are not ours")
+
+    def review(self) -> None:
+        """Look who has fallen behind, and who has caught up, in the partitions led."""
+        for replica in self._leaders.values():
+            if replica.followers:
+                replica.review()
+        self._tell_alterations()
 
     def settle(self) -> None:
-        """Act on the news of a turn: readers look again, and who syncs logs is told."""
+        """Act on the news of a turn: readers and followers get what is new, others are told."""
         progressed = self.news.progressed
         while progressed:
             for waiter in list(progressed.pop().read_waiters):
                 waiter.on_progress()
+        sessions = self.news.sessions
+        while sessions:
+            sessions.pop().wake()
         if self.news.unsynced and self.on_unsynced is not None:
             self.on_unsynced()
+        self._tell_alterations()
+
+    def _tell_alterations(self) -> None:
+        if self.news.alterations and self.on_alterations is not None:
+            self.on_alterations()
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """Return the high watermarks, for the checkpoint."""
-        return {r.topic_partition: r.high_watermark for r in self._leaders.values()}
+        return {r.topic_partition: r.high_watermark for r in self.hosted()}
 
 
 def _few(items: Iterable[T]) -> Iterator[list[T]]:

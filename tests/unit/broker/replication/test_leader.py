@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.broker.replication.leader import LeaderReplica
-from quorate.errors import NotEnoughReplicasError, OffsetOutOfRangeError, StorageError
+from quorate.errors import ErrorCode, NotEnoughReplicasError, OffsetOutOfRangeError, StorageError
 from quorate.quorum.metadata import records as r
 from quorate.records.record import ProducerStamp
 from tests.unit.broker.harness import NOW_MS, Node, new_node, stored
@@ -35,8 +35,8 @@ class Commits:
         self.decided: list[tuple[int, bool]] = []
 
     def wait(self, replica: LeaderReplica, offset: int) -> None:
-        def decided(*, committed: bool) -> None:
-            self.decided.append((offset, committed))
+        def decided(code: ErrorCode) -> None:
+            self.decided.append((offset, code == ErrorCode.NONE))
 
         replica.when_committed(offset, decided)
 

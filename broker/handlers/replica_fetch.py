@@ -1,0 +1,42 @@
+"""Fetch by followers: what lies below their position they have; records out, committed or not."""
+
+from quorate.broker.handlers.context import Broker
+from quorate.broker.replication.sessions import FollowerSession, end_waiting
+from quorate.errors import ErrorCode
+from quorate.promise import Promise
+from quorate.protocol.messages.data import FetchRequest, FetchResponse
+
+WAIT_MAX_MS = 60_000
+
+
+def replica_fetch(broker: Broker, request: FetchRequest) -> FetchResponse | Promise[FetchResponse]:
+    """Answer with what there is, or park the request until something is appended."""
+    session = broker.replicas.sessions.take(request)
+    if isinstance(session, ErrorCode):
+        return FetchResponse(error_code=int(session))
+    response = session.answer()
+    if response.responses or request.max_wait_ms <= 0:
+        return response
+    return _park(broker, session, min(request.max_wait_ms, WAIT_MAX_MS))
+
+
+def _park(broker: Broker, session: FollowerSession, wait_ms: int) -> Promise[FetchResponse]:
+    promise: Promise[FetchResponse] = Promise()
+
+    def answered(response: FetchResponse) -> None:
+        broker.deadlines.cancel(deadline)
+        promise.resolve(response)
+
+    def expired() -> None:
+        if session.parked is answered:
+            end_waiting(session)
+
+    def abandoned() -> None:
+        broker.deadlines.cancel(deadline)
+        if session.parked is answered:
+            session.parked = None
+
+    deadline = broker.deadlines.after(wait_ms, expired)
+    session.parked = answered
+    promise.on_abandoned = abandoned
+    return promise

@@ -1,0 +1,177 @@
+"""Trio shell: one task per leader that is followed, fetching all its partitions together."""
+
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+
+import trio
+
+from quorate.broker.handlers.context import Broker
+from quorate.broker.listeners import PLAINTEXT, SSL
+from quorate.broker.replication.fetching import LeaderFetcher
+from quorate.broker.replication.follower import FollowerReplica
+from quorate.errors import NetworkError, QuorateError
+from quorate.model import Endpoint
+from quorate.net.bell import Bell
+from quorate.net.exchange import Exchange
+from quorate.net.rpc import connect
+from quorate.protocol.apis import ApiKey
+
+logger = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_MS: Final = 2_000
+RECONNECT_MIN_S: Final = 0.05
+RECONNECT_MAX_S: Final = 1.0
+IN_FLIGHT_MAX: Final = 2
+"""A second request is sent while one is parked, if there is something new to ask for."""
+ANSWER_S_MAX: Final = 30.0
+"""Beyond the time that the leader may wait; a leader that is silent for longer is gone."""
+
+
+class ReplicaFetchers:
+    """Owns the tasks that fetch; one of each leader, while there is anything to fetch of it.
+
+    ``begin_turn`` and ``end_turn`` enclose what changes replicas.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        begin_turn: Callable[[], int],
+        end_turn: Callable[[], None],
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        self._broker = broker
+        self._begin_turn = begin_turn
+        self._end_turn = end_turn
+        self._tls = tls
+        self._bells: dict[int, Bell] = {}
+        self._nursery: trio.Nursery | None = None
+        broker.replicas.on_fetchers = self._something_new
+
+    async def run(self) -> None:
+        """Fetch until cancelled."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            for leader_id in self._broker.replicas.fetchers:
+                self._something_new(leader_id)
+            await trio.sleep_forever()
+
+    def _something_new(self, leader_id: int) -> None:
+        bell = self._bells.get(leader_id)
+        if bell is not None:
+            bell.ring()
+        elif self._nursery is not None:
+            self._bells[leader_id] = Bell()
+            self._nursery.start_soon(self._fetch_from, leader_id)
+
+    async def _fetch_from(self, leader_id: int) -> None:
+        """Keep fetching from a leader, over one connection after the other."""
+        fetcher = self._broker.replicas.fetchers[leader_id]
+        bell = self._bells[leader_id]
+        pause_s = RECONNECT_MIN_S
+        while True:
+            if not len(fetcher):
+                await bell.wait()
+                continue
+            try:
+                await self._converse(fetcher, bell)
+                pause_s = RECONNECT_MIN_S
+            except QuorateError as error:
+                logger.info("cannot fetch from leader %d: %s", leader_id, error)
+            fetcher.disconnected()
+            await trio.sleep(pause_s)
+            pause_s = min(2 * pause_s, RECONNECT_MAX_S)
+
+    async def _converse(self, fetcher: LeaderFetcher, bell: Bell) -> None:
+        endpoint, context = self._way_to(fetcher.leader_id)
+        stream = await connect(endpoint, ssl_context=context, timeout_ms=CONNECT_TIMEOUT_MS)
+        name = f"broker-{self._broker.config.node_id}-fetcher"
+        exchange = Exchange(stream, peer=f"leader {fetcher.leader_id}", client_id=name)
+        try:
+            with trio.fail_after(CONNECT_TIMEOUT_MS / 1000):
+                await exchange.negotiate((ApiKey.FETCH,))
+            await self._fetch_and_ask(fetcher, exchange, bell)
+        except trio.TooSlowError:
+            raise NetworkError(f"leader {fetcher.leader_id} does not answer") from None
+        finally:
+            with trio.CancelScope(shield=True):
+                await exchange.close()
+
+    async def _fetch_and_ask(self, fetcher: LeaderFetcher, exchange: Exchange, bell: Bell) -> None:
+        """Use a connection in both directions until it breaks.
+
+        Raises:
+            QuorateError: it did.
+        """
+        failure: QuorateError | None = None
+
+        async def until_broken(work: Callable[[], Awaitable[None]]) -> None:
+            nonlocal failure
+            try:
+                await work()
+            except (QuorateError, trio.TooSlowError) as error:
+                broken = NetworkError(f"leader {fetcher.leader_id} is silent")
+                failure = error if isinstance(error, QuorateError) else broken
+                nursery.cancel_scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(until_broken, partial(self._ask_in_between, fetcher, exchange, bell))
+            await until_broken(partial(self._fetch, fetcher, exchange))
+        if failure is not None:
+            raise failure
+
+    def _way_to(self, leader_id: int) -> tuple[Endpoint, ssl.SSLContext | None]:
+        """Return where a leader is reached, and how.
+
+        Raises:
+            NetworkError: it is not known, or has no listener that we speak.
+        """
+        broker = self._broker.replicas.image.brokers.get(leader_id)
+        if broker is None:
+            raise NetworkError(f"broker {leader_id} is not registered")
+        plain = broker.endpoints.get(PLAINTEXT)
+        if plain is not None:
+            return plain, None
+        secured = broker.endpoints.get(SSL)
+        if secured is None or self._tls is None:
+            raise NetworkError(f"broker {leader_id} has no listener for brokers")
+        return secured, self._tls
+
+    async def _fetch(self, fetcher: LeaderFetcher, exchange: Exchange) -> None:
+        while True:
+            if not fetcher.in_flight:
+                self._begin_turn()
+                await exchange.send(ApiKey.FETCH, fetcher.build())
+            with trio.fail_after(ANSWER_S_MAX):
+                response = await exchange.receive()
+            self._begin_turn()
+            grown = fetcher.take(response, self._broker.now_ms)
+            unsynced = [follower for follower in grown if follower.is_unsynced]
+            self._end_turn()
+            if unsynced:
+                await self._sync(unsynced)
+
+    async def _ask_in_between(self, fetcher: LeaderFetcher, exchange: Exchange, bell: Bell) -> None:
+        """Ask for what is new while the leader still holds an answer back.
+
+        It gives that one at once then, so new partitions need not wait for it.
+        """
+        while True:
+            next_ms = fetcher.next_ms()
+            at_s = float("inf") if next_ms is None else next_ms / 1000
+            await bell.wait_until(at_s)
+            next_ms = fetcher.next_ms()
+            due = next_ms is not None and next_ms <= trio.current_time() * 1000
+            if due and 0 < fetcher.in_flight < IN_FLIGHT_MAX:
+                self._begin_turn()
+                await exchange.send(ApiKey.FETCH, fetcher.build())
+
+    async def _sync(self, followers: list[FollowerReplica]) -> None:
+        """Sync what counts only when synced, before we say that we have it."""
+        store = self._broker.replicas.store
+        flush = store.start_flush([follower.log for follower in followers])
+        await trio.to_thread.run_sync(flush.run)
+        store.finish_flush(flush)

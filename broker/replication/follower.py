@@ -1,0 +1,187 @@
+"""FollowerReplica: one partition that this broker follows: where to fetch, when to truncate.
+
+The rules are Kafka's (classes ``AbstractFetcherThread`` and ``ReplicaFetcherThread``; KIP-101,
+KIP-279, KIP-320, KIP-595): histories are compared by leader epoch, never by high watermark.
+"""
+
+import logging
+from typing import TYPE_CHECKING, cast
+
+from quorate.broker.log.epochs import EpochEnd
+from quorate.broker.log.log import Log
+from quorate.errors import ErrorCode, KafkaError, known_code
+from quorate.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, TopicPartition
+from quorate.protocol.messages.data import FetchPartition, PartitionData
+from quorate.quorum.metadata.image import PartitionState
+from quorate.records.batch import HEADER_BYTES, parse_header
+from quorate.settings import TopicConfig
+
+if TYPE_CHECKING:
+    from quorate.broker.replication.leader import Waiter
+
+logger = logging.getLogger(__name__)
+
+
+class FollowerReplica:
+    """One partition that this broker follows, in one leader epoch.
+
+    State: how much of the log is known to be committed. Invariant: ``log_start_offset <=
+    high_watermark <= log_end_offset``; it goes back only if the log does.
+    """
+
+    __slots__ = (
+        "high_watermark",
+        "log",
+        "read_waiters",
+        "state",
+        "topic_id",
+        "topic_partition",
+        "waits_for_sync",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: bytes,
+        state: PartitionState,
+        log: Log,
+        high_watermark: int,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.state = state
+        self.log = log
+        self.high_watermark = high_watermark
+        self.read_waiters: set[Waiter] = set()
+        self.waits_for_sync = False
+        """Whether our word counts only for what is synced to disk."""
+        self.configure(log.config)
+        self._bound()
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of the leader that is followed."""
+        return self.state.leader_epoch
+
+    def configure(self, config: TopicConfig) -> None:
+        """Go by these settings of the topic from now on."""
+        self.log.config = config
+        self.waits_for_sync = config.flush_messages == 1
+
+    @property
+    def is_unsynced(self) -> bool:
+        """Whether a sync is due before we may say that we have what we have."""
+        log = self.log
+        return log.log_end_offset - log.flushed_offset >= log.config.flush_messages
+
+    def position(self, max_bytes: int) -> FetchPartition:
+        """Return where to go on, and the word that everything below is here."""
+        log = self.log
+        return FetchPartition(
+            partition=self.topic_partition.partition,
+            current_leader_epoch=self.state.leader_epoch,
+            fetch_offset=log.log_end_offset,
+            last_fetched_epoch=log.leader_epochs.latest_epoch,
+            log_start_offset=log.log_start_offset,
+            partition_max_bytes=max_bytes,
+        )
+
+    def take(self, data: PartitionData, now_ms: int) -> bool:
+        """Take what the leader sent for our position; return whether the position changed.
+
+        Raises:
+            KafkaError: it is an error, does not continue our log, or our disk refuses it.
+        """
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._restart(data, now_ms)
+            return True
+        if data.error_code:
+            raise KafkaError(code=known_code(data.error_code))
+        if data.diverging_epoch is not None:
+            end = EpochEnd(data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+            self._truncate(end, now_ms)
+            return True
+        records = cast("memoryview | None", data.records)
+        appended = False
+        if records:
+            before = self.log.log_end_offset
+            self._fit(records, now_ms)
+            self.log.append_replicated(records, now_ms=now_ms)
+            appended = self.log.log_end_offset != before
+        self._learn(data)
+        return appended
+
+    def _fit(self, records: memoryview, now_ms: int) -> None:
+        """Begin an empty log where the first batch does, if the leader's begins in its midst.
+
+        That is so after DeleteRecords; what is too much is forgotten again once the leader's log
+        start is learnt.
+        """
+        log = self.log
+        if log.log_start_offset == log.log_end_offset and len(records) >= HEADER_BYTES:
+            first = parse_header(records, 0)
+            if first.base_offset < log.log_end_offset < first.next_offset:
+                log.reset_to(first.base_offset, now_ms=now_ms)
+                self._bound()
+
+    def _learn(self, data: PartitionData) -> None:
+        """Take over the leader's high watermark, as far as we have the log, and its log start."""
+        log = self.log
+        committed = min(data.high_watermark, log.log_end_offset)
+        self.high_watermark = max(self.high_watermark, committed)
+        if log.log_start_offset < data.log_start_offset <= self.high_watermark:
+            log.delete_records_before(data.log_start_offset)
+        self._bound()
+
+    def _truncate(self, leader_end: EpochEnd, now_ms: int) -> None:
+        """Cut off what the leader's log does not have (KIP-279).
+
+        If we do not know the epoch that the leader names, we cut down to the one before it, and
+        ask again from there.
+        """
+        log = self.log
+        offset = min(leader_end.end_offset, log.log_end_offset)
+        if leader_end.leader_epoch != UNKNOWN_EPOCH:
+            ours = log.leader_epochs.end_offset_for(leader_end.leader_epoch, log.log_end_offset)
+            if ours.end_offset != UNKNOWN_OFFSET:
+                known = ours.leader_epoch == leader_end.leader_epoch
+                offset = min(ours.end_offset, offset if known else log.log_end_offset)
+        if offset < self.high_watermark:
+            logger.warning(
+                "%s: truncating to %d, below the high watermark %d",
+                self.topic_partition, offset, self.high_watermark,
+            )  # fmt: skip
+        logger.info(
+            "%s: truncating from %d to %d, where our log and that of leader %d part ways",
+            self.topic_partition, log.log_end_offset, offset, self.state.leader_id,
+        )  # fmt: skip
+        log.truncate_to(max(offset, 0), now_ms=now_ms)
+        self._bound()
+
+    def _restart(self, data: PartitionData, now_ms: int) -> None:
+        """Go on where the leader's log begins: it does not reach to ours, or not back to ours.
+
+        Raises:
+            KafkaError: the leader does not say where, or our disk refuses.
+        """
+        offset = data.log_start_offset
+        if offset < 0:
+            raise KafkaError("the leader does not say where its log begins")
+        logger.warning(
+            "%s: beginning anew at %d: the leader has nothing that continues %d to %d",
+            self.topic_partition, offset, self.log.log_start_offset, self.log.log_end_offset,
+        )  # fmt: skip
+        self.log.reset_to(offset, now_ms=now_ms)
+        self.high_watermark = offset
+        self._bound()
+
+    def _bound(self) -> None:
+        log = self.log
+        self.high_watermark = min(
+            max(self.high_watermark, log.log_start_offset), log.log_end_offset
+        )
+
+    def close(self) -> None:
+        """Stop following: whoever waits here for records has to ask somebody else."""
+        for waiter in list(self.read_waiters):
+            waiter.on_closed()

@@ -1,0 +1,74 @@
+"""Host: what all replicas of a broker share: who it is, whom it knows, and the news of a turn."""
+
+from typing import TYPE_CHECKING, Final
+
+from quorate.broker.replication.isr import UNKNOWN_BROKER_EPOCH
+from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage
+
+if TYPE_CHECKING:
+    from quorate.broker.replication.leader import LeaderReplica
+    from quorate.broker.replication.sessions import FollowerSession
+
+LAG_TIME_MAX_MS: Final = 30_000
+
+
+class News:
+    """What happened to replicas in this turn of the loop, for the shell to act on at its end.
+
+    Attributes:
+        progressed: those whose readers shall look again.
+        unsynced: those with as many unsynced records as ``flush.messages`` allows.
+        sessions: the followers' fetches that have something to send.
+        alterations: those with a change of their ISR to propose to the controller.
+    """
+
+    __slots__ = ("alterations", "progressed", "sessions", "unsynced")
+
+    def __init__(self) -> None:
+        self.progressed: set[LeaderReplica] = set()
+        self.unsynced: set[LeaderReplica] = set()
+        self.sessions: set[FollowerSession] = set()
+        self.alterations: set[LeaderReplica] = set()
+
+
+class Host:
+    """A broker as its replicas know it.
+
+    Attributes:
+        now_ms: a monotonic time, as of the current turn of the loop; lag is measured by it.
+        image: the metadata last followed.
+        broker_epoch: of this broker's registration.
+        hurries: whether followers are told a new high watermark at once, because consumers read
+            from them (KIP-392); otherwise they hear it along with records, or when their fetch
+            ends.
+    """
+
+    __slots__ = (
+        "broker_epoch",
+        "hurries",
+        "image",
+        "lag_time_max_ms",
+        "news",
+        "node_id",
+        "now_ms",
+    )
+
+    def __init__(self, node_id: int) -> None:
+        self.node_id = node_id
+        self.news = News()
+        self.image: MetadataImage = EMPTY_IMAGE
+        self.now_ms = 0
+        self.broker_epoch = UNKNOWN_BROKER_EPOCH
+        self.lag_time_max_ms = LAG_TIME_MAX_MS
+        self.hurries = False
+
+    def may_join_isr(self, broker_id: int, broker_epoch: int | None) -> bool:
+        """Whether a follower that fetched in this registration may be called in sync (KIP-903)."""
+        return broker_epoch is not None and self.image.may_join_isr(broker_id, broker_epoch)
+
+    def is_stale(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether a broker was registered again since it had that epoch."""
+        broker = self.image.brokers.get(broker_id)
+        if broker is None or broker.fenced:
+            return False
+        return UNKNOWN_BROKER_EPOCH < broker_epoch < broker.broker_epoch
