@@ -4,12 +4,14 @@ python -m quorate.tools.bench.storage --gigabytes 20 --segments 10000
 """
 
 import argparse
+import os
 import random
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Final
 
 from quorate.broker.log.files import OsFileSystem
@@ -53,19 +55,77 @@ def new_log(directory: Path, config: TopicConfig) -> tuple[LogStore, Log]:
     return store, store.create(partition, TOPIC_ID, config, now_ms=now_ms())
 
 
+class BareFile:
+    """What an append would cost if there were nothing to it but writing the bytes."""
+
+    def __init__(self, directory: Path, segment_bytes: int) -> None:
+        self._directory = directory
+        self._segment_bytes = segment_bytes
+        self._segments = 0
+        self._fd = -1
+        self._position = segment_bytes
+
+    def append(self, data: bytearray) -> None:
+        """Write behind the last bytes, into files as large as segments."""
+        if self._position + len(data) > self._segment_bytes:
+            self.close()
+            path = self._directory / f"bare-{self._segments}"
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            self._segments += 1
+            self._position = 0
+        self._position += os.pwrite(self._fd, data, self._position)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+
+class Costs:
+    """What appends of one kind took, in microseconds."""
+
+    def __init__(self) -> None:
+        self.cpu_us: list[float] = []
+        self.wall_us: list[float] = []
+
+    def measure(self, append: Callable[[], object]) -> None:
+        """Append, and note what it took."""
+        cpu_s, wall_s = time.thread_time(), time.perf_counter()
+        append()
+        self.wall_us.append((time.perf_counter() - wall_s) * 1e6)
+        self.cpu_us.append((time.thread_time() - cpu_s) * 1e6)
+
+    def summary(self) -> str:
+        """Return the median CPU time, and of the time on the clock the median and the mean."""
+        return f"{median(self.cpu_us):6.0f} {median(self.wall_us):6.0f} {mean(self.wall_us):6.0f}"
+
+
 def measure_appends(directory: Path, gigabytes: float) -> None:
-    """Append batches of 1 MB and print the CPU time of an append, per tenth of the way."""
-    store, log = new_log(directory, TopicConfig())
+    """Append batches of 1 MB, in turn with bare writes; print both per tenth of the way.
+
+    What the system does to both (write-back, a full page cache) is none of our doing: ours is the
+    ratio.
+    """
+    config = TopicConfig()
+    store, log = new_log(directory, config)
     records = batch(BATCH_RECORDS, VALUE_BYTES)
+    bare_file = BareFile(directory, config.segment_bytes)
     appends = int(gigabytes * 1e9 / len(records) / SLICES)
-    print(f"appends of {len(records)} bytes, to {gigabytes} GB:")
+    print(f"appends of {len(records)} bytes, to {gigabytes} GB, in us:")
+    print("               ours: CPU   wall   mean   bare: CPU   wall   mean   CPU ratio")
     for tenth in range(1, SLICES + 1):
-        costs_us: list[float] = []
+        ours, bare = Costs(), Costs()
         for _ in range(appends):
-            began_s = time.thread_time()
-            log.append(memoryview(records), leader_epoch=0, now_ms=now_ms())
-            costs_us.append((time.thread_time() - began_s) * 1e6)
-        print(f"  at {tenth * gigabytes / SLICES:5.1f} GB: median {median(costs_us):7.1f} us CPU")
+            ours.measure(lambda: log.append(memoryview(records), leader_epoch=0, now_ms=now_ms()))
+            bare.measure(lambda: bare_file.append(records))
+        ratio = median(ours.cpu_us) / median(bare.cpu_us)
+        print(
+            f"  at {tenth * gigabytes / SLICES:5.1f} GB:"
+            f"   {ours.summary()}      {bare.summary()}      {ratio:6.2f}",
+            flush=True,
+        )
+    bare_file.close()
     store.close(clean=False, now_ms=now_ms())
 
 
