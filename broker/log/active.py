@@ -361,11 +361,6 @@ class FrozenSegment:
         """The file of batches."""
         return self._files.get(self.stem + LOG_SUFFIX)
 
-    @property
-    def modified_ms(self) -> int:
-        """When the file was last written."""
-        return self._files.modified_ms(self.stem + LOG_SUFFIX)
-
     def position_of(self, offset: int) -> int:
         """Return where the first batch begins whose last offset is at least ``offset``."""
         return search_position(self, offset)

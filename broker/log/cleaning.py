@@ -1,6 +1,6 @@
 """Retention: which of the oldest segments have served their time (Kafka: ``UnifiedLog``)."""
 
-from quorate.broker.log.lookup import Searchable
+from quorate.broker.log.lookup import LogSegment
 from quorate.broker.log.segments import Segments
 from quorate.model import NO_TIMESTAMP
 from quorate.settings import TopicConfig
@@ -30,7 +30,7 @@ def _too_old(segments: Segments, retention_ms: int, deletable: int, now_ms: int)
     return deletable
 
 
-def _newest_ms(segment: Searchable) -> int:
+def _newest_ms(segment: LogSegment) -> int:
     """The time of the newest record; records without a time are as new as their file."""
     timestamp_ms = segment.largest.timestamp_ms
     return segment.modified_ms if timestamp_ms == NO_TIMESTAMP else timestamp_ms

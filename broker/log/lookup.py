@@ -48,11 +48,6 @@ class Searchable(Protocol):
         """The largest timestamp, NO_TIMESTAMP if no record has one."""
         ...
 
-    @property
-    def modified_ms(self) -> int:
-        """When the file was last written."""
-        ...
-
     def position_of(self, offset: int) -> int:
         """Return where the first batch begins whose last offset is at least ``offset``."""
         ...
@@ -64,6 +59,11 @@ class Searchable(Protocol):
 
 class LogSegment(Searchable, Protocol):
     """A segment as a log has it."""
+
+    @property
+    def modified_ms(self) -> int:
+        """When the file was last written."""
+        ...
 
     def remembers(self, offset: int) -> bool:
         """Whether the batches from that one on are found without looking into a file."""

@@ -87,6 +87,21 @@ def test_cold_records_are_found_in_a_thread_and_warm_ones_at_once() -> None:
     assert scene.disk.waits == 0
 
 
+def test_a_file_that_is_not_open_is_opened_in_a_thread() -> None:
+    scene = Scene()
+    scene.fetch(3)
+    scene.disk.work()
+    scene.node.replicas.store._context.files.forget_directory(scene.node.leader().log.directory)
+    scene.disk.chill()
+
+    cold = scene.fetch(3)
+    assert waits(cold)
+    scene.disk.work()
+
+    assert scene.disk.waits == 0
+    assert fetched(cold) == [[3]]
+
+
 def test_the_newest_records_are_found_without_the_disk() -> None:
     scene = Scene()
 

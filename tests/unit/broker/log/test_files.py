@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,36 @@ def test_the_file_that_was_removed_while_it_was_read_is_closed_by_who_removes_fi
     assert [is_open(fd) for fd in descriptors] == [False, True]
     remove_paths(fs, [])
     assert not is_open(descriptors[1])
+
+
+def test_what_is_in_memory_is_read_at_once_and_nothing_else(
+    fs: OsFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = fs.open(f"{tmp_path}/file", create=True)
+    file.write_at(b"hello world", 0)
+    assert file.read_cached(5, 6) == b"world"
+    assert file.read_cached(100, 6) == b"world"
+    assert file.read_cached(100, 11) == b""
+
+    monkeypatch.setattr("quorate.broker.log.files.os.preadv", refusing(errno.EAGAIN))
+    assert file.read_cached(5, 6) is None
+    monkeypatch.setattr("quorate.broker.log.files.os.preadv", refusing(errno.EOPNOTSUPP))
+    assert file.read_cached(5, 6) == b"world", "a file system that cannot tell"
+    monkeypatch.undo()
+    plain_preadv = os.preadv
+
+    def short(fd: int, buffers: list[bytearray], position: int, _flags: int) -> int:
+        return plain_preadv(fd, [memoryview(buffers[0])[:2]], position)
+
+    monkeypatch.setattr("quorate.broker.log.files.os.preadv", short)
+    assert file.read_cached(5, 6) is None, "the next page is not in memory"
+
+
+def refusing(code: int) -> Callable[..., int]:
+    def refuse(*_: object) -> int:
+        raise OSError(code, os.strerror(code))
+
+    return refuse
 
 
 def is_open(fd: int) -> bool:

@@ -6,6 +6,7 @@ import pytest
 
 from quorate.broker.log.active import RECENT_BATCHES_MAX
 from quorate.broker.log.log import Log
+from quorate.errors import CorruptRecordError
 from quorate.settings import TopicConfig
 from tests.unit.broker.log.batches import (
     NOW_MS,
@@ -165,6 +166,20 @@ def test_a_log_without_times_has_no_offset_for_any() -> None:
 
     assert find_time(log, 0) is None
     assert find_time(log, None) is None
+
+
+def test_a_log_that_is_cut_while_a_time_is_searched_for_is_corrupt_at_worst() -> None:
+    log = new_log(config=TopicConfig(index_interval_bytes=1))
+    for number in range(20):
+        append(log, b"v", timestamp_ms=NOW_MS + number)
+    log.start_checkpoint()
+    lookup = log.start_time_lookup(NOW_MS + 15)
+
+    log.truncate_to(2, now_ms=NOW_MS)
+    lookup.run()
+
+    with pytest.raises(CorruptRecordError):
+        lookup.result()
 
 
 def test_many_segments_are_opened_and_searched_without_reading_them() -> None:
