@@ -36,6 +36,7 @@ from quorate.protocol.messages.metadata import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsTopicRequest,
 )
+from quorate.protocol.messages.placement import UnregisterBrokerRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         AlterPartitionReassignmentsResponse,
         ElectLeadersResponse,
         ListPartitionReassignmentsResponse,
+        UnregisterBrokerResponse,
     )
 
 FETCH_BY_NAME: Final = 12
@@ -73,6 +75,16 @@ class PlacementAdmin(AdminBase):
                 for b in sorted(response.brokers, key=lambda broker: broker.broker_id)
             ),
         )
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Take a broker out of the cluster that is gone for good.
+
+        Raises:
+            KafkaError: It is unknown, or not to be taken out now.
+        """
+        request = UnregisterBrokerRequest(broker_id=broker_id)
+        response: UnregisterBrokerResponse = await self.call(ApiKey.UNREGISTER_BROKER, request)
+        check(response.error_code, response.error_message, f"broker {broker_id}")
 
     async def describe_log_dirs(
         self, broker_ids: Iterable[int] | None = None

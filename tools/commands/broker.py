@@ -1,14 +1,26 @@
-"""``quorate broker start`` and ``quorate brokers list``."""
+"""``quorate broker start`` and ``quorate brokers ...``."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quorate.tools.command_line import Command, noun_app, options_of
-from quorate.tools.session import print_table, run
+from quorate.tools.session import confirm, print_table, run, say
+from quorate.tools.topic_options import client_of
 
-app = noun_app("Start a broker; list brokers.")
+if TYPE_CHECKING:
+    from quorate.tools.arguments import GlobalOptions
+    from quorate.tools.partitions.moving import Progress
+    from quorate.tools.partitions.retiring import Led
+    from quorate.tools.reassign_work import Plan
+
+app = noun_app("Start a broker; list, describe, drain and retire brokers.")
+
+BrokerId = Annotated[int, typer.Argument(metavar="ID", min=0, help="The broker.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @app.command("start", cls=Command)
@@ -51,9 +63,140 @@ def start(
 
 @app.command("list", cls=Command)
 def list_brokers(context: typer.Context) -> None:
-    """List the brokers that are alive."""
-    from quorate.tools.cluster import brokers_table
-    from quorate.tools.topic_options import client_of
+    """List brokers: where they are, how they are, what they have."""
+    from quorate.tools import brokers_work as work
 
     options = options_of(context)
-    print_table(options, run(brokers_table, client_of(options)))
+    print_table(options, run(work.list_brokers, client_of(options)))
+
+
+@app.command("describe", cls=Command)
+def describe(
+    context: typer.Context,
+    broker_id: BrokerId,
+    *,
+    dirs: Annotated[bool, typer.Option("--dirs", hidden=True)] = False,
+) -> None:
+    """Show a broker: what it leads and has, its directories, what was set for it."""
+    from quorate.tools import brokers_work as work
+
+    del dirs  # always shown
+    options = options_of(context)
+    run(work.describe, options, client_of(options), broker_id)
+
+
+@app.command("drain", cls=Command)
+def drain(
+    context: typer.Context, broker_id: BrokerId, *, dry_run: DryRun = False, yes: Yes = False
+) -> None:
+    """Let others lead what a broker leads, and give it nothing new, until it is undrained.
+
+    It keeps its replicas, in sync, and clients notice no more than a change of leaders.
+    """
+    from quorate.tools import brokers_work as work
+    from quorate.tools.partitions.retiring import some
+
+    options = options_of(context)
+    client = client_of(options)
+    now: Led = run(work.led, client, broker_id)
+    _tell_led(options, broker_id, now)
+    if dry_run:
+        return
+    confirm(f"Drain broker {broker_id}?", yes=yes)
+    then: Led = run(work.drain, options, client, broker_id)
+    if then.alone:
+        say(options, f"broker {broker_id} is drained, but for {some(then.alone)}")
+    else:
+        say(options, f"broker {broker_id} is drained: it leads nothing")
+
+
+def _tell_led(options: "GlobalOptions", broker_id: int, led: "Led") -> None:
+    from quorate.tools.partitions.retiring import some
+
+    say(options, f"broker {broker_id} leads {len(led.movable)} partitions that others can lead")
+    if led.alone:
+        say(options, f"nobody else can lead {some(led.alone)}: no other replica is in sync")
+
+
+@app.command("undrain", cls=Command)
+def undrain(context: typer.Context, broker_id: BrokerId) -> None:
+    """Let a broker lead again, from the next election on: see "partitions elect --all"."""
+    from quorate.tools import brokers_work as work
+
+    options = options_of(context)
+    run(work.check_broker, client_of(options), broker_id)
+    run(work.undrain, options, broker_id)
+    say(options, f"broker {broker_id} may lead again")
+
+
+@app.command("decommission", cls=Command)
+def decommission(
+    context: typer.Context,
+    broker_id: BrokerId,
+    *,
+    throttle: Annotated[
+        str, typer.Option("--throttle", help="Bytes a second of each broker: 50MB.")
+    ] = "",
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Call the moves off, and let it lead again.")
+    ] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Move all that a broker has to the others, so that it can go for good.
+
+    Once it has nothing left, stop it and say the same again: that takes it out of the cluster.
+    """
+    from quorate.tools import brokers_work as work
+    from quorate.tools import reassign_work
+    from quorate.tools.commands import reassign
+    from quorate.tools.partitions.moving import parse_rate
+
+    options = options_of(context)
+    rate = parse_rate(throttle) if throttle else None
+    client = client_of(options)
+    run(work.check_broker, client, broker_id)
+    if cancel:
+        _cancel(options, broker_id)
+        return
+    made: Plan = run(
+        reassign_work.make_plan, client, reassign_work.PlanRequest(remove=(broker_id,))
+    )
+    # What lies unevenly elsewhere is nobody's business now.
+    made = replace(made, moves=tuple(m for m in made.moves if broker_id in m.before))
+    reassign.print_moves(options, made)
+    if made.moves:
+        reassign.tell_summary(options, made)
+    if dry_run:
+        return
+    confirm(f"Decommission broker {broker_id}?", yes=yes)
+    if made.moves:
+        run(reassign_work.apply, options, client, made, rate)
+        reassign.follow(options, list(made.targets))
+    _retire(options, broker_id)
+
+
+def _retire(options: "GlobalOptions", broker_id: int) -> None:
+    from quorate.tools import brokers_work as work
+
+    gone: bool = run(work.retire, client_of(options), broker_id)
+    if gone:
+        say(options, f"broker {broker_id} is no longer of this cluster")
+        return
+    say(options, f"broker {broker_id} has nothing left: stop it, then, to forget it,")
+    say(options, f"  quorate brokers decommission {broker_id} --yes")
+
+
+def _cancel(options: "GlobalOptions", broker_id: int) -> None:
+    from quorate.tools import reassign_work
+
+    client = client_of(options)
+    moves: list[Progress] = run(reassign_work.under_way, client)
+    names = [
+        f"{move.partition.topic}:{move.partition.partition}"
+        for move in moves
+        if broker_id in move.move.removing
+    ]
+    if names:
+        run(reassign_work.cancel, options, client, names)
+    say(options, f"called off {len(names)} moves away from broker {broker_id}")
