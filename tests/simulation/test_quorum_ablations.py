@@ -1,8 +1,4 @@
-"""The simulation of the quorum has teeth: whatever is switched off or broken, some seed finds it.
-
-Not here, because chance is too rare a guest, but in scripted scenarios (tests/unit/quorum):
-``term_filter`` (D01) and ``probe_mode``.
-"""
+"""The simulation of the quorum has teeth: some seed finds whatever is switched off or broken."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,7 +10,13 @@ from quorate.quorum.raft.timing import Timing
 from tests.simulation.quorum.network import Link
 from tests.simulation.quorum.registers import PUT, Command
 from tests.simulation.quorum.run import run
-from tests.simulation.quorum.scenario import Scenario, draw, without
+from tests.simulation.quorum.scenario import (
+    HASTY_TIMERS,
+    USUAL_TIMERS,
+    Scenario,
+    draw,
+    without,
+)
 from tests.simulation.quorum.timeline import Timeline
 from tests.simulation.quorum.trace import Trace
 from tests.simulation.quorum.world import World
@@ -78,6 +80,21 @@ def lost_time(seed: int) -> Scenario:
     )
 
 
+def late_answers(seed: int) -> Scenario:
+    """Answers to a leader arrive when it leads again, in a later term."""
+    scenario = five(seed)
+    actions = {"late answers": 6, "weather": 2, "heal": 1}
+    timing = Timing(*HASTY_TIMERS, snapshot_entries=5000)
+    return replace(timed(scenario, timing), actions=actions, fifo=False, intensity=0.7)
+
+
+def late_appends(seed: int) -> Scenario:
+    """Appends overtake each other and get lost, to followers that are behind."""
+    actions = {"weather": 2, "pause": 2, "part": 2, "heal": 4, "one way": 2}
+    timing = Timing(*USUAL_TIMERS, snapshot_entries=5000)
+    return replace(timed(three(seed), timing), actions=actions, fifo=False, intensity=2.0)
+
+
 def hasty_operators(seed: int) -> Scenario:
     """Voters come and go while leaders are alone."""
     actions = {"isolate leader": 3, "heal": 3, "member": 16}
@@ -101,6 +118,10 @@ NEVER_CHANGED = "commits_never_change"
 COMPLETE = "leaders_hold_all_commits"
 
 ABLATIONS = {
+    "term_filter": Ablation(
+        late_answers, ("term_filter",), ("the_quorum_recovers", COMMITTED, COMPLETE)
+    ),
+    "probe_mode": Ablation(late_appends, ("probe_mode",), ("entries_are_not_sent_over_and_over",)),
     "reconcile": Ablation(three, ("reconcile",), (COMMITTED, NEVER_BACK, COMPLETE)),
     "vote_dedupe": Ablation(split_votes, ("vote_dedupe",), ("one_leader_per_term", COMPLETE)),
     "nack": Ablation(disturbed_elections, ("nack",), ("the_quorum_recovers",)),
@@ -127,7 +148,9 @@ def test_some_seed_finds_what_is_missing(name: str) -> None:
     pytest.fail(f"nothing found in {SEEDS_MAX} seeds")
 
 
-@pytest.mark.parametrize("world", [split_votes, disturbed_elections, hasty_operators])
+@pytest.mark.parametrize(
+    "world", [split_votes, disturbed_elections, hasty_operators, late_answers, late_appends]
+)
 def test_the_same_worlds_are_harmless_when_nothing_is_missing(
     world: Callable[[int], Scenario],
 ) -> None:

@@ -3,6 +3,7 @@
 Each method named in docs/invariants.md is an invariant; the name comes with the violation.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from zlib import crc32
@@ -17,6 +18,9 @@ from tests.simulation.quorum.registers import Answer
 from tests.simulation.quorum.trace import Trace
 
 LEADERS_SAY = (Append, Heartbeat, SnapshotChunk)
+
+SENT_MAX = 40
+"""So often a leader sends a follower the same entries, in a tenth of a second, and no more."""
 
 FIRST_INDEX = 1
 """The entry that every log begins with: there is nothing to commit about it."""
@@ -59,6 +63,14 @@ class _Durable:
         return self.snapshot_index >= index or self.terms.get(index) == term
 
 
+@dataclass(slots=True)
+class _Sent:
+    """With which entries the appends of a leader to a follower began, in a tenth of a second."""
+
+    tenth: int = -1
+    first: Counter[int] = field(default_factory=Counter[int])
+
+
 class Invariants:
     """Owns what is known about the run as a whole: who led, who voted, what is committed."""
 
@@ -75,6 +87,7 @@ class Invariants:
         self._states = dict[int, bytes]({0: bytes(8)})
         self._index_of = dict[int, int]()
         self._never = set[int]()
+        self._sent = dict[tuple[ReplicaKey, ReplicaKey], _Sent]()
 
     @property
     def commits(self) -> int:
@@ -116,10 +129,13 @@ class Invariants:
         inside.follow(process.rounds, durable.terms)
         durable.snapshot_index = process.rounds.snapshot_index
 
-    def leaves(self, source: ReplicaKey, outgoing: Outgoing) -> None:
+    def leaves(self, source: ReplicaKey, outgoing: Outgoing, now_s: float) -> None:
         """A message leaves."""
         message = outgoing.message
         self._said_term[source] = max(self._said_term.get(source, 0), message.term)
+        if isinstance(message, Append) and message.entries:
+            first = message.entries[0].log_index
+            self.entries_are_not_sent_over_and_over((source, outgoing.target), first, now_s)
         if isinstance(message, LEADERS_SAY):
             self.one_leader_per_term(source, message.term)
         elif isinstance(message, Vote):
@@ -148,6 +164,18 @@ class Invariants:
         if self._leaders.setdefault(term, key) != key:
             text = f"{self._leaders[term]} and {key} lead in term {term}"
             raise self._trace.violated("one_leader_per_term", text)
+
+    def entries_are_not_sent_over_and_over(
+        self, link: tuple[ReplicaKey, ReplicaKey], first: int, now_s: float
+    ) -> None:
+        """Rejections of many appends do not have all of them sent again for each."""
+        sent, tenth = self._sent.setdefault(link, _Sent()), int(now_s * 10)
+        if sent.tenth != tenth:
+            self._sent[link] = sent = _Sent(tenth)
+        sent.first[first] += 1
+        if sent.first[first] > SENT_MAX:
+            text = f"{link[0]} sends {link[1]} the entries from {first} on {SENT_MAX} times"
+            raise self._trace.violated("entries_are_not_sent_over_and_over", text)
 
     def one_vote_per_term(self, voter: ReplicaKey, term: int, candidate: ReplicaKey) -> None:
         """Also after crashes, also when the disk was wiped: that is another voter."""

@@ -10,6 +10,7 @@ from tests.simulation.quorum.world import Host, World
 DELAYS_S = ((0.0002, 0.002), (0.001, 0.03), (0.0001, 0.15))
 SYNCS_S = ((0.0001, 0.001), (0.001, 0.01), (0.01, 0.2))
 FUSE_STEPS_MAX = 30
+TRANSFER_S = 1.0
 
 
 class Nemesis:
@@ -25,6 +26,7 @@ class Nemesis:
             "isolate leader": self._isolate_leader,
             "one way": self._one_way,
             "slow pair": self._slow_pair,
+            "late answers": self._answer_late,
             "bridge": self._bridge,
             "heal": self._heal,
             "kill": lambda: self._kill(self._any()),
@@ -121,6 +123,36 @@ class Nemesis:
         detour_s = self._rng.uniform(0.5, 3.0)
         self._world.network.slow(Link(follower.number, leader.number), detour_s)
         return f"{_numbers(pair)}, answers after {detour_s:.1f} s"
+
+    def _answer_late(self) -> str | None:
+        """Have a leader lead again, in a later term, when answers of the earlier one arrive.
+
+        They are those of its last follower, which hears of nothing any more meanwhile.
+        """
+        done = self._slow_pair()
+        leader = self._leader()
+        if done is None or leader is None:
+            return None
+        slow = next(
+            host
+            for host in self._hosts
+            if self._world.network.passes(Link(leader.number, host.number)) and host != leader
+        )
+
+        def cut_off() -> None:
+            if self._busy:
+                self._heal()
+                self._cut_between([slow], self._hosts)
+
+        def lead_again() -> None:
+            new = self._world.leader()
+            if self._busy and new is not None and new.key != leader.key:
+                patience_s = new.here_s + TRANSFER_S
+                new.ask(new.rounds.transfer_leadership(leader.key, patience_s))
+
+        for action, earliest_s, latest_s in ((cut_off, 0.2, 0.6), (lead_again, 0.5, 1.2)):
+            self._world.timeline.after(self._rng.uniform(earliest_s, latest_s), action)
+        return done
 
     def _bridge(self) -> str:
         """Two halves that only see each other through one host."""

@@ -153,7 +153,7 @@ class World:
 
     def leaves(self, process: Process, outgoing: Iterable[Outgoing]) -> None:
         for one in outgoing:
-            self.invariants.leaves(process.key, one)
+            self.invariants.leaves(process.key, one, self.timeline.now_s)
             self.network.send(Frame(process.key, one.target, encode_message(one.message)))
 
     def stepped(self, process: Process) -> None:
