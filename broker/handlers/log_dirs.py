@@ -1,7 +1,7 @@
 """DescribeLogDirs: what this broker has on its disk of each partition that it leads or follows."""
 
 from quorate.broker.handlers.context import Broker, Caller
-from quorate.broker.replication.leader import LeaderReplica
+from quorate.broker.replication.replicas import Replica
 from quorate.protocol.messages.cluster import (
     DescribableLogDirTopic,
     DescribeLogDirsPartition,
@@ -17,7 +17,7 @@ def describe_log_dirs(
 ) -> DescribeLogDirsResponse:
     """Say how large each replica on this broker's disk is, and how far behind (KIP-113)."""
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for replica in broker.replicas:
+    for replica in broker.replicas.hosted():
         if _is_asked_for(replica, request.topics):
             topic, partition = replica.topic_partition
             topics.setdefault(topic, []).append(_described(partition, replica))
@@ -28,14 +28,14 @@ def describe_log_dirs(
     return DescribeLogDirsResponse(results=[result])
 
 
-def _is_asked_for(replica: LeaderReplica, topics: list[DescribableLogDirTopic] | None) -> bool:
+def _is_asked_for(replica: Replica, topics: list[DescribableLogDirTopic] | None) -> bool:
     if topics is None:
         return True
     topic, partition = replica.topic_partition
     return any(topic == t.topic and partition in t.partitions for t in topics)
 
 
-def _described(partition: int, replica: LeaderReplica) -> DescribeLogDirsPartition:
+def _described(partition: int, replica: Replica) -> DescribeLogDirsPartition:
     """Return what there is of a replica.
 
     It lags behind by what it lacks of what it knows to be committed, as in Kafka; our own tools,
