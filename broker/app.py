@@ -15,6 +15,7 @@ from quorate.broker.handlers.producer_ids import ProducerIds
 from quorate.broker.housekeeping import Housekeeping
 from quorate.broker.isr_sender import IsrSender
 from quorate.broker.listeners import PLAINTEXT, Listener, advertised_endpoints, tls_context
+from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH
 from quorate.broker.log.files import FatalStorageError, OsFileSystem
 from quorate.broker.log.store import LogStore, open_store
 from quorate.broker.replica_fetcher import ReplicaFetchers
@@ -73,14 +74,21 @@ async def run_broker(
         encrypted = any(listener.protocol != PLAINTEXT for listener in plan.listeners)
         context = tls_context(plan.config) if encrypted else None
         store = await trio.to_thread.run_sync(_open_store, plan)
+        replicas = Replicas(plan.config.node_id, store, EMPTY_IMAGE, plan.texts)
         clean = True
         try:
-            await _run(plan, store, endpoints, context, task_status)
+            await _run(plan, replicas, endpoints, context, task_status)
         except BaseException as error:
             clean = is_orderly(error)
             raise
         finally:
-            store.close(clean=clean, now_ms=wall_clock_ms())
+            epoch = replicas.host.broker_epoch
+            store.close(
+                clean=clean,
+                now_ms=wall_clock_ms(),
+                high_watermarks=replicas.high_watermarks(),
+                broker_epoch=None if epoch == UNKNOWN_BROKER_EPOCH else epoch,
+            )
     finally:
         for listener in plan.listeners:
             listener.sock.close()
@@ -107,42 +115,69 @@ def _open_store(plan: BrokerPlan) -> LogStore:
 
 async def _run(
     plan: BrokerPlan,
-    store: LogStore,
+    replicas: Replicas,
     endpoints: Mapping[str, Endpoint],
     context: ssl.SSLContext | None,
     task_status: trio.TaskStatus[RunningBroker],
 ) -> None:
+    """Serve until cancelled, and on until what this broker leads has moved away."""
     broker = Broker(
         config=plan.config,
         node_texts=plan.texts,
         cluster_id=plan.cluster_id,
-        replicas=Replicas(plan.config.node_id, store, EMPTY_IMAGE, plan.texts),
+        replicas=replicas,
         deadlines=Deadlines(),
         producer_ids=ProducerIds(),
     )
     server = RequestServer(broker)
     server.begin_turn()
-    broker.aside = aside = Aside(server.begin_turn, server.end_turn)
     identity = Identity(
-        secrets.token_bytes(INCARNATION_BYTES), store.meta.directory_id.encode(), endpoints
+        secrets.token_bytes(INCARNATION_BYTES), replicas.store.meta.directory_id.encode(), endpoints
     )
     link = ControllerLink(broker, identity, plan.call, server.end_turn)
-    begin_turn, end_turn = server.begin_turn, server.end_turn
+    serving = trio.CancelScope()
     async with trio.open_nursery() as nursery:
-        # Before any log is led: what was recovered may have to be synced before it counts.
-        nursery.start_soon(Housekeeping(broker, server.begin_turn, server.end_turn).run)
-        await nursery.start(aside.run)
-        nursery.start_soon(IsrSender(broker, plan.call, begin_turn, end_turn).run)
-        nursery.start_soon(ReplicaFetchers(broker, begin_turn, end_turn, None).run)
-        await nursery.start(link.run)
-        traffic = _serve(nursery, plan.listeners, context, server)
-        _calm_collector()
+        parts = _Parts(plan, broker, server, link, context)
+        traffic: Traffic = await nursery.start(_run_parts, parts, serving)
+        serving.shield = True
         task_status.started(RunningBroker(endpoints, traffic, broker))
         try:
             await trio.sleep_forever()
         finally:
             with trio.CancelScope(shield=True):
                 await link.leave()
+            serving.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a broker is made of."""
+
+    plan: BrokerPlan
+    broker: Broker
+    server: RequestServer
+    link: ControllerLink
+    context: ssl.SSLContext | None
+
+
+async def _run_parts(
+    parts: _Parts, scope: trio.CancelScope, *, task_status: trio.TaskStatus[Traffic]
+) -> None:
+    """Run the tasks of a broker until the scope is cancelled; started once clients are served."""
+    broker, call = parts.broker, parts.plan.call
+    begin_turn, end_turn = parts.server.begin_turn, parts.server.end_turn
+    broker.aside = aside = Aside(begin_turn, end_turn)
+    with scope:
+        async with trio.open_nursery() as nursery:
+            # Before any log is led: what was recovered may have to be synced before it counts.
+            nursery.start_soon(Housekeeping(broker, begin_turn, end_turn).run)
+            await nursery.start(aside.run)
+            nursery.start_soon(IsrSender(broker, call, begin_turn, end_turn).run)
+            nursery.start_soon(ReplicaFetchers(broker, begin_turn, end_turn, parts.context).run)
+            await nursery.start(parts.link.run)
+            traffic = _serve(nursery, parts.plan.listeners, parts.context, parts.server)
+            _calm_collector()
+            task_status.started(traffic)
 
 
 def _serve(

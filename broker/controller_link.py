@@ -35,7 +35,8 @@ logger = logging.getLogger(__name__)
 METADATA_WAIT_MS: Final = 30_000
 RETRY_S: Final = 0.1
 RETRY_MAX_S: Final = 2.0
-SHUTDOWN_S: Final = 1.0
+SHUTDOWN_S: Final = 5.0
+LEAVING_S: Final = 0.05
 EARLY_MS: Final = 1_000
 CATCH_UP_S: Final = 5.0
 LARGE_BYTES: Final = 256 * 2**10
@@ -150,6 +151,7 @@ class ControllerLink:
             directory_id=identity.directory_id,
             cluster_id=self._broker.cluster_id,
             features=tuple(SUPPORTED.values()),
+            previous_broker_epoch=self._broker.replicas.store.previous_broker_epoch,
         )
         pause_s = RETRY_S
         while True:
@@ -163,6 +165,7 @@ class ControllerLink:
                 pause_s = min(2 * pause_s, RETRY_MAX_S)
             else:
                 self._epoch = answer.broker_epoch
+                self._broker.replicas.host.broker_epoch = answer.broker_epoch
                 return
 
     async def _beat(self, *, wants_shut_down: bool) -> BrokerHeartbeatAnswer:
@@ -186,12 +189,22 @@ class ControllerLink:
                     await self._join()
 
     async def leave(self) -> None:
-        """Tell the controller that this broker stops, so that it need not find out."""
+        """Have the controller move away what this broker leads, so that it can stop unnoticed.
+
+        Clients are served meanwhile: they hear who leads now. Returns at the latest after
+        ``SHUTDOWN_S``: then some partitions have nobody else to lead them, or the controller is
+        gone.
+        """
         with trio.move_on_after(SHUTDOWN_S):
-            try:
-                await self._beat(wants_shut_down=True)
-            except KafkaError as error:
-                logger.info("stopping without the controller's leave: %s", error)
+            while True:
+                try:
+                    answer = await self._beat(wants_shut_down=True)
+                except KafkaError as error:
+                    logger.info("stopping without the controller's leave: %s", error)
+                    return
+                if answer.should_shut_down:
+                    return
+                await trio.sleep(LEAVING_S)
 
     # --- metadata -------------------------------------------------------------
 
@@ -213,7 +226,9 @@ class ControllerLink:
 
     async def _fetch(self, wait_ms: int) -> bool:
         """Follow one step; return whether there was anything new."""
-        answer = await self._call(FetchMetadata(self._delta.after.version, wait_ms))
+        answer = await self._call(
+            FetchMetadata(self._delta.after.version, wait_ms, self._broker.config.node_id)
+        )
         if answer_bytes(answer) < LARGE_BYTES:
             async with self._applying:
                 return await self._follow_to(followed(self._delta.after, answer))
@@ -237,6 +252,7 @@ class ControllerLink:
         delta = self._delta
         if delta.before.version < delta.after.version >= self._epoch:
             self._delta = unchanged(delta.after)
+            self._broker.replicas.host.now_ms = int(trio.current_time() * 1000)
             for _ in self._broker.replicas.follow(delta, self._broker.now_ms):
                 await trio.lowlevel.checkpoint()
             self._end_turn()

@@ -17,6 +17,9 @@ CLEAN_KIND: Final = "clean-shutdown"
 CLEAN_VERSION: Final = 1
 
 
+UNKNOWN_BROKER_EPOCH: Final = -1
+
+
 class DirectoryError(QuorateError):
     """A data directory cannot be used; the message says why, in one line."""
 
@@ -28,6 +31,13 @@ class Meta:
     cluster_id: str
     node_id: int
     directory_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CleanMarker:
+    """A directory was closed cleanly, in this registration of its broker."""
+
+    broker_epoch: int
 
 
 def lock_directory(fs: FileSystem, path: str) -> Lock:
@@ -76,22 +86,26 @@ def claim_directory(fs: FileSystem, path: str, *, cluster_id: str, node_id: int)
     return meta
 
 
-def take_clean_marker(fs: FileSystem, path: str) -> bool:
-    """Return whether the directory was closed cleanly; from now on, durably, it is not."""
+def take_clean_marker(fs: FileSystem, path: str) -> CleanMarker | None:
+    """Return what was noted when the directory was closed cleanly; from now on, it is not.
+
+    None if it was not closed cleanly.
+    """
     marker = f"{path}/{CLEAN_NAME}"
     if not fs.exists(marker):
-        return False
+        return None
+    found: CleanMarker | None = None
     try:
-        read_document(fs, marker, CLEAN_KIND, CLEAN_VERSION)
-        clean = True
-    except CorruptDocumentError:
-        clean = False
+        body: Any = read_document(fs, marker, CLEAN_KIND, CLEAN_VERSION)
+        found = CleanMarker(int(body.get("broker_epoch", UNKNOWN_BROKER_EPOCH)))
+    except (CorruptDocumentError, AttributeError, TypeError, ValueError):
+        pass
     fs.remove(marker)
     fs.sync_directory(path)
-    return clean
+    return found
 
 
-def leave_clean_marker(fs: FileSystem, path: str, now_ms: int) -> None:
+def leave_clean_marker(fs: FileSystem, path: str, now_ms: int, broker_epoch: int) -> None:
     """Note durably that everything in the directory was synced and closed."""
-    body = {"closed_ms": now_ms}
+    body = {"closed_ms": now_ms, "broker_epoch": broker_epoch}
     replace_file(fs, f"{path}/{CLEAN_NAME}", encode_document(CLEAN_KIND, CLEAN_VERSION, body))

@@ -27,6 +27,7 @@ from quorate.broker.log.checkpoints import (
 )
 from quorate.broker.log.context import LogContext
 from quorate.broker.log.directory import (
+    UNKNOWN_BROKER_EPOCH,
     DirectoryError,
     Meta,
     claim_directory,
@@ -109,6 +110,8 @@ class LogStore:
         self.topic_ids: dict[TopicPartition, bytes] = {}
         self.was_clean = False
         """Whether the directory had been closed cleanly; if not, unsynced records may be lost."""
+        self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
+        """The registration that it was closed cleanly in (KIP-966); -1 if it was not."""
         self._lock = lock
         self._checkpoints = dict(checkpoints.logs)
         self._checkpoints_number = checkpoints.number
@@ -288,12 +291,21 @@ class LogStore:
         """
         remove_paths(self._context.fs, paths)
 
-    def close(self, *, clean: bool, now_ms: int) -> None:
+    def close(
+        self,
+        *,
+        clean: bool,
+        now_ms: int,
+        high_watermarks: Mapping[TopicPartition, int] | None = None,
+        broker_epoch: int | None = None,
+    ) -> None:
         """Close all logs and let go of the directory.
 
         Args:
             clean: whether to sync everything, so that opening needs no recovery.
             now_ms: the time.
+            high_watermarks: as of now; those not given stay.
+            broker_epoch: of the broker's registration; that of the last time if it had none.
 
         Raises:
             StorageError: something could not be synced; the next opening recovers.
@@ -304,8 +316,9 @@ class LogStore:
                     flush = self.start_checkpoint(logs)
                     flush.run()
                     self.finish_flush(flush)
-                self.checkpoint({})
-                leave_clean_marker(self._context.fs, self.directory, now_ms)
+                self.checkpoint(high_watermarks or {})
+                epoch = self.previous_broker_epoch if broker_epoch is None else broker_epoch
+                leave_clean_marker(self._context.fs, self.directory, now_ms, epoch)
         except OSError as error:
             raise storage_error(error, self.directory) from error
         finally:
@@ -377,9 +390,10 @@ def open_store(
     try:
         meta = claim_directory(fs, directory, cluster_id=cluster_id, node_id=node_id)
         checkpoints = load_checkpoints(fs, directory)
-        clean = take_clean_marker(fs, directory)
+        marker = take_clean_marker(fs, directory)
         store = LogStore(fs, directory, lock=lock, meta=meta, checkpoints=checkpoints)
-        store.load(clean=clean, now_ms=now_ms)
+        store.previous_broker_epoch = marker.broker_epoch if marker else UNKNOWN_BROKER_EPOCH
+        store.load(clean=marker is not None, now_ms=now_ms)
     except OSError as error:
         lock.release()
         raise DirectoryError(f"{directory}: {error.strerror}") from error

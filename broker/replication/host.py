@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from quorate.broker.replication.isr import UNKNOWN_BROKER_EPOCH
+from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH
 from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from typing import Final
 
 from quorate.model import UNKNOWN_OFFSET
 
-UNKNOWN_BROKER_EPOCH: Final = -1
 LONG_AGO_MS: Final = -(2**62)
 """When a follower was caught up that never was, as far as its leader knows."""
 

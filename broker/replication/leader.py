@@ -8,13 +8,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
+from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH
 from quorate.broker.log.epochs import EpochEnd
 from quorate.broker.log.log import AppendResult, Log
 from quorate.broker.log.times import TimeLookup, TimestampOffset
 from quorate.broker.replication.host import Host
 from quorate.broker.replication.isr import (
     LONG_AGO_MS,
-    UNKNOWN_BROKER_EPOCH,
     Follower,
     InSyncReplicas,
     Visits,

@@ -8,8 +8,9 @@ something to say. So what a fetch costs goes by what happens, not by how many pa
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH
 from quorate.broker.replication.host import Host
-from quorate.broker.replication.isr import UNKNOWN_BROKER_EPOCH, Visits
+from quorate.broker.replication.isr import Visits
 from quorate.broker.replication.leader import LeaderReplica
 from quorate.errors import (
     ErrorCode,

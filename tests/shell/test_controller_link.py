@@ -43,6 +43,7 @@ class Script:
     def __init__(self) -> None:
         self.epoch = 10
         self.fenced = False
+        self.leading = 0
         self.silent = False
         self.batches: list[MetadataBatch] = []
         self.batches_per_answer = 100
@@ -71,7 +72,12 @@ class Script:
             case RegisterBroker():
                 return RegisterBrokerAnswer(self.epoch)
             case BrokerHeartbeat():
-                return BrokerHeartbeatAnswer(self.fenced, caught_up=not self.fenced)
+                leading, self.leading = self.leading, max(self.leading - 1, 0)
+                return BrokerHeartbeatAnswer(
+                    self.fenced,
+                    caught_up=not self.fenced,
+                    should_shut_down=request.wants_shut_down and not leading,
+                )
             case FetchMetadata():
                 return await self._fetch(request)
             case AllocateProducerIds():
@@ -239,7 +245,7 @@ async def test_metadata_is_followed_by_long_polls_through_failures(
     async with trio.open_nursery() as nursery:
         link = await started(nursery, script)
         await trio.testing.wait_all_tasks_blocked()
-        assert script.of(FetchMetadata)[-1] == FetchMetadata(0, METADATA_WAIT_MS)
+        assert script.of(FetchMetadata)[-1] == FetchMetadata(0, METADATA_WAIT_MS, 1)
         script.fail(FetchMetadata, ErrorCode.NETWORK_EXCEPTION, times=2)
         script.commit(30, *topic_records("appLogs"))
         await trio.sleep(METADATA_WAIT_MS / 1000 + 1)
@@ -333,22 +339,35 @@ async def test_producer_ids_come_in_blocks_and_failing_to_get_one_is_told(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_broker_takes_its_leave_within_a_second_or_without(
+async def test_a_broker_stops_when_others_lead_what_it_led(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     script = Script()
+    script.leading = 3
     link = Link(new_node(), script)
     await link.link.leave()
-    assert script.of(BrokerHeartbeat)[-1].wants_shut_down
+    assert [beat.wants_shut_down for beat in script.of(BrokerHeartbeat)] == [True] * 4
+    assert trio.current_time() < 0.5
+
+
+async def test_a_broker_stops_within_five_seconds_whatever_the_controller_does(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script()
+    script.leading = 1000
+    link = Link(new_node(), script)
     script.fail(BrokerHeartbeat, ErrorCode.NETWORK_EXCEPTION)
     await link.link.leave()
+    assert trio.current_time() < 0.1
+    await link.link.leave()
+    assert trio.current_time() <= 5.2
 
     async def never(request: Request[Any], /, timeout_s: float = 0) -> Any:
         await trio.sleep(math.inf)
 
     before_s = trio.current_time()
     await ControllerLink(link.node.broker, IDENTITY, never, link.end_turn).leave()
-    assert trio.current_time() - before_s <= 1.1
+    assert trio.current_time() - before_s <= 5.1
 
 
 def test_a_snapshot_replaces_what_is_older_and_batches_known_already_are_skipped() -> None:
