@@ -79,7 +79,9 @@ bench-replicated: setup ## Measure three brokers and three controllers, and thre
 	$(BIN)/python -m quorate.tools.bench.replicated $(ARGS)
 
 cover: setup ## Run the tests with coverage; fails where what decides is not covered
+	$(BIN)/python -m coverage erase
 	$(BIN)/python -m coverage run -m pytest -m "not compat" $(ARGS)
+	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage report --fail-under=90
 	$(BIN)/python -m coverage report --fail-under=100 --include="$$($(BIN)/python -m tests.deciding)"
 
