@@ -128,6 +128,7 @@ class Life:
         self.cluster = KINDS[plan.kind](work, plan.properties())
         self._loads: list[Load] = []
         self._reader: Reader | None = None
+        self._timeline = (work / "timeline").open("w", buffering=1)
 
     def run(self, faults: Sequence[str]) -> None:
         """Start the cluster, let these happen to it, look at what is left.
@@ -144,12 +145,14 @@ class Life:
             "all-killed": self._kill_all,
         }
         self.cluster.start()
+        self._tell("started")
         self._create_topic()
         self._start_load()
         self._wait_for_progress()
         for fault in faults:
             time.sleep(self._rng.uniform(0, CALM_S_MAX))
             begun_s = time.monotonic()
+            self._tell(fault)
             hit = happen[fault]()
             self._note(fault, hit, begun_s, time.monotonic())
             if not (self._plan.impatient and self._rng.random() < SOON):
@@ -167,6 +170,7 @@ class Life:
 
     def close(self) -> None:
         """End everything; note what happened."""
+        self._timeline.close()
         for load in self._loads:
             load.stop(0)
         if self._reader is not None:
@@ -199,6 +203,10 @@ class Life:
             )
         self._reader = Reader(self.cluster.bootstrap, TOPIC, PARTITIONS)
 
+    def _tell(self, what: str) -> None:
+        """Note for people what happens, by the clock of acknowledgements."""
+        self._timeline.write(f"{time.monotonic():.3f} {what}\n")
+
     # --- faults: each returns the partitions that it hit, once writes go on everywhere
 
     def _victim(self) -> tuple[Host, list[int]]:
@@ -208,6 +216,7 @@ class Life:
         if not led:
             raise StuckError(f"no partition has a leader: {leaders}")
         victim = self._rng.choice(led)
+        self._tell(f"hit {victim}, who leads; all leaders: {leaders}")
         return self.cluster.broker(victim), [p for p, n in leaders.items() if n == victim]
 
     def _kill(self) -> Sequence[int]:
@@ -244,7 +253,9 @@ class Life:
 
     def _roll(self) -> Sequence[int]:
         for host in self._rng.sample(self.cluster.brokers, len(self.cluster.brokers)):
+            self._tell(f"stop {host.node_id}")
             host.stop()
+            self._tell("stopped")
             time.sleep(self._rng.uniform(0, DOWN_S_MAX / 3))
             self.cluster.start()
             self._wait_until_whole()
@@ -268,6 +279,7 @@ class Life:
         gaps_s = longest_gaps(sents, hit, begun_s, ended_s)
         self._tally.faults.append(fault)
         self._tally.failovers_s.setdefault(fault, []).extend(gaps_s.values())
+        self._tell(f"{fault} is over; partitions without acknowledgement: {gaps_s}")
         slowest_s = slowest_ack(sents, begun_s, ended_s)
         self._tally.slowest_s.setdefault(fault, []).append(slowest_s)
 
@@ -307,6 +319,7 @@ class Life:
         self._wait(
             "not all replicas are in sync", WHOLE_S_MAX, lambda: self.cluster.is_whole(TOPIC)
         )
+        self._tell("all replicas are in sync")
 
     # --- afterwards
 
