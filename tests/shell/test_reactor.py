@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from quorate.net import reactor as reactor_module
 from quorate.net.bell import Bell
@@ -22,7 +23,7 @@ from quorate.net.connection import (
     Part,
     Service,
 )
-from quorate.net.reactor import CHUNK_BYTES, Reactor, is_cached, read_if_short
+from quorate.net.reactor import CHUNK_BYTES, Reactor, is_cached, peer_name, read_if_short
 from quorate.records.slices import FileSlice
 
 LIMITS = Limits(
@@ -141,6 +142,48 @@ async def test_connections_beyond_the_limit_are_turned_away() -> None:
             async with await server.connect() as third:
                 assert await third.receive_some() == b""
         assert (server.reactor.traffic.accepted, server.reactor.traffic.refused) == (2, 1)
+
+
+async def test_a_frame_that_cannot_be_closes_its_connection_and_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with (
+        serving(echo) as server,
+        await server.connect() as stream,
+        await server.connect() as other,
+    ):
+        await stream.send_all(struct.pack(">ihh", -1, 3, 9))
+        assert await stream.receive_some() == b""
+        assert "closing the connection from 127.0.0.1" in caplog.text
+        await other.send_all(frame(b"hello"))
+        assert await read(other, 5) == b"hello"
+
+
+async def test_who_is_silent_too_long_is_disconnected_unless_an_answer_is_owed(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    autojump_clock.autojump_threshold = 0.05
+    server = Server(lambda request: None if request[8:] == b"slow" else echo(request))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.reactor.run)
+        async with await server.connect() as owed, await server.connect() as silent:
+            await owed.send_all(frame(b"slow"))
+            await silent.send_all(frame(b"hello"))
+            assert await read(silent, 5) == b"hello"
+            began_s = trio.current_time()
+
+            assert await silent.receive_some() == b""
+
+            assert trio.current_time() - began_s >= server.service.idle_max_ms / 1000
+            server.open[0].fill([b"at last"])
+            server.end_turn()
+            assert await read(owed, 7) == b"at last"
+        nursery.cancel_scope.cancel()
+
+
+def test_a_peer_that_is_gone_has_no_address() -> None:
+    with socket.socket() as never_connected:
+        assert peer_name(never_connected) == "a peer that is gone"
 
 
 async def test_a_request_that_is_refused_once_it_is_taken_up_closes_the_connection() -> None:
