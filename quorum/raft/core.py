@@ -125,7 +125,6 @@ class RaftCore(Generic[R]):
         self._me = me
         self._machine = machine
         self._rules = rules
-        self._recovering = True
         self.outbox: list[Outgoing] = []
         self.proposals = Proposals()
         self._compacted_bytes = 0
@@ -143,7 +142,6 @@ class RaftCore(Generic[R]):
         self._configurations = Configurations(first, self._journal.entries)
         self._engine.set_voters(self._configurations.voters.keys)
         self._make_parts()
-        self._recovering = False
 
     def _hooks(self) -> Hooks:
         return Hooks(
@@ -437,9 +435,8 @@ class RaftCore(Generic[R]):
     # --- who votes
 
     def _appended(self, entry: Entry) -> None:
-        if not self._recovering:
-            self._configurations.appended(entry)
-            self._engine.set_voters(self._configurations.voters.keys)
+        self._configurations.appended(entry)
+        self._engine.set_voters(self._configurations.voters.keys)
 
     def _truncated(self, index: int) -> None:
         if self._configurations.truncated(index):

@@ -222,8 +222,7 @@ class Engine:
     def _end_progress(self, peer: Peer) -> None:
         self._get("raftNextIndex").pop(peer, None)
         self._get("raftMatchIndex").pop(peer, None)
-        if peer not in self._get("connectedNodes"):
-            self._peers.pop(peer.key, None)
+        self._peers.pop(peer.key, None)
 
     def is_connected(self, key: ReplicaKey) -> bool:
         """Whether messages to a replica have a chance."""

@@ -89,3 +89,33 @@ def test_a_leaders_snapshot_takes_the_place_of_one_that_was_only_taken() -> None
     assert taken_over == [b"state"]
     assert store.start_flush() is None
     assert SnapshotStore(storage).found == SNAPSHOT
+
+
+def test_a_state_is_made_bytes_of_once_however_often_there_is_no_space() -> None:
+    frozen: list[bytes] = []
+
+    def freeze() -> bytes:
+        frozen.append(b"state")
+        return b"state"
+
+    store = SnapshotStore(SimulatedStorage(Random(1)))
+    store.take(END, SNAPSHOT.configuration, freeze)
+    work = store.start_flush()
+    assert work is not None
+    work.run()
+    work.run()
+    assert len(frozen) == 1
+
+
+def test_a_snapshot_from_elsewhere_is_read_once_however_often_there_is_no_space() -> None:
+    read: list[bytes] = []
+
+    def prepare(state: bytes) -> Callable[[], None]:
+        read.append(state)
+        return lambda: None
+
+    store = SnapshotStore(SimulatedStorage(Random(1)))
+    work = store.start_install(SNAPSHOT, encode_snapshot(SNAPSHOT), prepare)
+    work.run()
+    work.run()
+    assert read == [b"state"]
