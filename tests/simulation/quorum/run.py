@@ -1,9 +1,6 @@
 """One run: a world that comes from a seed, chaos, rest, and what became of it."""
 
 import logging
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from quorate.jepsen.linearizability import Linearizable, Operation, check
@@ -14,8 +11,9 @@ from tests.simulation.quorum.nemesis import Nemesis
 from tests.simulation.quorum.registers import PUT, Answer, Command
 from tests.simulation.quorum.scenario import Scenario
 from tests.simulation.quorum.timeline import Timeline
-from tests.simulation.quorum.trace import Trace, ViolationError
+from tests.simulation.quorum.trace import Trace
 from tests.simulation.quorum.world import World
+from tests.simulation.report import PLAIN, Look, Report, reported
 
 CLIENTS: Final = 4
 CROWDS: Final = 2
@@ -26,47 +24,14 @@ EVENTS_PER_S_MAX: Final = 50_000
 CHECK_STEPS_MAX: Final = 2_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What became of a run; ``violation`` is ``None`` if every promise was kept."""
-
-    seed: int
-    violation: str | None
-    digest: str
-    simulated_s: float
-    counts: Counter[str]
-    lines: tuple[str, ...]
-
-
-def run(seed: int, scenario: Scenario, show: Callable[[str], None] | None = None) -> Report:
-    """Run a seed; ``show`` is given every line of the trace as it is written."""
+def run(seed: int, scenario: Scenario, look: Look = PLAIN) -> Report:
+    """Run a seed."""
     logging.getLogger("pysyncobj").setLevel(logging.CRITICAL + 1)
-    timeline = Timeline()
-    trace = Trace(timeline, show)
-    trace.note("scenario", str(scenario))
-    violation = None
-    try:
+
+    def all_of_it(timeline: Timeline, trace: Trace) -> None:
         _Run(seed, scenario, timeline, trace).all()
-    except ViolationError as error:
-        violation = str(error)
-    except Exception as error:  # noqa: BLE001 - whatever the core raises ends a controller
-        violation = _where(error)
-        trace.note("VIOLATION", violation)
-    trace.counts["events"] = timeline.events
-    lines = tuple(trace.lines)
-    return Report(seed, violation, trace.digest, timeline.now_s, trace.counts, lines)
 
-
-def _where(error: Exception) -> str:
-    traceback = error.__traceback__
-    assert traceback is not None
-    while traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    code = traceback.tb_frame.f_code
-    return (
-        f"controllers_never_fail: {type(error).__name__}: {error} "
-        f"[{code.co_filename.rpartition('/')[2]}:{traceback.tb_lineno} {code.co_name}]"
-    )
+    return reported(seed, scenario, look, all_of_it, "controllers_never_fail")
 
 
 class _Run:

@@ -1,6 +1,7 @@
 """Virtual time: what is going to happen, in the order in which it will."""
 
 import heapq
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -13,15 +14,21 @@ class _Event(NamedTuple):
     action: Action
 
 
+class StepsDoneError(Exception):
+    """As many events as were asked for have happened."""
+
+
 class Timeline:
     """Owns the simulated clock; events of the same instant happen in the order they were planned.
 
     Nothing is ever taken back: whoever plans checks, when it happens, whether it still matters.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, events_max: float = math.inf) -> None:
+        """Begin; after ``events_max`` events, raise a StepsDoneError."""
         self.now_s = 0.0
         self.events = 0
+        self._events_max = events_max
         self._planned: list[_Event] = []
         self._number = 0
 
@@ -41,5 +48,7 @@ class Timeline:
             self.now_s = event.when_s
             self.events += 1
             event.action()
+            if self.events >= self._events_max:
+                raise StepsDoneError
         if not stop():
             self.now_s = end_s

@@ -1,0 +1,498 @@
+"""A broker's process: does what the Trio shells do around the replicas, but in virtual time."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from quorate.broker.controller_link import followed
+from quorate.broker.handlers.context import Broker, Caller
+from quorate.broker.handlers.fetch import fetch
+from quorate.broker.handlers.produce import produce
+from quorate.broker.handlers.producer_ids import ProducerIds
+from quorate.broker.log.log import Log
+from quorate.broker.log.store import open_store
+from quorate.broker.replication.deadlines import Deadlines
+from quorate.broker.replication.fetching import FetchRules, LeaderFetcher
+from quorate.broker.replication.follower import FollowerReplica
+from quorate.broker.replication.leader import LeaderReplica
+from quorate.broker.replication.replicas import Replicas
+from quorate.control import messages as m
+from quorate.control import partition_messages as p
+from quorate.errors import ErrorCode, KafkaError
+from quorate.model import Endpoint, TopicPartition
+from quorate.promise import Promise
+from quorate.protocol.messages.data import FetchRequest, FetchResponse, ProduceRequest
+from quorate.quorum.metadata.features import SUPPORTED
+from quorate.quorum.metadata.image import EMPTY_IMAGE
+from quorate.records.slices import FileSlice
+from quorate.settings import node_config
+from tests.simulation.disk import SimDisk
+from tests.simulation.replication.controllers import CLUSTER_ID
+from tests.simulation.replication.network import Answered, Line, NoAnswerError
+from tests.unit.broker.log.batches import bytes_of
+
+if TYPE_CHECKING:
+    from tests.simulation.replication.world import World
+
+DATA: Final = "/data"
+CALLER: Final = Caller("PLAINTEXT", 12)
+RULES: Final = FetchRules(wait_max_ms=200, backoff_max_ms=200)
+LAG_MAX_MS: Final = 1000
+HEARTBEAT_S: Final = 0.3
+CONTROL_TIMEOUT_S: Final = 0.5
+FETCH_TIMEOUT_S: Final = 0.8
+FOLLOW_WAIT_MS: Final = 400
+RETRY_S: Final = 0.05
+REVIEW_S: Final = 0.25
+CHECKPOINT_S: Final = 0.7
+SYNC_S_MAX: Final = 0.004
+SHUT_DOWN_S_MAX: Final = 3.0
+BEATS_S: Final = 0.05
+GONE: Final = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
+
+
+class BrokerProcess:
+    """One run of a broker, from its start to its end."""
+
+    def __init__(self, world: "World", broker_id: int, disk: SimDisk) -> None:
+        self.name = f"b{broker_id}"
+        self.alive = True
+        self.paused_until_s = 0.0
+        self._world = world
+        self._rng = world.rng(f"{self.name} at {world.timeline.now_s}")
+        self._timeline = world.timeline
+        self._store = open_store(
+            disk, DATA, cluster_id=CLUSTER_ID, node_id=broker_id, now_ms=self._wall_ms
+        )
+        config = node_config({"node.id": str(broker_id)})
+        self._replicas = Replicas(broker_id, self._store, EMPTY_IMAGE, {}, RULES)
+        self._replicas.host.lag_time_max_ms = LAG_MAX_MS
+        self._broker = Broker(
+            config=config,
+            node_texts={},
+            cluster_id=CLUSTER_ID,
+            replicas=self._replicas,
+            deadlines=Deadlines(),
+            producer_ids=ProducerIds(),
+        )
+        self._incarnation_id = self._rng.randbytes(16)
+        self._previous_epoch = self._store.previous_broker_epoch
+        self._epoch = -1
+        self._fenced = True
+        self._controller = self._rng.choice(list(world.controllers.all))
+        self._syncing = False
+        self._altering = False
+        self._shutting_down: Callable[[], None] | None = None
+        self._fetching = dict[int, _Fetching]()
+        self._seen = dict[int, tuple[LeaderReplica | FollowerReplica, int, int]]()
+        self._replicas.on_unsynced = self._sync
+        self._replicas.on_alterations = self._alter
+        self._replicas.on_fetchers = self._fetch_from
+        self._register()
+        self._every(REVIEW_S, self._review)
+        self._every(CHECKPOINT_S, self._checkpoint)
+
+    # --- time
+
+    @property
+    def _wall_ms(self) -> int:
+        return self._world.controllers.wall_ms
+
+    def at(self, delay_s: float, action: Callable[[], None]) -> None:
+        """Do something later, if the process still lives, and not while it is paused."""
+
+        def do() -> None:
+            if self.alive and self._timeline.now_s < self.paused_until_s:
+                self._timeline.at(self.paused_until_s, do)
+            elif self.alive:
+                action()
+
+        self._timeline.after(delay_s, do)
+
+    def _every(self, interval_s: float, action: Callable[[], None]) -> None:
+        def again() -> None:
+            action()
+            self._every(interval_s, action)
+
+        self.at(self._rng.uniform(0.5, 1.0) * interval_s, again)
+
+    def begin_turn(self) -> None:
+        now_ms = int(self._timeline.now_s * 1000)
+        self._broker.now_ms = self._wall_ms
+        self._broker.deadlines.now_ms = self._replicas.host.now_ms = now_ms
+
+    def end_turn(self) -> None:
+        self._replicas.settle()
+        self._look()
+        next_ms = self._broker.deadlines.next_ms()
+        if next_ms is not None:
+            self.at(max(0.0, (next_ms + 1) / 1000 - self._timeline.now_s), self._meet_deadlines)
+
+    def _meet_deadlines(self) -> None:
+        self.begin_turn()
+        next_ms = self._broker.deadlines.next_ms()
+        if next_ms is not None and next_ms <= self._broker.deadlines.now_ms:
+            self._broker.deadlines.fire()
+            self.end_turn()
+
+    # --- requests
+
+    def serve(self, _source: str, request: object, reply: Answered) -> None:
+        self.begin_turn()
+        handler: Any
+        match request:
+            case ProduceRequest():
+                handler = produce
+            case FetchRequest():
+                handler = fetch
+            case _:
+                raise AssertionError(f"nobody asks brokers this: {request}")
+        answer = handler(self._broker, request, CALLER)
+        if isinstance(answer, Promise):
+            promise: Promise[object] = answer
+            promise.when_resolved(lambda response: reply(_materialised(response)))
+        else:
+            reply(_materialised(answer))
+        self.end_turn()
+
+    # --- the controllers
+
+    def _ask(self, request: object, answered: Answered, timeout_s: float) -> None:
+        def received(answer: object) -> None:
+            failed = isinstance(answer, NoAnswerError | m.ErrorAnswer)
+            if isinstance(answer, m.ErrorAnswer):
+                failed = answer.code == ErrorCode.NOT_CONTROLLER
+            if failed:
+                self._controller = self._rng.choice(list(self._world.controllers.all))
+            answered(answer)
+
+        self._world.network.ask((self.name, self), self._controller, request, received, timeout_s)
+
+    def _register(self) -> None:
+        broker_id = self._replicas.node_id
+        request = m.RegisterBroker(
+            broker_id=broker_id,
+            incarnation_id=self._incarnation_id,
+            endpoints={"PLAINTEXT": Endpoint(self.name, 9092)},
+            directory_id=self._store.meta.directory_id.encode(),
+            cluster_id=CLUSTER_ID,
+            features=tuple(SUPPORTED.values()),
+            previous_broker_epoch=self._previous_epoch,
+        )
+        self._ask(request, self._registered, CONTROL_TIMEOUT_S)
+
+    def _registered(self, answer: object) -> None:
+        if not isinstance(answer, m.RegisterBrokerAnswer):
+            self.at(self._rng.uniform(1, 4) * RETRY_S, self._register)
+            return
+        first = self._epoch < 0
+        self._epoch = self._replicas.host.broker_epoch = answer.broker_epoch
+        if first:
+            self._follow()
+            self._beat()
+
+    def _beat(self) -> None:
+        request = m.BrokerHeartbeat(
+            self._replicas.node_id,
+            self._epoch,
+            self._replicas.image.version,
+            wants_shut_down=self._shutting_down is not None,
+        )
+        self._ask(request, self._beaten, CONTROL_TIMEOUT_S)
+
+    def _beaten(self, answer: object) -> None:
+        if isinstance(answer, m.ErrorAnswer) and answer.code in GONE:
+            self._register()
+        if isinstance(answer, m.BrokerHeartbeatAnswer):
+            self._fenced = answer.fenced
+            if self._shutting_down is not None and answer.should_shut_down:
+                self._end()
+                return
+        quick = self._fenced or self._shutting_down is not None
+        self.at(BEATS_S if quick else HEARTBEAT_S, self._beat)
+
+    def shut_down(self, then: Callable[[], None]) -> None:
+        """Begin a controlled shutdown; ``then`` is called at its end, unless it dies before."""
+        if self._shutting_down is None:
+            self._shutting_down = then
+            self.at(SHUT_DOWN_S_MAX, self._end)
+
+    def _end(self) -> None:
+        then = self._shutting_down
+        assert then is not None, "only after shut_down"
+        self._world.trace.note("stopped", self.name)
+        self._store.close(
+            clean=True,
+            now_ms=self._wall_ms,
+            high_watermarks=self._replicas.high_watermarks(),
+            broker_epoch=self._epoch,
+        )
+        self._world.ended(self)
+        then()
+
+    def _follow(self) -> None:
+        version = self._replicas.image.version
+        request = m.FetchMetadata(version, FOLLOW_WAIT_MS)
+        timeout_s = FOLLOW_WAIT_MS / 1000 + CONTROL_TIMEOUT_S
+        self._ask(request, self._news_came, timeout_s)
+
+    def _news_came(self, answer: object) -> None:
+        if not isinstance(answer, m.FetchMetadataAnswer):
+            self.at(RETRY_S, self._follow)
+            return
+        delta = followed(self._replicas.image, answer)
+        if delta.before.version < delta.after.version >= self._epoch:
+            self.begin_turn()
+            for _ in self._replicas.follow(delta, self._broker.now_ms):
+                pass
+            self._world.ledger.image_is(self.name, self._replicas.image)
+            self.end_turn()
+            self._follow()
+        elif delta.after.version > delta.before.version:
+            self.at(RETRY_S, self._follow)  # too old to be applied: another controller knows more
+        else:
+            self._follow()
+
+    # --- the ISR
+
+    def _review(self) -> None:
+        self.begin_turn()
+        self._replicas.review()
+        self.end_turn()
+
+    def _alter(self) -> None:
+        alterations = self._replicas.news.alterations
+        if self._altering or not alterations:
+            return
+        pairs = [(leader, leader.alteration()) for leader in alterations]
+        alterations.clear()
+        proposals = [(leader, change) for leader, change in pairs if change is not None]
+        if not proposals:
+            return
+        self._altering = True
+        request = p.AlterPartition(
+            self._replicas.node_id, self._epoch, tuple(change for _, change in proposals)
+        )
+        self._ask(request, partial(self._altered, proposals), CONTROL_TIMEOUT_S)
+
+    def _altered(
+        self, proposals: list[tuple[LeaderReplica, p.PartitionAlteration]], answer: object
+    ) -> None:
+        self.begin_turn()
+        self._altering = False
+        if isinstance(answer, p.AlterPartitionAnswer):
+            for (leader, change), altered in zip(proposals, answer.partitions, strict=True):
+                if self._replicas.hosts(leader):
+                    leader.altered(change, altered)
+            self.end_turn()
+        else:
+            for leader, _ in proposals:
+                if self._replicas.hosts(leader):
+                    leader.retry_alteration()
+            self.at(RETRY_S, self._alter)
+
+    # --- fetching
+
+    def _fetch_from(self, leader_id: int) -> None:
+        fetching = self._fetching.get(leader_id)
+        if fetching is None:
+            fetching = _Fetching(self, self._replicas.fetchers[leader_id])
+            self._fetching[leader_id] = fetching
+        fetching.go_on()
+
+    def open_line(self, leader_id: int) -> Line:
+        return self._world.network.connect((self.name, self), f"b{leader_id}")
+
+    @property
+    def now_s(self) -> float:
+        return self._timeline.now_s
+
+    @property
+    def wall_ms(self) -> int:
+        return self._broker.now_ms
+
+    def synced(self, followers: list[FollowerReplica], then: Callable[[], None]) -> None:
+        """Go on once logs are synced."""
+        flush = self._store.start_flush([follower.log for follower in followers])
+
+        def done() -> None:
+            flush.run()
+            self._store.finish_flush(flush)
+            then()
+
+        self.at(self._rng.uniform(0, SYNC_S_MAX), done)
+
+    # --- the disk
+
+    def _sync(self) -> None:
+        if not self._syncing:
+            self._syncing = True
+            self.at(0.0, self._sync_on)
+
+    def _sync_on(self) -> None:
+        unsynced = self._replicas.news.unsynced
+        replicas = list(unsynced)
+        unsynced.clear()
+        if not replicas:
+            self._syncing = False
+            return
+        flush = self._store.start_flush([replica.log for replica in replicas])
+
+        def done() -> None:
+            flush.run()
+            self._store.finish_flush(flush)
+            self.begin_turn()
+            for replica in replicas:
+                replica.advance()
+            self.end_turn()
+            self._sync_on()
+
+        self.at(self._rng.uniform(0, SYNC_S_MAX), done)
+
+    def _checkpoint(self) -> None:
+        for logs in self._store.take_dirty():
+            flush = self._store.start_checkpoint(logs)
+            flush.run()
+            self._store.finish_flush(flush)
+        self._store.checkpoint(self._replicas.high_watermarks())
+
+    # --- what others look at
+
+    def _look(self) -> None:
+        """Show the ledger what has changed."""
+        ledger = self._world.ledger
+        seen = dict[int, tuple[LeaderReplica | FollowerReplica, int, int]]()
+        for replica in self._replicas.hosted():
+            partition, log = replica.topic_partition, replica.log
+            known = self._seen.get(id(replica))
+            is_leader = isinstance(replica, LeaderReplica)
+            if known is None or known[0] is not replica:
+                if is_leader:
+                    ledger.leader_begins(self.name, partition, log)
+                before, end = log.log_start_offset, log.log_end_offset
+            else:
+                _, before, end = known
+            now = replica.high_watermark
+            if is_leader and log.log_end_offset > end:
+                ledger.appended(self._replicas.node_id, partition, replica.leader_epoch)
+            if now < before and not is_leader:
+                before = now  # a follower's goes back with its log
+            if now != before:
+                ledger.high_watermark_is(self.name, partition, log, before, now)
+            seen[id(replica)] = replica, now, log.log_end_offset
+        self._seen = seen
+
+    def _replica(self, partition: TopicPartition) -> LeaderReplica | FollowerReplica | None:
+        return self._replicas.find(*partition) or self._replicas.follower(*partition)
+
+    def ends_of(self, partition: TopicPartition) -> tuple[int, int]:
+        """Return the log end and the high watermark of a replica; -1 if there is none."""
+        replica = self._replica(partition)
+        return (-1, -2) if replica is None else (replica.log.log_end_offset, replica.high_watermark)
+
+    def log_of(self, partition: TopicPartition) -> Log:
+        replica = self._replica(partition)
+        assert replica is not None, "it is hosted"
+        return replica.log
+
+    def describe(self) -> str:
+        replicas = [
+            f"{type(r).__name__[0]}{r.topic_partition.partition}"
+            f" epoch {r.leader_epoch} {r.high_watermark}/{r.log.log_end_offset}"
+            for r in self._replicas.hosted()
+        ]
+        version = self._replicas.image.version
+        return f"epoch {self._epoch} version {version} fenced {self._fenced} {replicas}"
+
+
+class _Fetching:
+    """What a broker fetches from one leader, over one connection after the other."""
+
+    def __init__(self, process: BrokerProcess, fetcher: LeaderFetcher) -> None:
+        self._process = process
+        self._fetcher = fetcher
+        self._line: Line | None = None
+        self._waiting = False
+        self._planned = False
+
+    def go_on(self) -> None:
+        """Ask for what is new, if a request may be sent."""
+        fetcher = self._fetcher
+        if self._waiting or (self._line is None and not len(fetcher)):
+            return
+        self._process.begin_turn()
+        if self._line is None:
+            self._line = self._process.open_line(fetcher.leader_id)
+        if fetcher.in_flight == 0:
+            self._send()
+        next_ms = fetcher.next_ms()
+        if next_ms is not None and fetcher.in_flight == 1 and not self._planned:
+            self._planned = True
+            due_s = max(0.0, (next_ms + 0.5) / 1000 - self._process.now_s)
+            self._process.at(due_s, self._ask_in_between)
+
+    def _ask_in_between(self) -> None:
+        """Ask for what is new while the leader still holds an answer back."""
+        self._planned = False
+        self._process.begin_turn()
+        next_ms = self._fetcher.next_ms()
+        due = next_ms is not None and next_ms <= self._process.now_s * 1000
+        if due and self._line is not None and self._fetcher.in_flight == 1:
+            self._send()
+        else:
+            self.go_on()
+
+    def _send(self) -> None:
+        line = self._line
+        assert line is not None, "there is a connection"
+        line.send(self._fetcher.build(), partial(self._answered, line), FETCH_TIMEOUT_S)
+
+    def _answered(self, line: Line, answer: object) -> None:
+        if line is not self._line:
+            return
+        process = self._process
+        process.begin_turn()
+        if not isinstance(answer, FetchResponse):
+            self._begin_anew()
+            return
+        try:
+            grown = self._fetcher.take(answer, process.wall_ms)
+        except KafkaError:
+            self._begin_anew()
+            return
+        unsynced = [follower for follower in grown if follower.is_unsynced]
+        process.end_turn()
+        if unsynced:
+            self._waiting = True
+            process.synced(unsynced, partial(self._synced, line))
+        else:
+            self.go_on()
+
+    def _synced(self, line: Line) -> None:
+        if line is self._line:
+            self._waiting = False
+            self.go_on()
+
+    def _begin_anew(self) -> None:
+        self._line = None
+        self._waiting = True
+        self._fetcher.disconnected()
+        self._process.at(RETRY_S, self._resume)
+
+    def _resume(self) -> None:
+        self._waiting = False
+        self.go_on()
+
+
+def _materialised(response: object) -> object:
+    """Read the records of a response, as they are sent."""
+    if isinstance(response, FetchResponse):
+        for data in _partitions(response):
+            if isinstance(data.records, FileSlice):
+                data.records = memoryview(bytearray(bytes_of(data.records)))
+    return response
+
+
+def _partitions(response: FetchResponse) -> Iterator[Any]:
+    for topic in response.responses:
+        yield from topic.partitions

@@ -1,0 +1,215 @@
+"""What was promised about every partition, and whether it is kept: the named invariants.
+
+The names are those of ``docs/invariants.md``.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from quorate.broker.log.log import Log
+from quorate.model import NO_LEADER, TopicPartition
+from quorate.quorum.metadata.image import MetadataImage, PartitionState
+from quorate.records.batch import BatchHeader, parse_header
+from tests.simulation.quorum.trace import Trace
+from tests.unit.broker.log.batches import bytes_of
+
+READ_BYTES: Final = 1 << 20
+
+
+class Batch(NamedTuple):
+    """A batch as it stands in a log."""
+
+    header: BatchHeader
+    data: bytes
+
+
+def batches_of(log: Log, start: int, end: int) -> list[Batch]:
+    """Return the batches between two offsets."""
+    found: list[Batch] = []
+    offset = max(start, log.log_start_offset)
+    while offset < end:
+        taken = log.read(offset, max_bytes=READ_BYTES, limit_offset=end, at_least_one=True)
+        if taken is None:
+            break
+        data = bytes_of(taken)
+        position = 0
+        while position < len(data):
+            header = parse_header(data, position)
+            found.append(Batch(header, data[position : position + header.size_bytes]))
+            position += header.size_bytes
+            offset = header.next_offset
+    return found
+
+
+@dataclass(slots=True)
+class Committed:
+    """The committed records of one partition, as they were when some leader first showed them."""
+
+    batches: dict[int, Batch] = field(default_factory=dict[int, Batch])
+    end: int = 0
+    leaders: dict[int, int] = field(default_factory=dict[int, int])
+    """Who leads in an epoch."""
+    appended_by: dict[int, int] = field(default_factory=dict[int, int])
+    """Who appended in an epoch."""
+
+
+class Ledger:
+    """Owns what is committed, and finds out whether somebody contradicts it."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self.partitions: defaultdict[TopicPartition, Committed] = defaultdict(Committed)
+        self._images: dict[int, MetadataImage] = {}
+        self.unclean = False
+        """Whether elections outside the ISR are allowed: then records may be lost."""
+
+    # --- logs
+
+    def high_watermark_is(
+        self, who: str, partition: TopicPartition, log: Log, before: int, now: int
+    ) -> None:
+        """Take note of a replica's high watermark: below it, all replicas are the same."""
+        if now < before:
+            raise self._trace.violated(
+                "hw_never_regresses", f"{who} {partition}: {now} after {before}"
+            )
+        if now > log.log_end_offset:
+            raise self._trace.violated(
+                "hw_is_within_the_log", f"{who} {partition}: {now} of {log.log_end_offset}"
+            )
+        committed = self.partitions[partition]
+        for batch in batches_of(log, before, now):
+            self._agrees(who, partition, committed, batch)
+        committed.end = max(committed.end, now)
+
+    def _agrees(
+        self, who: str, partition: TopicPartition, committed: Committed, batch: Batch
+    ) -> None:
+        offset = batch.header.base_offset
+        known = committed.batches.get(offset)
+        if known is None:
+            if offset < committed.end:
+                raise self._trace.violated(
+                    "offsets_are_dense_and_immutable_below_hw",
+                    f"{who} {partition}: another batch at {offset} of {committed.end}",
+                )
+            committed.batches[offset] = batch
+        elif known.data != batch.data:
+            raise self._trace.violated(
+                "followers_agree_below_hw",
+                f"{who} {partition} at {offset}: {batch.header}, but {known.header} was committed",
+            )
+
+    def leader_begins(self, who: str, partition: TopicPartition, log: Log) -> None:
+        """See that a new leader has all that was ever committed."""
+        committed = self.partitions[partition]
+        if self.unclean:
+            return
+        if log.log_end_offset < committed.end:
+            raise self._trace.violated(
+                "acknowledged_records_survive",
+                f"{who} leads {partition} up to {log.log_end_offset},"
+                f" committed was up to {committed.end}",
+            )
+        for batch in batches_of(log, log.log_start_offset, committed.end):
+            self._agrees(who, partition, committed, batch)
+
+    def appended(self, broker_id: int, partition: TopicPartition, epoch: int) -> None:
+        """Take note of who appends in an epoch."""
+        committed = self.partitions[partition]
+        if committed.appended_by.setdefault(epoch, broker_id) != broker_id:
+            raise self._trace.violated(
+                "one_leader_per_epoch",
+                f"{partition}: {broker_id} and {committed.appended_by[epoch]} append in {epoch}",
+            )
+
+    # --- clients
+
+    def acknowledged(self, partition: TopicPartition, offset: int, value: bytes) -> None:
+        """See that what a producer was told is committed."""
+        if not self._has(partition, offset, value):
+            raise self._trace.violated(
+                "acknowledged_records_are_committed", f"{partition} {offset} {value!r}"
+            )
+
+    def consumed(self, partition: TopicPartition, batch: Batch) -> None:
+        """See that what a consumer was given is committed."""
+        known = self.partitions[partition].batches.get(batch.header.base_offset)
+        if known is None or known.data != batch.data:
+            raise self._trace.violated(
+                "consumers_see_committed_records_only", f"{partition}: {batch.header}"
+            )
+
+    def _has(self, partition: TopicPartition, offset: int, value: bytes) -> bool:
+        committed = self.partitions[partition]
+        batch = committed.batches.get(offset)
+        return batch is not None and offset < committed.end and value in batch.data
+
+    def sequences_have_no_gap_or_repeat(self) -> None:
+        """See that the committed records of every producer follow each other."""
+        for partition, committed in self.partitions.items():
+            next_sequence = defaultdict[int, int](int)
+            for _, batch in sorted(committed.batches.items()):
+                header = batch.header
+                if header.base_sequence != next_sequence[header.producer_id]:
+                    raise self._trace.violated(
+                        "sequences_have_no_gap_or_repeat",
+                        f"{partition} {header}, expected {next_sequence[header.producer_id]}",
+                    )
+                next_sequence[header.producer_id] += header.record_count
+
+    # --- metadata
+
+    def metadata_is(self, before: MetadataImage, after: MetadataImage) -> None:
+        """Take note of what the controllers committed."""
+        self._images[after.version] = after
+        for topic in after.topics.values():
+            older = before.topics.get(topic.name)
+            for number, state in enumerate(topic.partitions):
+                partition = TopicPartition(topic.name, number)
+                known = self.partitions[partition].leaders
+                if state.leader_id != NO_LEADER:
+                    if known.setdefault(state.leader_epoch, state.leader_id) != state.leader_id:
+                        raise self._trace.violated(
+                            "one_leader_per_epoch", f"{partition}: {state}, {known}"
+                        )
+                    if older is not None and number < len(older.partitions):
+                        returned = _registered(before, after)
+                        self._leader_comes_from(
+                            partition, older.partitions[number], state, returned
+                        )
+
+    def _leader_comes_from(
+        self,
+        partition: TopicPartition,
+        before: PartitionState,
+        after: PartitionState,
+        returned: set[int],
+    ) -> None:
+        if self.unclean or after.leader_id == before.leader_id:
+            return
+        eligible = {*before.isr, *before.elr} - returned
+        if not eligible:
+            # Whoever returns uncleanly is not eligible any more; the last leader is all there is.
+            eligible = {before.last_known_leader}
+        if after.leader_id not in eligible:
+            raise self._trace.violated(
+                "leaders_come_from_the_isr", f"{partition}: {after} after {before}"
+            )
+
+    def image_is(self, who: str, image: MetadataImage) -> None:
+        """See that a broker has the image that everybody has at that version."""
+        known = self._images.get(image.version)
+        if known is not None and known != image:
+            raise self._trace.violated("images_agree_at_equal_versions", f"{who} {image.version}")
+
+
+def _registered(before: MetadataImage, after: MetadataImage) -> set[int]:
+    """Return the brokers that registered again in between."""
+    return {
+        broker_id
+        for broker_id, broker in after.brokers.items()
+        if broker_id in before.brokers
+        and before.brokers[broker_id].broker_epoch != broker.broker_epoch
+    }

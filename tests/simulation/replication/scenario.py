@@ -1,0 +1,69 @@
+"""What a run is like: everything that one seed draws, and what tests pin."""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+CHAOS_S: Final = 12.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """The world of a run; what happens in it is drawn from the seed as it goes.
+
+    With ``fsync`` records count once they are synced (``flush.messages=1``), and power may fail
+    anywhere at any time; without, only where somebody else is in sync.
+    """
+
+    brokers: int
+    partitions: int
+    replication_factor: int
+    min_in_sync: int
+    fsync: bool
+    intensity: float
+    actions: dict[str, int]
+    chaos_s: float = CHAOS_S
+
+
+FAULTS: Final = {
+    "kill": 5,
+    "kill leader": 4,
+    "kill all": 1,
+    "stop": 2,
+    "restart": 9,
+    "pause": 3,
+    "isolate": 4,
+    "one way": 3,
+    "from controllers": 3,
+    "heal": 8,
+    "weather": 4,
+    "controller": 3,
+    "elect": 2,
+    "power cut": 3,
+    "wipe": 2,
+}
+
+
+SHAPES: Final = ("replicated", "fsync")
+"""Records count once they are in the page caches of all in sync, or on their disks."""
+
+
+def shape_of(seed: int) -> str:
+    """Return the shape of a seed's world: they take turns."""
+    return SHAPES[seed % len(SHAPES)]
+
+
+def draw(seed: int) -> Scenario:
+    """Return the scenario of a seed."""
+    rng = Random(f"{seed}/scenario")
+    fsync = shape_of(seed) == "fsync"
+    brokers = rng.choice((3, 3, 3, 4, 5))
+    return Scenario(
+        brokers=brokers,
+        partitions=rng.choice((1, 1, 2)),
+        replication_factor=3 if brokers < 5 else rng.choice((3, 5)),
+        min_in_sync=rng.choice((1, 2, 2)),
+        fsync=fsync,
+        intensity=rng.choice((1.0, 2.0, 4.0)),
+        actions=FAULTS,
+    )

@@ -1,0 +1,163 @@
+"""The simulation of replication has teeth: whatever is broken here, some seed finds it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from quorate.broker.log.epochs import EpochEnd
+from quorate.broker.log.producers import ProducerStates
+from quorate.broker.replication.follower import FollowerReplica
+from quorate.broker.replication.isr import InSyncReplicas
+from quorate.quorum.control import partitions, succession
+from quorate.quorum.metadata.image import MetadataImage
+from tests.simulation.replication.run import run
+from tests.simulation.replication.scenario import Scenario, draw
+
+SEEDS_MAX = 60
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """What is broken, in which worlds it shows soonest, and as what."""
+
+    apply: Break
+    world: Callable[[int], Scenario]
+    invariants: frozenset[str]
+
+
+LOST = frozenset(
+    {
+        "acknowledged_records_survive",
+        "acknowledged_records_are_committed",
+        "followers_agree_below_hw",
+        "offsets_are_dense_and_immutable_below_hw",
+        "hw_is_within_the_log",
+        "hw_never_regresses",
+        "consumers_see_committed_records_only",
+        "sequences_have_no_gap_or_repeat",
+    }
+)
+
+
+def replicated(seed: int) -> Scenario:
+    """Kill, isolate and restart, often."""
+    scenario = draw(2 * seed)
+    return replace(scenario, brokers=3, replication_factor=3, min_in_sync=1, intensity=4.0)
+
+
+def forgetful(seed: int) -> Scenario:
+    """Disks are lost, and the network keeps old requests for long."""
+    actions = {"wipe": 6, "power cut": 6, "restart": 14, "weather": 6, "heal": 4, "pause": 4}
+    return replace(replicated(seed), actions=actions)
+
+
+def acknowledges_before_the_isr_is_committed(patch: pytest.MonkeyPatch) -> None:
+    """A leader counts without those it has just proposed to leave out."""
+
+    def propose(self: InSyncReplicas, isr: tuple[int, ...]) -> None:
+        self.proposed = isr
+        self.maximal = frozenset(isr)
+
+    patch.setattr(InSyncReplicas, "propose", propose)
+
+
+def counts_the_committed_isr_only(patch: pytest.MonkeyPatch) -> None:
+    """The high watermark goes by the committed ISR, not the maximal one, while one is proposed."""
+
+    def propose(self: InSyncReplicas, isr: tuple[int, ...]) -> None:
+        self.proposed = isr
+        self.maximal = frozenset(self.committed)
+
+    patch.setattr(InSyncReplicas, "propose", propose)
+
+
+def truncates_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    """Followers cut what is not known to be committed, as before KIP-101."""
+    original = FollowerReplica.__init__
+
+    def init(self: FollowerReplica, *arguments: Any) -> None:
+        original(self, *arguments)
+        self.log.truncate_to(self.high_watermark, now_ms=0)
+
+    patch.setattr(FollowerReplica, "__init__", init)
+
+
+def accepts_stale_broker_epochs(patch: pytest.MonkeyPatch) -> None:
+    """Whoever fetched before it lost its disk is in sync all the same (KIP-903)."""
+    may_join = MetadataImage.may_join_isr
+
+    def may_join_isr(self: MetadataImage, broker_id: int, _broker_epoch: int) -> bool:
+        return may_join(self, broker_id, -1)
+
+    check = partitions._check_eligible  # pyright: ignore[reportPrivateUsage]
+
+    def check_eligible(image: MetadataImage, replica: Any, *, leads: bool) -> None:
+        check(image, replace(replica, broker_epoch=-1), leads=leads)
+
+    patch.setattr(MetadataImage, "may_join_isr", may_join_isr)
+    patch.setattr(partitions, "_check_eligible", check_eligible)
+    patch.setattr("quorate.broker.replication.host.Host.is_stale", lambda *_: False)
+
+
+def elects_anybody(patch: pytest.MonkeyPatch) -> None:
+    """Leaders need not be in sync, nor eligible."""
+
+    def elect(_before: Any, wanted: Any, _elr: Any, rules: Any) -> int:
+        leader_id: int = rules.electorate.best(wanted.replicas, -1)
+        return leader_id
+
+    patch.setattr(succession, "_elect", elect)
+
+
+def forgets_producers_on_followers(patch: pytest.MonkeyPatch) -> None:
+    """Followers do not note who wrote what they append."""
+    original = FollowerReplica.take
+
+    def take(self: FollowerReplica, data: Any, now_ms: int) -> bool:
+        moved = original(self, data, now_ms)
+        self.log.producers = ProducerStates(self.log.log_end_offset)
+        return moved
+
+    patch.setattr(FollowerReplica, "take", take)
+
+
+def keeps_the_high_watermark_when_truncating(patch: pytest.MonkeyPatch) -> None:
+    """The high watermark stays where it was, although the log is cut."""
+    truncate = FollowerReplica._truncate  # pyright: ignore[reportPrivateUsage]
+
+    def cut(self: FollowerReplica, leader_end: EpochEnd, now_ms: int) -> None:
+        before = self.high_watermark
+        truncate(self, leader_end, now_ms)
+        self.high_watermark = max(before, self.log.log_end_offset + 1)
+
+    patch.setattr(FollowerReplica, "_truncate", cut)
+    patch.setattr(FollowerReplica, "_bound", lambda _self: None)
+
+
+MUTANTS = {
+    "ack before ISR commit": Mutant(acknowledges_before_the_isr_is_committed, replicated, LOST),
+    "HW from the committed ISR": Mutant(counts_the_committed_isr_only, replicated, LOST),
+    "truncation to the HW": Mutant(truncates_to_the_high_watermark, replicated, LOST),
+    "stale broker epochs": Mutant(accepts_stale_broker_epochs, forgetful, LOST),
+    "leaders from anywhere": Mutant(
+        elects_anybody, replicated, LOST | {"leaders_come_from_the_isr"}
+    ),
+    "producers forgotten": Mutant(forgets_producers_on_followers, replicated, LOST),
+    "HW ahead after truncation": Mutant(keeps_the_high_watermark_when_truncating, replicated, LOST),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_what_is_broken_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant = MUTANTS[name]
+    mutant.apply(monkeypatch)
+    for seed in range(SEEDS_MAX):
+        violation = run(seed, mutant.world(seed)).violation
+        if violation is not None:
+            assert violation.partition(":")[0] in mutant.invariants, violation
+            return
+    pytest.fail(f"no seed below {SEEDS_MAX} finds it")
