@@ -202,6 +202,27 @@ async def test_a_request_that_is_refused_once_it_is_taken_up_closes_the_connecti
         assert await stream.receive_some() == b""
 
 
+async def test_a_large_answer_leaves_as_it_is_read() -> None:
+    answer = bytes(range(256)) * (32 << 10)
+    async with serving(lambda _: [answer]) as server, await server.connect() as stream:
+        await stream.send_all(frame(b"all"))
+        assert await read(stream, len(answer)) == answer
+        await stream.send_all(frame(b"again"))
+        assert await read(stream, len(answer)) == answer
+
+
+async def test_who_breaks_the_connection_off_is_forgotten() -> None:
+    async with serving(lambda _: None) as server:
+        gone = trio.Event()
+        async with await server.connect() as stream:
+            await stream.send_all(frame(b"a"))
+            await server.unanswered(1)
+            server.open[0].on_abandoned = gone.set
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await gone.wait()
+        assert server.service.connection_count == 0
+
+
 async def test_who_hangs_up_is_owed_nothing_and_whoever_works_for_him_is_told() -> None:
     async with serving(lambda _: None) as server:
         gone = trio.Event()
