@@ -17,7 +17,7 @@ FAULTS ?= 20
 CLIENT ?= librdkafka
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo format check test bench bench-quorum bench-replicated sim sim-quorum compat cover docs fuzz break-quorum break-brokers clean
+.PHONY: help setup demo format check test bench bench-quorum bench-replicated sim sim-brokers sim-quorum compat cover docs fuzz break-quorum break-brokers clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | while read -r name meaning; do printf '  make %-12s %s\n' "$$name" "$$meaning"; done
@@ -51,8 +51,11 @@ test: setup ## Run all tests (ARGS="-k name" for some of them)
 compat: setup ## Try other people's clients and tools, and write docs/compatibility.md
 	$(BIN)/python -m pytest tests/compat --compat-report docs/compatibility.md $(ARGS)
 
-sim: setup ## Run the simulations (SEED=n draws other schedules, and repeats them)
-	$(BIN)/python -m pytest tests/simulation $(if $(SEED),--hypothesis-seed=$(SEED)) $(ARGS)
+sim: setup ## Run the simulations; with SEED=n that seed of replicating brokers, with all that happens in it (STEPS=)
+	$(BIN)/python -m $(if $(SEED),tests.simulation.replication.campaign --seed $(SEED) $(if $(STEPS),--steps $(STEPS)),pytest tests/simulation) $(ARGS)
+
+sim-brokers: setup ## Simulate brokers that replicate by the thousand (COUNT=, FIRST=, JOBS=)
+	$(BIN)/python -m tests.simulation.replication.campaign --first $(FIRST) --count $(COUNT) $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
 
 sim-quorum: setup ## Simulate quorums of controllers (SEED=n: one, with all that happens; COUNT=, FIRST=, JOBS=)
 	$(BIN)/python -m tests.simulation.quorum.campaign $(if $(SEED),--seed $(SEED),--first $(FIRST) --count $(COUNT)) $(if $(JOBS),--jobs $(JOBS)) $(ARGS)

@@ -1,4 +1,4 @@
-"""Seeds of the quorum's simulation: other ones each time, and said at the end."""
+"""Seeds of the simulations: other ones each time, and said at the end."""
 
 import os
 from random import SystemRandom
@@ -10,5 +10,5 @@ FIRST_SEED = int(os.environ.get("QUORUM_FIRST_SEED") or SystemRandom().randrange
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line(
-        f"quorum simulation: seeds from {FIRST_SEED} on (again with QUORUM_FIRST_SEED={FIRST_SEED})"
+        f"simulations: seeds from {FIRST_SEED} on (again with QUORUM_FIRST_SEED={FIRST_SEED})"
     )

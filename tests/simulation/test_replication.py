@@ -1,7 +1,7 @@
 """Brokers that replicate keep their promises in every world that a seed draws.
 
-``make test`` runs some seeds, others each time; ``BROKERS_FIRST_SEED`` and ``BROKERS_SEEDS`` say
-which and how many. ``make sim-brokers`` runs more, and one of them with all that happens in it.
+``make test`` runs some seeds, others each time; ``QUORUM_FIRST_SEED`` and ``BROKERS_SEEDS`` say
+which and how many. ``make sim-brokers`` runs more, ``make sim SEED=`` one with all that happens.
 """
 
 import os
