@@ -380,6 +380,7 @@ class Controller:
             return
         logger.warning("broker %d is gone: nobody listens where it did", broker_id)
         incarnation_id = broker.incarnation_id
+        self._sessions.end(broker_id)
         await self._on_our_own(
             "it could not be fenced",
             lambda image: brokers.fence_gone(image, broker_id, incarnation_id, self._clock_ms()),
@@ -458,7 +459,10 @@ class Controller:
         answer = await self._decide_unless_nothing(
             lambda image: brokers.heartbeat(image, request, self._clock_ms()), asked
         )
-        self._sessions.touch(request.broker_id, _session_clock_ms())
+        if answer.should_shut_down:
+            self._sessions.end(request.broker_id)
+        else:
+            self._sessions.touch(request.broker_id, _session_clock_ms())
         return answer
 
     async def _unregister_broker(

@@ -57,6 +57,10 @@ class Sessions:
         """End a broker's session."""
         self._heard_ms.pop(broker_id, None)
 
+    def end(self, broker_id: int) -> None:
+        """Note that a broker lives no more: its process said so, or was seen to be gone."""
+        self._heard_ms[broker_id] = self._active_since_ms - self._timeout_ms
+
     def replace(self, incarnation_id: bytes) -> None:
         """Note that another process took the place of this one."""
         self._replaced.append(incarnation_id)

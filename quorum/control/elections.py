@@ -213,13 +213,12 @@ def balance_leaders(image: MetadataImage, reason: Reason) -> list[PartitionChang
             electorate.best(state.isr, state.replicas[0]) == state.replicas[0]
         )
 
+    def wanted(state: PartitionState) -> Wanted:
+        return replace(_as_is(state, electorate), preferred=True)
+
     changes: list[PartitionChanged] = []
-    for topic, partitions in _partitions(image.topics.values(), concerned):
-        rules = rules_of(image, topic, electorate)
-        for partition in partitions:
-            outcome = _elect_preferred(topic, partition, rules, reason)
-            if isinstance(outcome, PartitionChanged):
-                changes.append(outcome)
+    for found in _partitions(image.topics.values(), concerned):
+        changes += _changes(image, [found], electorate, reason, wanted)
         if len(changes) >= BALANCED_TOGETHER_MAX:
             break
     return changes[:BALANCED_TOGETHER_MAX]

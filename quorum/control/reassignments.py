@@ -109,11 +109,12 @@ def _check_target(image: MetadataImage, before: PartitionState, target: tuple[in
     """
     if not target or len(set(target)) != len(target):
         raise InvalidReplicaAssignmentError("a partition's replicas are different brokers")
-    for broker_id in target:
-        if broker_id not in image.brokers:
-            raise InvalidReplicaAssignmentError(f"broker {broker_id} is not registered")
-        if broker_id not in before.replicas and not image.may_lead(broker_id):
-            raise InvalidReplicaAssignmentError(f"broker {broker_id} is not in service")
+    unknown = [b for b in target if b not in image.brokers]
+    if unknown:
+        raise InvalidReplicaAssignmentError(f"broker {min(unknown)} is not registered")
+    away = [b for b in target if b not in before.replicas and not image.may_lead(b)]
+    if away:
+        raise InvalidReplicaAssignmentError(f"broker {min(away)} is not in service")
 
 
 def _check_factor(before: PartitionState, target: tuple[int, ...]) -> None:

@@ -151,16 +151,15 @@ class Successor:
 def succeed(before: PartitionState, wanted: Wanted, rules: Rules) -> Successor:
     """Return what a partition becomes, but for its epoch, which every record brings."""
     wanted = _completed(wanted)
-    replicas, isr = wanted.replicas, wanted.isr
     elr = _eligible(before, wanted, rules)
     leader_id, loss = _elect(before, wanted, elr, rules), ""
-    if leader_id != NO_LEADER and leader_id not in isr:
-        isr = (leader_id,)
-        elr = () if _needed(wanted, rules) == 1 else tuple(b for b in elr if b != leader_id)
     if leader_id == NO_LEADER:
         leader_id, loss = _elect_uncleanly(before, wanted, elr, rules)
-        if leader_id != NO_LEADER:
-            isr, elr = (leader_id,), ()
+    if leader_id != NO_LEADER and leader_id not in wanted.isr:
+        wanted = _completed(replace(wanted, isr=(leader_id,)))
+        commits = _needed(wanted, rules) == 1
+        elr = () if loss or commits else tuple(b for b in elr if b != leader_id)
+    replicas, isr = wanted.replicas, wanted.isr
     if not isr and not rules.keeps_elr:
         isr = tuple(b for b in before.isr if b in replicas)
     changes_leader = leader_id != before.leader_id or not set(before.replicas) <= set(replicas)
@@ -184,7 +183,7 @@ def _completed(wanted: Wanted) -> Wanted:
         return wanted
     isr = tuple(b for b in wanted.isr if b not in wanted.removing)
     replicas = tuple(b for b in wanted.replicas if b not in wanted.removing)
-    if not set(replicas) <= set(isr):
+    if not replicas or not set(replicas) <= set(isr):
         return wanted
     return replace(wanted, isr=isr, replicas=replicas, adding=(), removing=())
 

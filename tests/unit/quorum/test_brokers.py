@@ -1,10 +1,17 @@
 """Registration, sessions, fencing and producer ids."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from quorate.control import messages as m
+from quorate.control.partition_messages import (
+    AlterPartition,
+    ChangeBroker,
+    InSyncReplica,
+    PartitionAlteration,
+)
 from quorate.errors import (
     DuplicateBrokerRegistrationError,
     ErrorCode,
@@ -17,9 +24,11 @@ from quorate.model import NO_LEADER, Endpoint
 from quorate.quorum.control import brokers
 from quorate.quorum.control.brokers import Now, Sessions
 from quorate.quorum.control.decision import Decision
+from quorate.quorum.control.partitions import alter_partition
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records
-from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage
+from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionState
+from tests.unit.quorum.partitions import cluster, epoch_of, partition, the_partition, with_records
 
 TIMEOUT_MS = 9000
 REGISTER = m.RegisterBroker(
@@ -233,6 +242,185 @@ def test_an_unregistered_broker_is_gone() -> None:
     with pytest.raises(KafkaError) as caught:
         brokers.unregister(after, m.UnregisterBroker(1), 0)
     assert caught.value.code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+# --- at the level that brought replication
+
+
+def replicated(*states: PartitionState, alive: tuple[int, ...] = (1, 2, 3)) -> MetadataImage:
+    return with_records(cluster(*states, alive=alive), r.ClusterFormatted("c", 1, "cluster"))
+
+
+def register_again(
+    image: MetadataImage, broker_id: int, **changes: Any
+) -> tuple[MetadataImage, list[str]]:
+    """Let a new process of a broker register, with its directory; return why partitions changed."""
+    before = image.brokers[broker_id]
+    request = m.RegisterBroker(
+        broker_id,
+        b"new process " + bytes(4),
+        {"A": Endpoint("h", 1)},
+        directory_id=before.directory_id,
+        features=before.features,
+    )
+    ended = sessions()
+    ended.end(broker_id)
+    decision = brokers.register(image, ended, replace(request, **changes), now(7))
+    causes = [c.cause for c in decision.records if isinstance(c, r.PartitionChanged)]
+    return commit(image, decision), causes
+
+
+def test_who_closed_its_directory_in_its_last_epoch_comes_back_as_it_was() -> None:
+    image, causes = register_again(
+        replicated(partition((1,), 1, elr=(2,))), 2, previous_broker_epoch=epoch_of(2)
+    )
+    assert causes == []
+    assert the_partition(image).elr == (2,)
+
+
+@pytest.mark.parametrize("epoch", [-1, epoch_of(2) - 1, epoch_of(2) + 1])
+def test_who_did_not_close_its_directory_then_may_lack_records(epoch: int) -> None:
+    image = replicated(partition((1,), 1, elr=(2,)))
+    image, causes = register_again(image, 2, previous_broker_epoch=epoch)
+    assert the_partition(image).elr == ()
+    assert causes == ["broker 2 registered after an unclean stop"]
+
+
+def test_a_process_that_registers_again_has_lost_nothing() -> None:
+    image = replicated(partition((1,), 1, elr=(2,)))
+    incarnation_id = image.brokers[2].incarnation_id
+    image, _ = register_again(image, 2, incarnation_id=incarnation_id)
+    assert the_partition(image).elr == (2,)
+
+
+def test_who_comes_back_with_another_directory_has_lost_everything() -> None:
+    image = replicated(partition((2,), 2, replicas=(2,)))
+    image, causes = register_again(
+        fence_now(image, 2), 2, directory_id=b"w" * 16, previous_broker_epoch=epoch_of(2)
+    )
+    assert causes == ["broker 2 registered with another directory"]
+    state = the_partition(image)
+    assert (state.isr, state.elr, state.last_known_leader) == ((), (), NO_LEADER)
+
+
+def test_an_id_is_free_again_when_its_process_is_known_to_be_gone() -> None:
+    other = replace(REGISTER, incarnation_id=b"2" * 16, directory_id=b"e" * 16)
+    live = sessions(1000)
+    live.touch(1, 1000)
+    assert live.is_live(1, 1001)
+    live.end(1)
+    assert not live.is_live(1, 1000)
+    assert brokers.register(registered(), live, other, now(1000)).answer.broker_epoch == 6
+
+
+def test_a_directory_that_is_not_told_is_taken_for_the_same() -> None:
+    image = fence_now(replicated(partition((2,), 2, replicas=(2,))), 2)
+    image, _ = register_again(image, 2, directory_id=b"")
+    assert the_partition(image).last_known_leader == 2
+
+
+def fence_now(image: MetadataImage, broker_id: int) -> MetadataImage:
+    live = sessions()
+    for other in image.brokers:
+        if other != broker_id:
+            live.touch(other, TIMEOUT_MS)
+    records = brokers.fence_stale(image, live, now(TIMEOUT_MS))
+    return apply_records(image, image.version + 1, records)
+
+
+def beat(
+    image: MetadataImage, broker_id: int, *, wants_fence: bool = False
+) -> tuple[MetadataImage, m.BrokerHeartbeatAnswer]:
+    """Let a broker that wants to shut down say so."""
+    epoch = image.brokers[broker_id].broker_epoch
+    asked = m.BrokerHeartbeat(
+        broker_id, epoch, image.version, wants_fence=wants_fence, wants_shut_down=True
+    )
+    decision = brokers.heartbeat(image, asked, 7)
+    return commit(image, decision), decision.answer
+
+
+def test_a_broker_shuts_down_in_two_steps_so_that_others_lead_before_it_is_gone() -> None:
+    image, answer = beat(replicated(partition(), partition((2, 1), 2)), 1)
+    assert answer == m.BrokerHeartbeatAnswer(fenced=False, caught_up=True)
+    assert image.brokers[1].shutting_down
+    assert not image.brokers[1].fenced
+    assert [s.leader_id for s in image.topics["t"].partitions] == [2, 2]
+    image, answer = beat(image, 1)
+    assert answer == m.BrokerHeartbeatAnswer(True, True, should_shut_down=True)
+    assert image.brokers[1].fenced
+    same, answer = beat(image, 1)
+    assert same is image
+    assert answer.should_shut_down
+
+
+def test_a_broker_that_has_nothing_to_give_away_may_shut_down_at_once() -> None:
+    image, answer = beat(replicated(partition((1,), 1)), 1)
+    assert answer.should_shut_down
+    state = the_partition(image)
+    assert (state.leader_id, state.isr, state.elr) == (NO_LEADER, (), (1,))
+
+
+def test_what_catches_up_meanwhile_is_given_away_too() -> None:
+    image, _ = beat(replicated(partition(), partition((1,), 1)), 1)
+    assert the_partition(image, 1).leader_id == 1
+    in_sync = (InSyncReplica(1, epoch_of(1)), InSyncReplica(3, epoch_of(3)))
+    state = the_partition(image, 1)
+    grown = PartitionAlteration(ID, 1, state.leader_epoch, state.partition_epoch, in_sync)
+    request = AlterPartition(1, epoch_of(1), (grown,))
+    decision = alter_partition(image, request, 7)
+    assert [p.failure.code for p in decision.answer.partitions] == [ErrorCode.NEW_LEADER_ELECTED]
+    image = commit(image, decision)
+    assert the_partition(image, 1).leader_id == 3
+    image, answer = beat(image, 1)
+    assert not answer.should_shut_down
+    assert the_partition(image, 1).isr == (3,)
+    assert beat(image, 1)[1].should_shut_down
+
+
+def test_a_broker_may_shut_down_without_ceremony() -> None:
+    image, answer = beat(replicated(partition()), 1, wants_fence=True)
+    assert (answer.fenced, answer.should_shut_down) == (True, True)
+    assert image.brokers[1].fenced
+
+
+def drain(image: MetadataImage, broker_id: int, *, draining: bool = True) -> MetadataImage:
+    request = ChangeBroker(broker_id, draining, "User:alice")
+    decision = brokers.change_broker(image, request, 7)
+    what = "drained" if draining else "put back to work"
+    for record in decision.records:
+        assert record.cause == f"broker {broker_id} was {what} by User:alice"
+    return commit(image, decision)
+
+
+def test_a_broker_is_drained_and_put_back_to_work() -> None:
+    image = drain(replicated(partition()), 1)
+    assert image.brokers[1].draining
+    assert the_partition(image).leader_id == 2
+    assert drain(image, 1) is image
+    image = drain(image, 1, draining=False)
+    assert not image.brokers[1].draining
+    assert the_partition(image).leader_id == 2, "leaders come back as they are balanced"
+
+
+def test_a_broker_that_nobody_knows_is_not_drained() -> None:
+    with pytest.raises(KafkaError) as caught:
+        drain(replicated(), 9)
+    assert caught.value.code == ErrorCode.BROKER_ID_NOT_REGISTERED
+    with pytest.raises(UnsupportedVersionError, match="draining a broker needs"):
+        drain(in_service(), 1)
+
+
+def test_a_broker_whose_process_is_gone_is_fenced_unless_another_has_come() -> None:
+    image = replicated(partition())
+    incarnation_id = image.brokers[1].incarnation_id
+    assert brokers.fence_gone(image, 9, incarnation_id, 7) == ()
+    assert brokers.fence_gone(image, 1, b"another", 7) == ()
+    records = brokers.fence_gone(image, 1, incarnation_id, 7)
+    assert {record.cause for record in records} == {"broker 1 is gone"}
+    image = apply_records(image, image.version + 1, records)
+    assert the_partition(image).leader_id == 2
+    assert brokers.fence_gone(image, 1, incarnation_id, 7) == ()
 
 
 def test_no_producer_id_is_given_twice() -> None:

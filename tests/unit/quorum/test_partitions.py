@@ -106,6 +106,41 @@ def test_a_replica_whose_broker_left_the_cluster_is_not_in_sync() -> None:
     assert "not registered" in answer.failure.message
 
 
+def test_who_shuts_down_is_not_taken_into_the_isr_but_its_partitions_go_on() -> None:
+    image = apply_records(
+        cluster(),
+        2,
+        [
+            r.FeatureLevelSet("c", 1, "metadata.version", 3),
+            r.BrokerChanged("c", 1, 3, 13, shutting_down=True),
+        ],
+    )
+    decision = alter_partition(image, AlterPartition(1, 11, (GROW,)), 77)
+    (answer,) = decision.answer.partitions
+    assert answer.failure.code == ErrorCode.INELIGIBLE_REPLICA
+    assert "shuts down" in answer.failure.message
+    smaller = replace(GROW, isr=isr(1))
+    image = apply_records(image, 3, [r.BrokerChanged("c", 1, 1, 11, shutting_down=True)])
+    decision = alter_partition(image, AlterPartition(1, 11, (smaller,)), 77)
+    (answer,) = decision.answer.partitions
+    assert (answer.failure, answer.isr) == (DONE, (1,))
+
+
+def test_who_leaves_an_isr_that_is_too_small_is_an_eligible_leader() -> None:
+    level = r.FeatureLevelSet("c", 1, "metadata.version", 3)
+    needed = r.ConfigSet("c", 1, "topic", "t", "min.insync.replicas", "2")
+    image = apply_records(cluster(), 2, [level, needed])
+    smaller = replace(GROW, isr=isr(1))
+    decision = alter_partition(image, AlterPartition(1, 11, (smaller,)), 77)
+    image = apply_records(image, 3, decision.records)
+    (state,) = image.topics["t"].partitions
+    assert (state.isr, state.elr) == ((1,), (2,))
+    larger = PartitionAlteration(ID, 0, 5, 8, isr(1, 3))
+    decision = alter_partition(image, AlterPartition(1, 11, (larger,)), 77)
+    (state,) = apply_records(image, 4, decision.records).topics["t"].partitions
+    assert (state.isr, state.elr) == ((1, 3), ())
+
+
 def test_who_does_not_lead_changes_nothing() -> None:
     state, (answer,) = alter(cluster(), GROW, broker_id=2)
     assert state.partition_epoch == 7

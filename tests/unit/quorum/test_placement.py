@@ -1,6 +1,7 @@
 """Placement spreads leaders over brokers and replicas over racks."""
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -70,3 +71,35 @@ def test_too_few_brokers_are_refused() -> None:
 def test_the_same_seed_places_the_same() -> None:
     registered = brokers(*(broker(n, "ab"[n % 2]) for n in range(6)))
     assert place(registered, 9, 3, Random(5)) == place(registered, 9, 3, Random(5))
+
+
+def test_five_partitions_of_three_replicas_on_five_brokers_are_as_even_as_can_be() -> None:
+    registered = brokers(*(broker(n) for n in range(1, 6)))
+    for seed in range(100):
+        placed = place(registered, 5, 3, Random(seed))
+        assert sorted(replicas[0] for replicas in placed) == [1, 2, 3, 4, 5]
+        hosted = Counter(broker_id for replicas in placed for broker_id in replicas)
+        assert hosted == dict.fromkeys(registered, 3)
+        assert all(len(set(replicas)) == 3 for replicas in placed)
+
+
+def test_each_rack_has_a_replica_so_that_two_are_left_when_one_burns() -> None:
+    registered = brokers(*(broker(n, "abc"[n % 3]) for n in range(9)))
+    for seed in range(100):
+        for replicas in place(registered, 18, 3, Random(seed)):
+            assert sorted("abc"[b % 3] for b in replicas) == ["a", "b", "c"]
+
+
+def test_brokers_that_leave_or_are_drained_get_replicas_only_in_need() -> None:
+    leaving = replace(broker(2), shutting_down=True)
+    drained = replace(broker(4), draining=True)
+    registered = brokers(broker(1), leaving, broker(3), drained)
+    placed = place(registered, 10, 2, Random(1))
+    assert {broker_id for replicas in placed for broker_id in replicas} == {1, 3}
+    placed = place(registered, 10, 3, Random(1))
+    assert {replicas[0] for replicas in placed} == {1, 3}
+
+
+def test_drained_brokers_lead_if_there_are_no_others() -> None:
+    registered = brokers(broker(1, fenced=True), replace(broker(2), draining=True))
+    assert place(registered, 2, 2, Random(1)) == ((2, 1), (2, 1))

@@ -232,3 +232,19 @@ def test_adding_can_be_tried_out_and_named_only_once() -> None:
     assert add(image, m.NewPartitions("t", 3), validate_only=True).records == ()
     twice = add(image, m.NewPartitions("t", 3), m.NewPartitions("t", 4))
     assert {t.failure.code for t in twice.answer.topics} == {ErrorCode.INVALID_REQUEST}
+
+
+def test_a_drained_broker_leads_a_new_partition_only_in_need() -> None:
+    level = r.FeatureLevelSet("c", 1, "metadata.version", 3)
+    image = apply_records(cluster(), 2, [level, r.BrokerChanged("c", 1, 1, 1, draining=True)])
+    decision = create(image, m.NewTopic("t", assignment={0: (1, 2), 1: (1, 3)}))
+    states = commit(image, decision).topics["t"].partitions
+    assert [(s.leader_id, s.isr) for s in states] == [(2, (1, 2)), (1, (1,))]
+
+
+def test_a_broker_that_shuts_down_is_not_in_sync_with_a_new_partition() -> None:
+    level = r.FeatureLevelSet("c", 1, "metadata.version", 3)
+    image = apply_records(cluster(), 2, [level, r.BrokerChanged("c", 1, 1, 1, shutting_down=True)])
+    decision = create(image, m.NewTopic("t", assignment={0: (1, 2)}))
+    (state,) = commit(image, decision).topics["t"].partitions
+    assert (state.replicas, state.leader_id, state.isr) == ((1, 2), 2, (2,))

@@ -38,10 +38,13 @@ def test_each_partition_has_a_size_on_disk() -> None:
 def test_each_replica_tells_how_far_it_is() -> None:
     node = new_node()
     node.join()
+    node.join(2)
     node.create_topic("appLogs")
+    node.create_topic("followed", leader_id=2, replicas=(1, 2))
     node.append(b"a", b"b")
     (result,) = describe_log_dirs(node.broker, DescribeLogDirsRequest(topics=None), CALLER).results
     told = {topic.name: topic.partitions[0] for topic in result.topics}
-    led = told["appLogs"]
+    led, followed = told["appLogs"], told["followed"]
     assert (led.log_start_offset, led.high_watermark, led.log_end_offset) == (0, 2, 2)
     assert (led.offset_lag, led.is_future_key) == (0, False)
+    assert (followed.high_watermark, followed.log_end_offset, followed.offset_lag) == (0, 0, 0)

@@ -55,7 +55,10 @@ MOVE = AlterPartitionReassignmentsRequest(
 def test_the_controller_moves_and_each_partition_is_answered() -> None:
     node = new_node()
     answer = alter_partition_reassignments(node.broker, MOVE, CALLER)
-    wanted = {"a": {0: (1, 2), 1: None}, "b": {0: (3,)}}
+    wanted: dict[str, dict[int, tuple[int, ...] | None]] = {
+        "a": {0: (1, 2), 1: None},
+        "b": {0: (3,)},
+    }
     assert node.controller.requests == [AlterReassignments(wanted, True, "User:ANONYMOUS")]
     assert node.controller.timeouts_ms == [5000]
     refused = Failure(int(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS), "none")
