@@ -10,7 +10,7 @@ import trio
 from quorate.broker.handlers.context import Broker
 from quorate.broker.log.files import FatalStorageError, storage_error
 from quorate.broker.replication.leader import LeaderReplica
-from quorate.broker.replication.replicas import Replica
+from quorate.broker.replication.replica import Replica
 from quorate.errors import StorageError
 from quorate.net.bell import Bell
 from quorate.settings import LONG_MAX

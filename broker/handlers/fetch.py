@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.broker.handlers.context import Broker, Caller
+from quorate.broker.handlers.leaders import WRONG_LEADER, LeaderHints
 from quorate.broker.handlers.replica_fetch import replica_fetch
 from quorate.broker.log.cold import ColdError, ColdRead
 from quorate.broker.replication.leader import LeaderReplica
+from quorate.broker.replication.replica import Replica
 from quorate.broker.replication.sessions import follower_of
 from quorate.errors import ErrorCode, KafkaError, OffsetOutOfRangeError, UnknownTopicIdError
 from quorate.model import UNKNOWN_OFFSET
@@ -20,7 +22,9 @@ from quorate.protocol.messages.data import (
     PartitionData,
 )
 
+RACKS_FROM: Final = 11
 TOPIC_IDS_FROM: Final = 13
+HINTS_FROM: Final = 16
 READ_UNCOMMITTED: Final = 0
 WAIT_MAX_MS: Final = 600_000
 """The longest that a fetch is parked: a peer that went away must not be remembered for ever."""
@@ -34,10 +38,13 @@ class _Outcome:
     wanted_bytes: int
     size_bytes: int
     failed: bool
-    waitable: list[LeaderReplica]
+    waitable: list[Replica]
     may_wait: bool
     """Whether reading may wait for the disk; if not, ``cold`` is what would have had to."""
     cold: list[ColdRead]
+    rack: str | None
+    """Where the consumer is ("" if it does not say); None if it may read from leaders only."""
+    hints: LeaderHints | None
 
     @property
     def is_final(self) -> bool:
@@ -112,7 +119,7 @@ class _Parked:
         broker: Broker,
         request: FetchRequest,
         caller: Caller,
-        replicas: list[LeaderReplica],
+        replicas: list[Replica],
         promise: Promise[FetchResponse],
     ) -> None:
         self._broker = broker
@@ -155,7 +162,15 @@ def _read_all(
     left_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
     wanted_bytes = min(request.min_bytes, left_bytes)
     outcome = _Outcome(
-        FetchResponse(), wanted_bytes, 0, failed=False, waitable=[], may_wait=may_wait, cold=[]
+        FetchResponse(),
+        wanted_bytes,
+        0,
+        failed=False,
+        waitable=[],
+        may_wait=may_wait,
+        cold=[],
+        rack=request.rack_id if caller.api_version >= RACKS_FROM else None,
+        hints=LeaderHints(broker, caller.listener) if caller.api_version >= HINTS_FROM else None,
     )
     for topic in request.topics:
         name = _topic_name(broker, topic, caller)
@@ -167,6 +182,8 @@ def _read_all(
             if request.isolation_level == READ_UNCOMMITTED:
                 data.aborted_transactions = None
             answers.partitions.append(data)
+    if outcome.hints is not None:
+        outcome.response.node_endpoints = outcome.hints.endpoints
     return outcome
 
 
@@ -182,16 +199,37 @@ def _read_one(
     try:
         if name is None:
             raise UnknownTopicIdError
-        replica = broker.replicas.leader(name, partition.partition)
+        if outcome.rack is None:
+            replica: Replica = broker.replicas.leader(name, partition.partition)
+        else:
+            replica = broker.replicas.readable(name, partition.partition)
         replica.check_epoch(partition.current_leader_epoch)
-        return _read(replica, partition, room_bytes, outcome)
+        return _read_here_or_elsewhere(replica, partition, room_bytes, outcome)
     except KafkaError as error:
         outcome.failed = True
-        return _failure(broker, name, partition, error)
+        data = _failure(broker, name, partition, error)
+        if outcome.hints is not None and error.code in WRONG_LEADER:
+            data.current_leader = outcome.hints.leader_of(name, partition.partition)
+        return data
+
+
+def _read_here_or_elsewhere(
+    replica: Replica, partition: FetchPartition, room_bytes: int, outcome: _Outcome
+) -> PartitionData:
+    """Read, or tell the consumer that a replica in its rack has what it wants (KIP-392)."""
+    if outcome.rack and isinstance(replica, LeaderReplica) and replica.followers:
+        replica.check_readable(partition.fetch_offset)
+        reader_id = replica.reader_for(outcome.rack, partition.fetch_offset)
+        if reader_id != replica.state.leader_id:
+            outcome.failed = True  # not to be waited for
+            data = _state_of(replica, partition)
+            data.preferred_read_replica = reader_id
+            return data
+    return _read(replica, partition, room_bytes, outcome)
 
 
 def _read(
-    replica: LeaderReplica, partition: FetchPartition, room_bytes: int, outcome: _Outcome
+    replica: Replica, partition: FetchPartition, room_bytes: int, outcome: _Outcome
 ) -> PartitionData:
     first = outcome.size_bytes == 0
     records = None
@@ -210,12 +248,20 @@ def _read(
     outcome.waitable.append(replica)
     if records is not None:
         outcome.size_bytes += len(records)
+    data = _state_of(replica, partition)
+    if records is not None:
+        data.records = records
+    return data
+
+
+def _state_of(replica: Replica, partition: FetchPartition) -> PartitionData:
+    """Return an answer without records."""
     return PartitionData(
         partition_index=partition.partition,
         high_watermark=replica.high_watermark,
         last_stable_offset=replica.high_watermark,
         log_start_offset=replica.log.log_start_offset,
-        records=b"" if records is None else records,
+        records=b"",
     )
 
 
@@ -229,8 +275,8 @@ def _failure(
         high_watermark=UNKNOWN_OFFSET,
         records=b"",
     )
-    replica = broker.replicas.find(name, partition.partition) if name is not None else None
-    if replica is not None and isinstance(error, OffsetOutOfRangeError):
+    if name is not None and isinstance(error, OffsetOutOfRangeError):
+        replica = broker.replicas.readable(name, partition.partition)
         data.high_watermark = replica.high_watermark
         data.last_stable_offset = replica.high_watermark
         data.log_start_offset = replica.log.log_start_offset

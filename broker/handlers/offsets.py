@@ -4,7 +4,13 @@ from typing import Final
 
 from quorate.broker.handlers.context import Broker, Caller, code_into
 from quorate.broker.replication.leader import LeaderReplica
-from quorate.errors import NotLeaderOrFollowerError, OffsetOutOfRangeError
+from quorate.broker.replication.replica import Replica
+from quorate.errors import (
+    ErrorCode,
+    KafkaError,
+    NotLeaderOrFollowerError,
+    OffsetOutOfRangeError,
+)
 from quorate.model import NO_TIMESTAMP, UNKNOWN_EPOCH, UNKNOWN_OFFSET
 from quorate.promise import Promise
 from quorate.protocol.messages.data import (
@@ -28,6 +34,9 @@ from quorate.protocol.messages.topics import (
 )
 
 MAX_TIMESTAMP: Final = -3
+DEBUGGING: Final = -2
+"""The replica id of who wants to see a replica as it is here, be it a follower."""
+OFFSET_NOT_AVAILABLE_FROM: Final = 5
 
 HIGH_WATERMARK: Final = -1
 """What DeleteRecords calls "everything that is committed"."""
@@ -42,7 +51,7 @@ NOWHERE: Final[Position] = (NO_TIMESTAMP, UNKNOWN_OFFSET, UNKNOWN_EPOCH)
 
 
 def list_offsets(
-    broker: Broker, request: ListOffsetsRequest, _caller: Caller
+    broker: Broker, request: ListOffsetsRequest, caller: Caller
 ) -> ListOffsetsResponse | Promise[ListOffsetsResponse]:
     """Answer each partition's question by time (KIP-79); special times mean ends (KIP-734)."""
     wanted: list[_Wanted] = []
@@ -50,11 +59,19 @@ def list_offsets(
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
-                partitions=[_list_one(broker, topic.name, p, wanted) for p in topic.partitions],
+                partitions=[
+                    _list_one(broker, request.replica_id, topic.name, p, wanted)
+                    for p in topic.partitions
+                ],
             )
             for topic in request.topics
         ]
     )
+    if caller.api_version < OFFSET_NOT_AVAILABLE_FROM:
+        for topic in response.topics:
+            for partition in topic.partitions:
+                if partition.error_code == ErrorCode.OFFSET_NOT_AVAILABLE:
+                    partition.error_code = int(ErrorCode.LEADER_NOT_AVAILABLE)
     if not wanted:
         return response
     promise = _TimeSearch(broker, response, wanted).promise
@@ -62,12 +79,18 @@ def list_offsets(
 
 
 def _list_one(
-    broker: Broker, topic: str, partition: ListOffsetsPartition, wanted: "list[_Wanted]"
+    broker: Broker,
+    replica_id: int,
+    topic: str,
+    partition: ListOffsetsPartition,
+    wanted: "list[_Wanted]",
 ) -> ListOffsetsPartitionResponse:
     """Return the answer for a partition; if it takes a search, that is wanted, too."""
     answer = ListOffsetsPartitionResponse(partition_index=partition.partition_index)
     with code_into(answer):
-        replica = broker.replicas.leader(topic, partition.partition_index)
+        replicas = broker.replicas
+        find = replicas.readable if replica_id == DEBUGGING else replicas.leader
+        replica = find(topic, partition.partition_index)
         replica.check_epoch(partition.current_leader_epoch)
         position = _position(replica, partition.timestamp)
         if position is None:
@@ -77,11 +100,16 @@ def _list_one(
     return answer
 
 
-def _position(replica: LeaderReplica, timestamp: int) -> Position | None:
-    """Return what a special time stands for; None if it is not special enough."""
+def _position(replica: Replica, timestamp: int) -> Position | None:
+    """Return what a special time stands for; None if it is not special enough.
+
+    Raises:
+        KafkaError: OFFSET_NOT_AVAILABLE: the end is not known yet (KIP-207).
+    """
     log = replica.log
     match timestamp:
         case -1:  # latest
+            _check_end_known(replica)
             return NO_TIMESTAMP, replica.high_watermark, replica.leader_epoch
         case -2 | -4:  # earliest, earliest on local disks: the same without tiers
             start_offset = log.log_start_offset
@@ -92,13 +120,19 @@ def _position(replica: LeaderReplica, timestamp: int) -> Position | None:
             return None
 
 
+def _check_end_known(replica: Replica) -> None:
+    """Refuse to say what is committed while it may be more than we know (KIP-207)."""
+    if isinstance(replica, LeaderReplica) and not replica.knows_what_is_committed:
+        raise KafkaError(code=ErrorCode.OFFSET_NOT_AVAILABLE)
+
+
 class _Wanted:
     """A position that has to be searched for."""
 
     __slots__ = ("answer", "lookup", "replica", "timestamp")
 
     def __init__(
-        self, answer: ListOffsetsPartitionResponse, replica: LeaderReplica, timestamp: int
+        self, answer: ListOffsetsPartitionResponse, replica: Replica, timestamp: int
     ) -> None:
         self.answer = answer
         self.replica = replica
@@ -113,9 +147,12 @@ class _Wanted:
         """Answer with what was found, or with an error."""
         answer, replica = self.answer, self.replica
         with code_into(answer):
-            if broker.replicas.find(*replica.topic_partition) is not replica:
+            if not broker.replicas.hosts(replica):
                 raise NotLeaderOrFollowerError
-            found = replica.committed(self.lookup) or NOWHERE
+            found = replica.committed(self.lookup)
+            if found is None:
+                _check_end_known(replica)
+                found = NOWHERE
             answer.timestamp, answer.offset, answer.leader_epoch = found
 
 
@@ -178,10 +215,7 @@ def _epoch_end(
     with code_into(answer):
         replica = broker.replicas.leader(topic, partition.partition)
         replica.check_epoch(partition.current_leader_epoch)
-        log = replica.log
-        answer.leader_epoch, answer.end_offset = log.leader_epochs.end_offset_for(
-            partition.leader_epoch, log.log_end_offset
-        )
+        answer.leader_epoch, answer.end_offset = replica.epoch_end(partition.leader_epoch)
     return answer
 
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final, cast
 
 from quorate.broker.handlers.context import Broker, Caller, CloseConnectionError, Shortcut
+from quorate.broker.handlers.leaders import LeaderHints
 from quorate.broker.log.log import AppendResult
 from quorate.broker.replication.leader import ACKS_ALL, LeaderReplica
 from quorate.errors import (
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ZSTD_FROM: Final = 7
+HINTS_FROM: Final = 10
 ACKS_VALID: Final = (0, 1, ACKS_ALL)
 ACKS_ANSWERED: Final = (1, ACKS_ALL)
 
@@ -64,8 +66,7 @@ def produce(
                 if name is None:
                     raise UnknownTopicIdError
                 replica = broker.replicas.leader(name, partition.index)
-                if caller.api_version < ZSTD_FROM:
-                    _check_codec(partition)
+                _check_codec(partition, caller.api_version)
                 result = _append(replica, partition.records, request.acks, broker.now_ms)
             except KafkaError as error:
                 answers.append(_failure(partition, error))
@@ -90,7 +91,23 @@ def produce(
         _close_on_error(responses)
         return None
     response = ProduceResponse(responses=responses)
-    return response if pending is None else pending.promise_of(broker, response, request.timeout_ms)
+    if pending is None:
+        return _with_hints(broker, caller, response)
+    return pending.promise_of(broker, caller, response, request.timeout_ms)
+
+
+def _with_hints(broker: Broker, caller: Caller, response: ProduceResponse) -> ProduceResponse:
+    """Say who leads instead, where that is what is wrong (KIP-951)."""
+    if caller.api_version < HINTS_FROM:
+        return response
+    hints = LeaderHints(broker, caller.listener)
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                name = topic.name or broker.replicas.image.topic_names.get(topic.topic_id)
+                answer.current_leader = hints.leader_of(name, answer.index)
+    response.node_endpoints = hints.endpoints
+    return response
 
 
 def single_produce(version: int) -> Shortcut | None:
@@ -148,10 +165,10 @@ def _check_shape(records: memoryview) -> None:
         raise InvalidRecordError("a request has one record batch for a partition, not several")
 
 
-def _check_codec(partition: PartitionProduceData) -> None:
+def _check_codec(partition: PartitionProduceData, api_version: int) -> None:
     """Refuse zstd from clients of a time before it, whose consumers cannot read it (KIP-110)."""
     records = partition.records
-    if records is None or len(records) <= CODEC_AT:
+    if api_version >= ZSTD_FROM or records is None or len(records) <= CODEC_AT:
         return
     if records[CODEC_AT] & COMPRESSION_MASK == Codec.ZSTD:
         raise UnsupportedCompressionTypeError("zstd needs version 7 of Produce")
@@ -200,7 +217,7 @@ class _Pending:
         when_safe(offset, decided)
 
     def promise_of(
-        self, broker: Broker, response: ProduceResponse, timeout_ms: int
+        self, broker: Broker, caller: Caller, response: ProduceResponse, timeout_ms: int
     ) -> Promise[ProduceResponse]:
         """Return a promise of the answer, with what is not safe in time marked as timed out."""
         promise: Promise[ProduceResponse] = Promise()
@@ -208,7 +225,7 @@ class _Pending:
 
         def finish() -> None:
             broker.deadlines.cancel(deadline)
-            promise.resolve(response)
+            promise.resolve(_with_hints(broker, caller, response))
 
         self._finish = finish
         return promise

@@ -5,68 +5,26 @@ KIP-279, KIP-320, KIP-595): histories are compared by leader epoch, never by hig
 """
 
 import logging
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from quorate.broker.log.epochs import EpochEnd
-from quorate.broker.log.log import Log
+from quorate.broker.replication.replica import Replica
 from quorate.errors import ErrorCode, KafkaError, known_code
-from quorate.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, TopicPartition
+from quorate.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET
 from quorate.protocol.messages.data import FetchPartition, PartitionData
-from quorate.quorum.metadata.image import PartitionState
 from quorate.records.batch import HEADER_BYTES, parse_header
-from quorate.settings import TopicConfig
-
-if TYPE_CHECKING:
-    from quorate.broker.replication.leader import Waiter
 
 logger = logging.getLogger(__name__)
 
 
-class FollowerReplica:
+class FollowerReplica(Replica):
     """One partition that this broker follows, in one leader epoch.
 
-    State: how much of the log is known to be committed. Invariant: ``log_start_offset <=
-    high_watermark <= log_end_offset``; it goes back only if the log does.
+    The high watermark is what the leader said, as far as we have the log; it goes back only if the
+    log does.
     """
 
-    __slots__ = (
-        "high_watermark",
-        "log",
-        "read_waiters",
-        "state",
-        "topic_id",
-        "topic_partition",
-        "waits_for_sync",
-    )
-
-    def __init__(
-        self,
-        topic_partition: TopicPartition,
-        topic_id: bytes,
-        state: PartitionState,
-        log: Log,
-        high_watermark: int,
-    ) -> None:
-        self.topic_partition = topic_partition
-        self.topic_id = topic_id
-        self.state = state
-        self.log = log
-        self.high_watermark = high_watermark
-        self.read_waiters: set[Waiter] = set()
-        self.waits_for_sync = False
-        """Whether our word counts only for what is synced to disk."""
-        self.configure(log.config)
-        self._bound()
-
-    @property
-    def leader_epoch(self) -> int:
-        """The epoch of the leader that is followed."""
-        return self.state.leader_epoch
-
-    def configure(self, config: TopicConfig) -> None:
-        """Go by these settings of the topic from now on."""
-        self.log.config = config
-        self.waits_for_sync = config.flush_messages == 1
+    __slots__ = ()
 
     @property
     def is_unsynced(self) -> bool:
@@ -122,16 +80,19 @@ class FollowerReplica:
             first = parse_header(records, 0)
             if first.base_offset < log.log_end_offset < first.next_offset:
                 log.reset_to(first.base_offset, now_ms=now_ms)
-                self._bound()
+                self.bound_high_watermark()
 
     def _learn(self, data: PartitionData) -> None:
         """Take over the leader's high watermark, as far as we have the log, and its log start."""
         log = self.log
         committed = min(data.high_watermark, log.log_end_offset)
-        self.high_watermark = max(self.high_watermark, committed)
+        if committed > self.high_watermark:
+            self.high_watermark = committed
+            if self.read_waiters:
+                self._news.progressed.add(self)
         if log.log_start_offset < data.log_start_offset <= self.high_watermark:
             log.delete_records_before(data.log_start_offset)
-        self._bound()
+        self.bound_high_watermark()
 
     def _truncate(self, leader_end: EpochEnd, now_ms: int) -> None:
         """Cut off what the leader's log does not have (KIP-279).
@@ -156,7 +117,7 @@ class FollowerReplica:
             self.topic_partition, log.log_end_offset, offset, self.state.leader_id,
         )  # fmt: skip
         log.truncate_to(max(offset, 0), now_ms=now_ms)
-        self._bound()
+        self.bound_high_watermark()
 
     def _restart(self, data: PartitionData, now_ms: int) -> None:
         """Go on where the leader's log begins: it does not reach to ours, or not back to ours.
@@ -173,15 +134,4 @@ class FollowerReplica:
         )  # fmt: skip
         self.log.reset_to(offset, now_ms=now_ms)
         self.high_watermark = offset
-        self._bound()
-
-    def _bound(self) -> None:
-        log = self.log
-        self.high_watermark = min(
-            max(self.high_watermark, log.log_start_offset), log.log_end_offset
-        )
-
-    def close(self) -> None:
-        """Stop following: whoever waits here for records has to ask somebody else."""
-        for waiter in list(self.read_waiters):
-            waiter.on_closed()
+        self.bound_high_watermark()

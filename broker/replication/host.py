@@ -7,6 +7,7 @@ from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage
 
 if TYPE_CHECKING:
     from quorate.broker.replication.leader import LeaderReplica
+    from quorate.broker.replication.replica import Replica
     from quorate.broker.replication.sessions import FollowerSession
 
 LAG_TIME_MAX_MS: Final = 30_000
@@ -25,7 +26,7 @@ class News:
     __slots__ = ("alterations", "progressed", "sessions", "unsynced")
 
     def __init__(self) -> None:
-        self.progressed: set[LeaderReplica] = set()
+        self.progressed: set[Replica] = set()
         self.unsynced: set[LeaderReplica] = set()
         self.sessions: set[FollowerSession] = set()
         self.alterations: set[LeaderReplica] = set()
@@ -38,14 +39,10 @@ class Host:
         now_ms: a monotonic time, as of the current turn of the loop; lag is measured by it.
         image: the metadata last followed.
         broker_epoch: of this broker's registration.
-        hurries: whether followers are told a new high watermark at once, because consumers read
-            from them (KIP-392); otherwise they hear it along with records, or when their fetch
-            ends.
     """
 
     __slots__ = (
         "broker_epoch",
-        "hurries",
         "image",
         "lag_time_max_ms",
         "news",
@@ -60,7 +57,6 @@ class Host:
         self.now_ms = 0
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
         self.lag_time_max_ms = LAG_TIME_MAX_MS
-        self.hurries = False
 
     def may_join_isr(self, broker_id: int, broker_epoch: int | None) -> bool:
         """Whether a follower that fetched in this registration may be called in sync (KIP-903)."""

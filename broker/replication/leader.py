@@ -6,12 +6,11 @@ The rules are Kafka's (class ``Partition``), the follower's side of them is in `
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH
 from quorate.broker.log.epochs import EpochEnd
 from quorate.broker.log.log import AppendResult, Log
-from quorate.broker.log.times import TimeLookup, TimestampOffset
 from quorate.broker.replication.host import Host
 from quorate.broker.replication.isr import (
     LONG_AGO_MS,
@@ -20,6 +19,7 @@ from quorate.broker.replication.isr import (
     Visits,
     without,
 )
+from quorate.broker.replication.replica import Replica
 from quorate.control.partition_messages import (
     AlteredPartition,
     InSyncReplica,
@@ -27,7 +27,6 @@ from quorate.control.partition_messages import (
 )
 from quorate.errors import (
     ErrorCode,
-    FencedLeaderEpochError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
     OffsetOutOfRangeError,
@@ -48,6 +47,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ACKS_ALL: Final = -1
+SENT_AWAY_MS: Final = 300_000
+"""How long a consumer reads where it was sent before it asks us again (``metadata.max.age.ms``)."""
 PRODUCERS_CHOICE: Final = "producer"
 UNCOMPRESSED: Final = "uncompressed"
 
@@ -67,24 +68,12 @@ NEWS_UNDERWAY: Final = frozenset(
 """Refusals of an ISR that say that the metadata are ahead of us: they will tell what is true."""
 
 
-class Waiter(Protocol):
-    """Somebody who wants to know when there is more to read."""
-
-    def on_progress(self) -> None:
-        """Look again: the high watermark moved."""
-        ...
-
-    def on_closed(self) -> None:
-        """Wait no longer: this broker does not host the partition in that epoch any more."""
-        ...
-
-
 CommitWaiter = Callable[[ErrorCode], None]
 """Somebody who wants to know when an offset is committed: NONE when it is, or why one will never
 know."""
 
 
-class LeaderReplica:
+class LeaderReplica(Replica):
     """One partition that this broker leads, in one leader epoch.
 
     State: the followers, the ISR, the high watermark, who waits for it to move, and who waits for
@@ -98,22 +87,14 @@ class LeaderReplica:
         "_codec",
         "_commit_waiters",
         "_flush_messages",
-        "_host",
         "_min_isr",
-        "_news",
         "_refused",
+        "_sent_away_ms",
         "_sync_waiters",
         "epoch_start_offset",
         "followers",
-        "high_watermark",
         "isr",
-        "log",
         "parts",
-        "read_waiters",
-        "state",
-        "topic_id",
-        "topic_partition",
-        "waits_for_sync",
     )
 
     def __init__(
@@ -126,28 +107,20 @@ class LeaderReplica:
         high_watermark: int,
     ) -> None:
         """Lead with ``state``; what is known to be committed already lies below the watermark."""
-        self.topic_partition = topic_partition
-        self.topic_id = topic_id
-        self.state = state
-        self.log = log
-        self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+        super().__init__(topic_partition, topic_id, state, log, host, high_watermark)
         self.epoch_start_offset = log.log_end_offset
         """Where our epoch begins: what lies below may be committed without our knowing it."""
-        self.read_waiters: set[Waiter] = set()
         self.followers: dict[int, Follower] = {}
         self.isr = InSyncReplicas(state.isr, state.partition_epoch)
         self.parts: list[SessionPartition] = []
         """The followers' fetches that wait here for records."""
         self._commit_waiters: deque[tuple[int, CommitWaiter]] = deque()
         self._sync_waiters: deque[tuple[int, CommitWaiter]] = deque()
-        self._host = host
-        self._news = host.news
         self._refused = False
         self._flush_messages = 0
         self._min_isr = 1
         self._codec: Codec | None = None
-        self.waits_for_sync = False
-        """Whether records count only once they are synced to disk."""
+        self._sent_away_ms = LONG_AGO_MS
         self._count_followers(host.now_ms)
         self.configure(log.config)
         self.advance()
@@ -156,35 +129,16 @@ class LeaderReplica:
             self._news.unsynced.add(self)
 
     @property
-    def leader_epoch(self) -> int:
-        """The epoch in which this broker leads."""
-        return self.state.leader_epoch
-
-    @property
     def is_under_min_isr(self) -> bool:
         """Whether too few replicas are in sync for anything to be committed (KIP-966)."""
         return len(self.isr.committed) < self._min_isr
 
     def configure(self, config: TopicConfig) -> None:
         """Go by these settings of the topic from now on."""
-        self.log.config = config
+        super().configure(config)
         self._flush_messages = config.flush_messages
         self._codec = _codec(config.compression_type)
         self._min_isr = min(config.min_insync_replicas, len(self.state.replicas))
-        self.waits_for_sync = config.flush_messages == 1
-
-    def check_epoch(self, current_leader_epoch: int) -> None:
-        """Refuse a request that was made for another epoch (KIP-320); -1 fits any.
-
-        Raises:
-            FencedLeaderEpochError: the client's metadata is older than ours.
-            UnknownLeaderEpochError: the client's metadata is newer than ours.
-        """
-        if current_leader_epoch in (UNKNOWN_EPOCH, self.state.leader_epoch):
-            return
-        if current_leader_epoch < self.state.leader_epoch:
-            raise FencedLeaderEpochError
-        raise UnknownLeaderEpochError
 
     def append(self, records: memoryview, *, acks: int, now_ms: int) -> AppendResult:
         """Append batches as the leader; they are patched in place.
@@ -244,8 +198,10 @@ class LeaderReplica:
         _serve(self._commit_waiters, replicated)
         if self.read_waiters:
             self._news.progressed.add(self)
-        for part in self.parts:
-            part.on_high_watermark()
+        if self.parts:
+            hurry = self._host.now_ms - self._sent_away_ms < SENT_AWAY_MS
+            for part in self.parts:
+                part.on_high_watermark(hurry=hurry)
 
     def _replicated(self, own: int) -> int:
         """Return up to where everybody has the log who is in sync, or is just about to be.
@@ -378,6 +334,37 @@ class LeaderReplica:
             return EpochEnd(known, self.epoch_start_offset)
         return log.leader_epochs.end_offset_for(leader_epoch, log.log_end_offset)
 
+    @property
+    def knows_what_is_committed(self) -> bool:
+        """Whether the high watermark has reached our epoch (KIP-207).
+
+        Until it has, records may be committed that we cannot tell from others yet.
+        """
+        return self.high_watermark >= self.epoch_start_offset
+
+    def reader_for(self, rack: str, offset: int) -> int:
+        """Return which broker a consumer in that rack shall read from (KIP-392).
+
+        That is us, unless an in-sync follower is nearer than we are, and has that offset.
+        """
+        brokers, here = self._host.image.brokers, self._host.node_id
+        own = brokers.get(here)
+        if not rack or own is None or own.rack == rack:
+            return here
+        near = [
+            follower
+            for broker_id, follower in self.followers.items()
+            if broker_id in self.isr.committed
+            and follower.log_start_offset <= offset <= follower.log_end_offset
+            and (broker := brokers.get(broker_id)) is not None
+            and broker.rack == rack
+            and not broker.fenced
+        ]
+        if not near:
+            return here
+        self._sent_away_ms = self._host.now_ms
+        return max(near, key=lambda follower: follower.log_end_offset).broker_id
+
     # --- the ISR --------------------------------------------------------------
 
     def review(self) -> None:
@@ -472,43 +459,6 @@ class LeaderReplica:
 
     # --- reading --------------------------------------------------------------
 
-    def check_readable(self, offset: int) -> None:
-        """Refuse an offset that consumers cannot read from.
-
-        Raises:
-            OffsetOutOfRangeError: it was deleted, or lies beyond the high watermark's future.
-        """
-        log = self.log
-        if not log.log_start_offset <= offset <= log.log_end_offset:
-            raise OffsetOutOfRangeError(
-                f"offset {offset} of {self.topic_partition}: the log has"
-                f" {log.log_start_offset} to {log.log_end_offset}"
-            )
-
-    def read(
-        self, offset: int, *, max_bytes: int, at_least_one: bool, may_wait: bool = True
-    ) -> FileSlice | None:
-        """Return committed batches from ``offset`` on, or None when there is none yet.
-
-        Raises:
-            ColdError: the disk may not be waited for, but would have to be.
-            OffsetOutOfRangeError: see :meth:`check_readable`.
-            StorageError: the log could not be read now.
-        """
-        self.check_readable(offset)
-        if offset >= self.high_watermark:
-            return None
-        try:
-            return self.log.read(
-                offset,
-                max_bytes=max_bytes,
-                limit_offset=self.high_watermark,
-                at_least_one=at_least_one,
-                may_wait=may_wait,
-            )
-        except OSError as error:
-            raise self._unreadable(error) from error
-
     def read_for_follower(
         self, offset: int, *, max_bytes: int, at_least_one: bool
     ) -> FileSlice | None:
@@ -528,29 +478,11 @@ class LeaderReplica:
         except OSError as error:
             raise self._unreadable(error) from error
 
-    def committed(self, lookup: TimeLookup) -> TimestampOffset | None:
-        """Return what was found in the log by time, if it is committed.
-
-        Raises:
-            KafkaError: the log could not be read.
-        """
-        try:
-            found = lookup.result()
-        except OSError as error:
-            raise self._unreadable(error) from error
-        return found if found is not None and found.offset < self.high_watermark else None
-
-    def _unreadable(self, error: OSError) -> StorageError:
-        """Return what clients are told; out of file descriptors, say, does not last."""
-        return StorageError(f"cannot read the log of {self.topic_partition}: {error.strerror}")
-
     def close(self) -> None:
         """Stop leading: nobody waits here any longer, and nothing is synced for us."""
-        self._news.progressed.discard(self)
         self._news.unsynced.discard(self)
         self._news.alterations.discard(self)
-        for waiter in list(self.read_waiters):
-            waiter.on_closed()
+        super().close()
         for part in list(self.parts):
             part.on_closed()
         for waiters in (self._commit_waiters, self._sync_waiters):

@@ -11,6 +11,7 @@ from quorate.broker.replication.fetching import FetchRules, LeaderFetcher
 from quorate.broker.replication.follower import FollowerReplica
 from quorate.broker.replication.host import Host, News
 from quorate.broker.replication.leader import LeaderReplica
+from quorate.broker.replication.replica import Replica
 from quorate.broker.replication.sessions import FollowerSessions
 from quorate.errors import (
     NotLeaderOrFollowerError,
@@ -39,8 +40,6 @@ PARTITIONS_AT_ONCE: Final = 50
 """How many partitions are seen to before others get a turn: some 3 ms."""
 
 T = TypeVar("T")
-
-Replica = LeaderReplica | FollowerReplica
 
 
 class HostedPartition(NamedTuple):
@@ -88,7 +87,7 @@ class Replicas:
     def __iter__(self) -> Iterator[LeaderReplica]:
         return iter(self._leaders.values())
 
-    def hosted(self) -> Iterator[Replica]:
+    def hosted(self) -> Iterator[LeaderReplica | FollowerReplica]:
         """Yield every replica, of partitions led and followed."""
         yield from self._leaders.values()
         yield from self._followers.values()
@@ -105,6 +104,16 @@ class Replicas:
     def follower(self, topic: str, partition: int) -> FollowerReplica | None:
         """Return the replica if this broker follows the partition."""
         return self._followers.get((topic, partition))
+
+    def readable(self, topic: str, partition: int) -> Replica:
+        """Return the replica that consumers may read here, of a leader or a follower (KIP-392).
+
+        Raises:
+            UnknownTopicOrPartitionError: there is no such partition.
+            NotLeaderOrFollowerError: this broker has none (yet).
+        """
+        replica = self._followers.get((topic, partition))
+        return self.leader(topic, partition) if replica is None else replica
 
     def leader(self, topic: str, partition: int) -> LeaderReplica:
         """Return the replica that this broker leads.
@@ -182,7 +191,7 @@ class Replicas:
             for leader_id in touched:
                 self.on_fetchers(leader_id)
 
-    def _ended(self, delta: MetadataDelta) -> Iterator[Replica]:
+    def _ended(self, delta: MetadataDelta) -> Iterator[LeaderReplica | FollowerReplica]:
         """Yield what is not hosted any more, or not in the same epoch."""
         for name in delta.touched.topics:
             before, after = delta.before.topics.get(name), delta.after.topics.get(name)
@@ -208,10 +217,10 @@ class Replicas:
         if isinstance(replica, LeaderReplica):
             del self._leaders[key]
             return
-        del self._followers[key]
+        follower = self._followers.pop(key)
         fetcher = self.fetchers.get(replica.state.leader_id)
         if fetcher is not None:
-            fetcher.remove(replica)
+            fetcher.remove(follower)
             self._touched_fetchers.add(replica.state.leader_id)
 
     def _hosted(self, delta: MetadataDelta) -> Iterator[HostedPartition]:
@@ -271,7 +280,8 @@ class Replicas:
             return
         topic_partition, topic_id, state, config = followed
         log = self.store.create(topic_partition, topic_id, config, now_ms=now_ms)
-        replica = FollowerReplica(topic_partition, topic_id, state, log, high_watermark)
+        replica = FollowerReplica(topic_partition, topic_id, state, log, self.host, high_watermark)
+        replica.configure(config)
         self._followers[topic_partition] = replica
         if state.leader_id != NO_LEADER:
             self._fetcher(state.leader_id).add(replica)

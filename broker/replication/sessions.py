@@ -122,9 +122,9 @@ class SessionPartition:
         if self.is_asked_for:
             self.session.has_news(self)
 
-    def on_high_watermark(self) -> None:
-        """Tell the new high watermark along with whatever is sent next."""
-        self.session.has_hint(self)
+    def on_high_watermark(self, *, hurry: bool) -> None:
+        """Tell the new high watermark: now, or along with whatever is sent next."""
+        self.session.has_hint(self, hurry=hurry)
 
     def on_closed(self) -> None:
         """Tell that we do not lead any more."""
@@ -209,10 +209,14 @@ class FollowerSession:
         if self.parked is not None:
             self._host.news.sessions.add(self)
 
-    def has_hint(self, part: SessionPartition) -> None:
-        """Send a partition's high watermark when there is an opportunity."""
+    def has_hint(self, part: SessionPartition, *, hurry: bool) -> None:
+        """Send a partition's high watermark, at the latest when there is an opportunity.
+
+        There is one soon as long as records come. Only who has readers is in a hurry (KIP-392): to
+        tell every new one at once would double the number of fetches.
+        """
         self._hints.add(part)
-        if self._host.hurries and self.parked is not None:
+        if hurry and self.parked is not None:
             self._host.news.sessions.add(self)
 
     def wake(self) -> None:

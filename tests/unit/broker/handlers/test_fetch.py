@@ -301,9 +301,19 @@ def test_only_committed_records_are_seen_and_wake_who_waits() -> None:
 
 def test_who_waits_is_answered_when_the_leader_changes() -> None:
     node = new_topic()
-    answer = fetch(node.broker, request(0, max_wait_ms=LONG_MS), NAMED)
+    told = request(0, max_wait_ms=LONG_MS)
+    told.topics[0].partitions[0].current_leader_epoch = 0
+    answers = [
+        fetch(node.broker, told, NAMED),
+        fetch(node.broker, request(0, max_wait_ms=LONG_MS), NAMED),
+        fetch(node.broker, request(0, max_wait_ms=LONG_MS), over(10)),
+    ]
     node.lead("appLogs", 0, leader_epoch=1, leader_id=-1)
-    assert codes(partitions_of(answer)) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert [codes(partitions_of(answer)) for answer in answers] == [
+        [ErrorCode.FENCED_LEADER_EPOCH],
+        [ErrorCode.NONE],
+        [ErrorCode.NOT_LEADER_OR_FOLLOWER],
+    ]
 
 
 def test_who_waits_when_the_same_broker_is_elected_again_asks_again_and_misses_nothing() -> None:
