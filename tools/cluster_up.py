@@ -3,6 +3,7 @@
 import random
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ from quorate.tools.clusters.layout import (
     settle_controllers,
 )
 from quorate.tools.clusters.picture import DEAD, Picture
+from quorate.tools.node import wait_for_end
 from quorate.tools.problems import CommandError, ProblemFoundError
 from quorate.tools.processes import send
 from quorate.tools.session import given_properties
@@ -53,13 +55,17 @@ OWN_PROPERTIES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class UpRequest:
-    """What the command line says; None where it says nothing."""
+    """What the command line says; None where it says nothing.
+
+    ``with_parent``: all ends when standard input does.
+    """
 
     wish: Wish
     directory: Path | None
     port: int | None
     config: Path | None
     detach: bool
+    with_parent: bool = False
 
 
 def node_options(options: GlobalOptions, config: Path | None) -> list[str]:
@@ -148,7 +154,7 @@ async def _up(
             if detached:
                 await _start_detached(supervisor, layout, display)
             else:
-                await Foreground(supervisor, layout, display).run()
+                await Foreground(supervisor, layout, display).run(with_parent=request.with_parent)
         finally:
             supervisor.close()
 
@@ -282,17 +288,18 @@ class Foreground:
         self._supervisor = supervisor
         self._layout = layout
         self._display = display
-        self._told = trio.Event()
         self._hurry = trio.Event()
         self._scope = trio.CancelScope()
 
-    async def run(self) -> None:
-        """Start all, show how they are, end all when told."""
+    async def run(self, *, with_parent: bool) -> None:
+        """Start all, show how they are, end all when told; or when standard input ends."""
         begin_s = trio.current_time()
         numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
         with trio.open_signal_receiver(*numbers) as signals:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._listen, signals, nursery)
+                if with_parent:
+                    nursery.start_soon(self._end_with_parent)
                 try:
                     with self._scope:
                         await self._serve(nursery, begin_s)
@@ -312,6 +319,10 @@ class Foreground:
                 self._hurry.set()
             else:
                 self._scope.cancel()
+
+    async def _end_with_parent(self) -> None:
+        await wait_for_end(sys.stdin.fileno())
+        self._scope.cancel()
 
     async def _start(self, nursery: trio.Nursery) -> list[Node]:
         started = await self._supervisor.start(self._layout)

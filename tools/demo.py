@@ -1,4 +1,7 @@
-"""The demo: real log lines through a real node and back, every byte compared."""
+"""The demo: real log lines through a real cluster and back, every byte compared.
+
+Half-way it kills the broker that leads the busiest partition.
+"""
 
 import signal
 import time
@@ -14,8 +17,9 @@ from quorate.client.admin_results import NewTopic
 from quorate.client.consumer import Consumer
 from quorate.client.producer import Producer
 from quorate.model import TopicPartition
+from quorate.tools.demo_cluster import DemoCluster, demo_cluster
+from quorate.tools.demo_failover import Failover, Recovery, fail_over, recover
 from quorate.tools.demo_ledger import Ledger, Sent, Tally, differing, make_ledger, tally_records
-from quorate.tools.demo_node import DemoNode, demo_node
 from quorate.tools.log_lines import (
     APP,
     TOPICS,
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
     from quorate.client.delivery import Delivery
 
 PARTITIONS: Final = 4
+REPLICAS: Final = 3
+MIN_ISR: Final = {"min.insync.replicas": "2"}
 NODE_LOG_KEY: Final = b"quorate/node"
 LOG_FOLDER: Final = Path("/var/log")
 RECORDS_TARGET: Final = 150_000
@@ -70,11 +76,14 @@ class DemoReport:
     ledger: Ledger
     send_seconds: float
     passages: Sequence[Passage]
+    failover: Failover
+    recovery: Recovery
 
     @property
     def ok(self) -> bool:
-        """Whether every record came back as it was sent, each time."""
-        return self.ledger.gaps == 0 and not any(passage.wrong for passage in self.passages)
+        """Whether every record came back as it was sent, each time, and replicas are the same."""
+        same = self.ledger.gaps == 0 and not any(passage.wrong for passage in self.passages)
+        return same and self.recovery.ok
 
 
 async def run_demo() -> DemoReport:
@@ -101,20 +110,23 @@ async def run_demo() -> DemoReport:
 
 
 async def _run() -> DemoReport:
-    async with demo_node() as node:
-        await _create_topics(node)
+    async with demo_cluster() as cluster:
+        await _create_topics(cluster)
         sources = find_sources(LOG_FOLDER, TOPICS)
         begin_s = trio.current_time()
-        stream = await _stream(node, sources)
+        stream, failover = await _stream(cluster, sources)
         send_seconds = trio.current_time() - begin_s
         ledger = make_ledger(stream.sent(), ALL_PARTITIONS)
-        passages = await _read_back(node, ledger, stream.middle_ms)
-    return DemoReport(node.start_s, sources, stream.rounds, ledger, send_seconds, passages)
+        passages = await _read_back(cluster, ledger, stream.middle_ms)
+        recovery = await recover(cluster, TOPICS)
+    return DemoReport(
+        cluster.start_s, sources, stream.rounds, ledger, send_seconds, passages, failover, recovery
+    )
 
 
-async def _create_topics(node: DemoNode) -> None:
-    async with Admin(node.bootstrap) as admin:
-        wanted = [NewTopic(topic, PARTITIONS, 1) for topic in TOPICS]
+async def _create_topics(cluster: DemoCluster) -> None:
+    async with Admin(cluster.bootstrap) as admin:
+        wanted = [NewTopic(topic, PARTITIONS, REPLICAS, MIN_ISR) for topic in TOPICS]
         raise_first(await admin.create_topics(wanted))
 
 
@@ -128,6 +140,7 @@ class Stream:
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
         self._deliveries: list[tuple[Delivery, bytes, bytes, bool]] = []
+        self.handed_over: list[Delivery] = []
         self.middle_ms = 0
         self.rounds = 0
 
@@ -142,6 +155,7 @@ class Stream:
         for line in lines:
             delivery = await self._producer.enqueue(topic, line, key=key)
             self._deliveries.append((delivery, key, line, in_second_half))
+            self.handed_over.append(delivery)
 
     async def begin_second_half(self) -> None:
         """Draw the line between the halves in time: the clock must tick first."""
@@ -161,29 +175,35 @@ class Stream:
         ]
 
 
-async def _stream(node: DemoNode, sources: Sequence[Source]) -> Stream:
-    """Send all sources, again and again, and the node's own log as it grows."""
+async def _stream(cluster: DemoCluster, sources: Sequence[Source]) -> tuple[Stream, Failover]:
+    """Send all sources, again and again, and a broker's own log as it grows; kill a leader."""
     lines = {source: read_lines(source.path) for source in sources}
     per_round = max(1, sum(map(len, lines.values())))
     rounds = max(2, min(ROUNDS_MAX, RECORDS_TARGET // per_round))
-    node_log = GrowingFile(node.log)
-    async with Producer(node.bootstrap) as producer:
+    node_log = GrowingFile(cluster.log)
+    failovers: list[Failover] = []
+
+    async def kill_a_leader() -> None:
+        failovers.append(await fail_over(cluster, stream.handed_over))
+
+    async with Producer(cluster.bootstrap) as producer, trio.open_nursery() as nursery:
         stream = Stream(producer)
         for number in range(rounds):
             if number == rounds // 2:
                 await stream.begin_second_half()
+                nursery.start_soon(kill_a_leader)
             await stream.send(APP, NODE_LOG_KEY, node_log.new_lines())
             for source, texts in lines.items():
                 await stream.send(source.topic, source.key, texts)
             stream.rounds += 1
         await stream.send(APP, NODE_LOG_KEY, node_log.new_lines())
         await producer.flush()
-        return stream
+    return stream, failovers[0]
 
 
-async def _read_back(node: DemoNode, ledger: Ledger, middle_ms: int) -> list[Passage]:
+async def _read_back(cluster: DemoCluster, ledger: Ledger, middle_ms: int) -> list[Passage]:
     """Read everything three ways."""
-    async with Consumer(node.bootstrap, auto_offset_reset="none") as consumer:
+    async with Consumer(cluster.bootstrap, auto_offset_reset="none") as consumer:
         consumer.assign(ALL_PARTITIONS)
         consumer.seek_to_beginning()
         to_the_end = await _passage(consumer, "to the end", ledger.whole)

@@ -10,8 +10,10 @@ from rich.text import Text
 
 from quorate.model import TopicPartition
 from quorate.tools.demo import DemoReport, Passage
+from quorate.tools.demo_failover import Failover
 from quorate.tools.demo_ledger import Tally
 from quorate.tools.output import SCHEMA_VERSION, bytes_text
+from quorate.tools.partitions.comparing import SAME
 
 HASH_DIGITS = 8
 
@@ -19,10 +21,12 @@ HASH_DIGITS = 8
 def print_report(report: DemoReport, console: Console) -> None:
     """Print what was sent and read back, and whether it is the same."""
     console.print(_sources_line(report))
+    console.print(_failover_line(report.failover))
     console.print(_partitions_table(report))
     console.print(_rates_table(report))
+    console.print(_recovery_line(report))
     verdict = (
-        "every record came back as it was sent, in order; nothing is left running"
+        "every acknowledged record is there once, as it was sent, in order; nothing is left running"
         if report.ok
         else f"WRONG: {mistakes(report)}"
     )
@@ -33,9 +37,31 @@ def _sources_line(report: DemoReport) -> str:
     names = ", ".join(str(source.path) for source in report.sources[:6])
     more = f" and {len(report.sources) - 6} more" if len(report.sources) > 6 else ""
     return (
-        f"A node was ready {report.start_s:.2f} s after its start. It got {report.rounds} times"
-        f" the lines of {names}{more}, and its own log as it grew."
+        f"Three brokers and three controllers were ready {report.start_s:.1f} s after their start."
+        f" They got {report.rounds} times the lines of {names}{more}, and a broker's own log as it"
+        f" grew; each record on three brokers (acks=all)."
     )
+
+
+def _failover_line(failover: Failover) -> Text:
+    text = Text.from_markup(
+        f"Half-way, after {failover.sent_before:,} records, broker {failover.broker_id} was killed"
+        f" (-9), which led {failover.led} partitions, {failover.partition} among them."
+    )
+    text.append(f" The next record there was acknowledged {failover.seconds:.2f} s later.", "bold")
+    return text
+
+
+def _recovery_line(report: DemoReport) -> Text:
+    recovery = report.recovery
+    same = f" The three replicas of all {len(recovery.compared)} partitions hold the same bytes."
+    text = Text(
+        f"Broker {report.failover.broker_id} was started again; {recovery.seconds:.1f} s later all"
+        f" replicas were in sync."
+    )
+    if recovery.ok:
+        text.append(same, "green")
+    return text
 
 
 def _partitions_table(report: DemoReport) -> Table:
@@ -68,7 +94,9 @@ def _mark(passage: Passage, partition: TopicPartition) -> Text:
 
 def _rates_table(report: DemoReport) -> Table:
     table = Table(
-        title="Rates (one client process, one node)", title_justify="left", box=box.SIMPLE_HEAD
+        title="Rates (one client process; a broker was killed while it sent)",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
     )
     table.add_column("what")
     for heading in ("records", "seconds", "records/s", "MB/s"):
@@ -90,6 +118,10 @@ def _rates(tallies: dict[TopicPartition, Tally], seconds: float) -> list[str]:
 def mistakes(report: DemoReport) -> str:
     """Return what was wrong, in one line."""
     told = [f"{p.name}: {', '.join(map(str, p.wrong))}" for p in report.passages if p.wrong]
+    wrong = [each for each in report.recovery.compared if each.verdict != SAME]
+    told += [f"replicas of {each.partition}: {each.text()}" for each in wrong]
+    if not report.recovery.compared:
+        told.append("no replicas could be compared")
     if report.ledger.gaps:
         told.append(f"{report.ledger.gaps} acknowledged offsets were not the next one")
     return "; ".join(told)
@@ -103,6 +135,17 @@ def report_json(report: DemoReport) -> str:
         "ok": report.ok,
         "start_seconds": report.start_s,
         "send_seconds": round(report.send_seconds, 3),
+        "failover": {
+            "broker": report.failover.broker_id,
+            "partition": str(report.failover.partition),
+            "led": report.failover.led,
+            "sent_before": report.failover.sent_before,
+            "seconds": round(report.failover.seconds, 3),
+        },
+        "recovery": {
+            "seconds": round(report.recovery.seconds, 3),
+            "replicas_same": report.recovery.ok,
+        },
         "sources": [str(source.path) for source in report.sources],
         "partitions": [
             {

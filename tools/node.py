@@ -90,7 +90,7 @@ async def run_until_stopped(main: Callable[[], Awaitable[None]], *, with_parent:
                     nursery.cancel_scope.cancel()
 
             async def stop_with_parent() -> None:
-                await _wait_for_end(sys.stdin.fileno())
+                await wait_for_end(sys.stdin.fileno())
                 nursery.cancel_scope.cancel()
 
             nursery.start_soon(stop_when_told)
@@ -100,7 +100,7 @@ async def run_until_stopped(main: Callable[[], Awaitable[None]], *, with_parent:
             nursery.cancel_scope.cancel()
 
 
-async def _wait_for_end(descriptor: int) -> None:
+async def wait_for_end(descriptor: int) -> None:
     """Wait until nobody is left who could write to a pipe."""
     while True:
         await trio.lowlevel.wait_readable(descriptor)

@@ -1,18 +1,21 @@
 """Trio shell of ``quorate partitions verify``: reads every replica where it is, and compares."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from quorate.client.admin import Admin
-from quorate.errors import QuorateError
+from quorate.errors import KafkaError, QuorateError
 from quorate.model import UNKNOWN_OFFSET, TopicPartition
 from quorate.tools.output import Column, Table
 from quorate.tools.partitions.comparing import Compared, Range, ReplicaHash, Standing, common_range
 from quorate.tools.partitions.listing import Found
 from quorate.tools.partitions_work import OnBrokers, find, replicas_on_brokers
 from quorate.tools.topics import Client
+
+if TYPE_CHECKING:
+    from quorate.client.admin_results import ReplicaPart
 
 PIECE_BYTES: Final = 4 << 20
 AT_ONCE: Final = 4
@@ -107,14 +110,15 @@ async def _read(
 ) -> str:
     """Read a replica's range to its end; return why that did not work, or nothing."""
     while not into.is_done:
+        part: ReplicaPart | QuorateError
         try:
             part = await admin.read_replica(
                 broker_id, partition, into.position, bytes_max=PIECE_BYTES
             )
         except QuorateError as error:
-            return str(error)
+            part = error
         if isinstance(part, QuorateError):
-            return str(part)
+            return part.code.name if isinstance(part, KafkaError) else str(part)
         if not into.add(part.batches):
             return f"nothing came from offset {into.position} on"
         read(len(part.batches))

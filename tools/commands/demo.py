@@ -13,15 +13,19 @@ app = command_app()
 
 @app.command(cls=Command)
 def demo(context: typer.Context) -> None:
-    """Start a node, stream this machine's log lines through it, read them back, compare.
+    """Stream this machine's log lines through a cluster, kill a leader, read all back, compare.
 
-    Exit code 0 means that every record came back as it was sent, in order. Nothing is left behind.
+    The cluster has three brokers and three controllers of its own. Exit code 0 means that every
+    acknowledged record came back once, as it was sent, in order. Nothing is left behind.
     """
     from quorate.tools.demo import DemoReport, run_demo
     from quorate.tools.demo_report import mistakes, print_report, report_json
 
     options = options_of(context)
-    note(options, "streaming this machine's log lines through a node, and reading them back ...")
+    note(
+        options,
+        "streaming this machine's log lines through three brokers, one of which dies ...",
+    )
     report: DemoReport = run(run_demo)
     if options.format in {"json", "jsonl"}:
         sys.stdout.write(report_json(report))

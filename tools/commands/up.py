@@ -43,6 +43,7 @@ def up(
     config: Annotated[
         Path | None, typer.Option("--config", help="TOML file with node properties.")
     ] = None,
+    with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
     """Start a node on this machine, or a cluster: --brokers 3 --controllers 3.
 
@@ -56,7 +57,7 @@ def up(
     if not is_cluster and not ((directory or DEFAULT_DIRECTORY) / LAYOUT_NAME).exists():
         from quorate.tools.starting import StartArguments, start_up
 
-        start_up(options, StartArguments(config, directory, port, None, {}))
+        start_up(options, StartArguments(config, directory, port, None, {}, with_parent))
         return
 
     from quorate.tools.cluster_up import UpRequest, up
@@ -64,4 +65,4 @@ def up(
     from quorate.tools.session import run
 
     wish = Wish(brokers, controllers, tuple(filter(None, racks.split(","))))
-    run(up, options, UpRequest(wish, directory, port, config, detach))
+    run(up, options, UpRequest(wish, directory, port, config, detach, with_parent))

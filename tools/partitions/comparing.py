@@ -124,11 +124,14 @@ class Compared:
         if self.verdict == SAME:
             return SAME
         if self.verdict == UNREAD:
-            return "; ".join(f"broker {b}: {why}" for b, why in self.unread.items())
-        groups: dict[str, list[int]] = {}
-        for broker_id, each in self.hashes.items():
-            groups.setdefault(each.sha256[:8], []).append(broker_id)
-        told = ", ".join(
-            f"{digest} on {','.join(map(str, brokers))}" for digest, brokers in groups.items()
-        )
-        return f"different from offset {self.first_difference} on: {told}"
+            return f"not read: {_on_brokers(self.unread)}"
+        hashes = {broker_id: each.sha256[:8] for broker_id, each in self.hashes.items()}
+        return f"different from offset {self.first_difference} on: {_on_brokers(hashes)}"
+
+
+def _on_brokers(told: Mapping[int, str]) -> str:
+    """Return what is told of brokers, each thing once."""
+    groups: dict[str, list[int]] = {}
+    for broker_id, text in sorted(told.items()):
+        groups.setdefault(text, []).append(broker_id)
+    return ", ".join(f"{text} on {','.join(map(str, ids))}" for text, ids in groups.items())

@@ -9,7 +9,8 @@ from rich.console import Console
 from quorate.model import TopicPartition
 from quorate.records.record import Record
 from quorate.tools.demo import DemoReport, Passage
-from quorate.tools.demo_ledger import Sent, Tally, differing, make_ledger, tally_records
+from quorate.tools.demo_failover import Failover, Recovery
+from quorate.tools.demo_ledger import Ledger, Sent, Tally, differing, make_ledger, tally_records
 from quorate.tools.demo_report import mistakes, print_report, report_json
 from quorate.tools.log_lines import (
     APP,
@@ -22,6 +23,7 @@ from quorate.tools.log_lines import (
     read_lines,
     topic_of,
 )
+from quorate.tools.partitions.comparing import Compared, Range, ReplicaHash
 
 A = TopicPartition("appLogs", 0)
 B = TopicPartition("appLogs", 1)
@@ -44,8 +46,27 @@ def tallied(*records: Record) -> dict[TopicPartition, Tally]:
     return found
 
 
-def report(*passages: Passage) -> DemoReport:
-    return DemoReport(0.5, [], 2, LEDGER, 1.0, passages)
+FAILOVER = Failover(broker_id=2, partition=A, led=4, sent_before=1500, seconds=0.5)
+
+
+def replica(data: bytes) -> ReplicaHash:
+    hashed = ReplicaHash(Range(0, 1))
+    hashed.add(data)
+    return hashed
+
+
+def compared(*replicas: bytes) -> Compared:
+    hashes = {number: replica(data) for number, data in enumerate(replicas, 1)}
+    return Compared(A, Range(0, 1), hashes, {})
+
+
+RECOVERY = Recovery(2.0, [compared(b"", b"", b"")])
+
+
+def report(
+    *passages: Passage, recovery: Recovery = RECOVERY, ledger: Ledger = LEDGER
+) -> DemoReport:
+    return DemoReport(0.5, [], 2, ledger, 1.0, passages, FAILOVER, recovery)
 
 
 def test_the_ledger_knows_the_whole_the_later_half_and_the_tail() -> None:
@@ -102,9 +123,29 @@ def test_a_report_says_which_partition_is_wrong() -> None:
 
 
 def test_gaps_alone_are_a_mistake() -> None:
-    gappy = DemoReport(0.5, [], 2, make_ledger([sent(A, 5, b"x")], [A]), 1.0, [])
+    gappy = report(ledger=make_ledger([sent(A, 5, b"x")], [A]))
     assert not gappy.ok
     assert "not the next one" in mistakes(gappy)
+
+
+def test_replicas_that_were_not_compared_or_are_not_the_same_are_a_mistake() -> None:
+    unread = Compared(A, Range(0, 1), {}, {3: "it does not answer"})
+    for results, told in (([], "no replicas"), ([unread], "it does not answer on 3")):
+        wrong = report(recovery=Recovery(1.0, results))
+        assert not wrong.ok
+        assert told in mistakes(wrong)
+
+
+def test_a_report_tells_of_the_broker_that_was_killed_and_came_back() -> None:
+    out = io.StringIO()
+    print_report(report(), Console(file=out, width=300))
+    assert (
+        "after 1,500 records, broker 2 was killed (-9), which led 4 partitions, appLogs-0 among"
+        " them. The next record there was acknowledged 0.50 s later."
+    ) in out.getvalue()
+    assert "2.0 s later all replicas were in sync. The three replicas of all 1" in out.getvalue()
+    told = json.loads(report_json(report()))
+    assert (told["failover"]["seconds"], told["recovery"]["replicas_same"]) == (0.5, True)
 
 
 def test_files_go_to_the_topic_that_their_name_tells() -> None:
