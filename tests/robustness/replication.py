@@ -4,9 +4,10 @@
 
 Modes: kill (-9, the leader of a partition), pause (the leader, for longer than its session),
 isolate (the leader from the controllers; clients and followers still reach it), rolling (every
-broker is told to stop, one after the other), all-killed (every process, controllers too), mixed
-(all of these, sometimes before the cluster is whole again).  ``--on kafka`` runs it on Apache
-Kafka; ``--acks 1`` shows that losses are seen.
+broker is told to stop, one after the other), all-killed (every process, controllers too),
+all-stopped (likewise, but properly), wipe (kill a leader and give it an empty disk), mixed (all of
+these, sometimes before the cluster is whole again).  ``--on kafka`` runs it on Apache Kafka, which
+comes to no new disk by itself; ``--acks 1`` shows that losses are seen.
 
 Afterwards every acknowledged record is there once, at its offset, in order; consumers saw the same;
 replicas are the same bytes below the high watermark.
@@ -18,7 +19,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -51,7 +52,9 @@ POLL_S: Final = 0.05
 SOON: Final = 0.3
 """How often, in mixed mode, the next fault does not wait for all replicas."""
 STALL_S_MAX: Final = 0.5
-MODES: Final = ("kill", "pause", "isolate", "rolling", "all-killed")
+MODES: Final = ("kill", "pause", "isolate", "rolling", "all-killed", "all-stopped", "wipe")
+MIXED: Final = (4, 4, 3, 1, 1, 1, 1)
+"""How often each of them happens in mixed mode, in proportion."""
 
 
 class StuckError(Exception):
@@ -78,6 +81,7 @@ class Plan:
             "broker.session.timeout.ms": str(self.session_timeout_ms),
             "broker.heartbeat.interval.ms": str(self.session_timeout_ms // 5),
             "log.segment.bytes": str(1 << 20),
+            "leader.imbalance.check.interval.seconds": "5",
             "auto.create.topics.enable": "false",
         }
 
@@ -143,6 +147,8 @@ class Life:
             "isolate": self._isolate,
             "rolling": self._roll,
             "all-killed": self._kill_all,
+            "all-stopped": self._stop_all,
+            "wipe": self._wipe,
         }
         self.cluster.start()
         self._tell("started")
@@ -263,16 +269,41 @@ class Life:
         return range(PARTITIONS)
 
     def _kill_all(self) -> Sequence[int]:
-        hosts = self.cluster.hosts
-        for host in self._rng.sample(hosts, len(hosts)):
+        for host in self._in_any_order():
             host.kill()
-            time.sleep(self._rng.choice((0, 0, self._rng.uniform(0, 1))))
-        for host in self._rng.sample(hosts, len(hosts)):
+        return self._start_all()
+
+    def _stop_all(self) -> Sequence[int]:
+        for host in self._rng.sample(self.cluster.brokers, len(self.cluster.brokers)):
+            host.stop()
+        for host in self.cluster.controllers:
+            host.stop()
+        return self._start_all()
+
+    def _start_all(self) -> Sequence[int]:
+        for host in self._in_any_order():
             host.start()
-            time.sleep(self._rng.choice((0, 0, self._rng.uniform(0, 1))))
         self.cluster.start()
         self._wait_for_progress()
         return range(PARTITIONS)
+
+    def _in_any_order(self) -> Iterator[Host]:
+        """Yield all processes, at once or one after the other."""
+        for host in self._rng.sample(self.cluster.hosts, len(self.cluster.hosts)):
+            yield host
+            time.sleep(self._rng.choice((0, 0, self._rng.uniform(0, 1))))
+
+    def _wipe(self) -> Sequence[int]:
+        """Kill a leader and give it an empty disk: what it had, two others have."""
+        self._wait_until_whole()
+        victim, led = self._victim()
+        victim.kill()
+        victim.wipe()
+        if self._rng.random() < 0.5:
+            self._wait_for_progress()
+        self.cluster.start()
+        self._wait_for_progress()
+        return led
 
     def _note(self, fault: str, hit: Sequence[int], begun_s: float, ended_s: float) -> None:
         sents = [load.sent for load in self._loads]
@@ -382,8 +413,7 @@ def planned(mode: str, rounds: int, seed: int) -> list[str]:
     """Return the faults of a mode; mixed has some of each."""
     if mode != "mixed":
         return [mode] * rounds
-    rng = Random(seed)
-    return rng.choices(MODES, weights=(4, 4, 3, 1, 1), k=rounds)
+    return Random(seed).choices(MODES, weights=MIXED, k=rounds)
 
 
 def main() -> int:
@@ -397,8 +427,9 @@ def main() -> int:
     parser.add_argument("--session-timeout-ms", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
+    faults = planned(chosen.mode, chosen.rounds, chosen.seed)
     plan = Plan(
-        planned(chosen.mode, chosen.rounds, chosen.seed),
+        [fault for fault in faults if fault != "wipe" or chosen.on == "quorate"],
         chosen.seed,
         kind=chosen.on,
         client=chosen.client,

@@ -1,6 +1,7 @@
 """Three brokers and their controllers, of ours or of Kafka's, which can be ended in any way."""
 
 import hashlib
+import shutil
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from tests.robustness.replication_load import decode
 from tests.robustness.shim import build_library
 from tests.robustness.wire import LATEST, Client, ClosedError, find_offset
 
+DATA: Final = "data"
 START_S_MAX: Final = 60.0
 METADATA_VERSION: Final = 9
 
@@ -111,6 +113,11 @@ class Host:
         assert self.node is not None
         self.node.popen.send_signal(signal.SIGCONT)
         self.paused = False
+
+    def wipe(self) -> None:
+        """Give it an empty disk; its log stays."""
+        assert self.node is None
+        shutil.rmtree(self.folder / DATA)
 
     def check_alive(self) -> None:
         """See that the process that should run does.
