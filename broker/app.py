@@ -20,6 +20,7 @@ from quorate.broker.log.files import FatalStorageError, OsFileSystem
 from quorate.broker.log.store import LogStore, open_store
 from quorate.broker.replica_fetcher import ReplicaFetchers
 from quorate.broker.replication.deadlines import Deadlines
+from quorate.broker.replication.fetching import FetchRules
 from quorate.broker.replication.replicas import Replicas
 from quorate.broker.server import RequestServer, wall_clock_ms
 from quorate.errors import QuorateError
@@ -74,7 +75,9 @@ async def run_broker(
         encrypted = any(listener.protocol != PLAINTEXT for listener in plan.listeners)
         context = tls_context(plan.config) if encrypted else None
         store = await trio.to_thread.run_sync(_open_store, plan)
-        replicas = Replicas(plan.config.node_id, store, EMPTY_IMAGE, plan.texts)
+        rules = fetch_rules(plan.config)
+        replicas = Replicas(plan.config.node_id, store, EMPTY_IMAGE, plan.texts, rules)
+        replicas.host.lag_time_max_ms = plan.config.replica_lag_time_max_ms
         clean = True
         try:
             await _run(plan, replicas, endpoints, context, task_status)
@@ -92,6 +95,16 @@ async def run_broker(
     finally:
         for listener in plan.listeners:
             listener.sock.close()
+
+
+def fetch_rules(config: NodeConfig) -> FetchRules:
+    """Return how a broker with these settings fetches from leaders."""
+    return FetchRules(
+        wait_max_ms=config.replica_fetch_wait_max_ms,
+        partition_bytes_max=config.replica_fetch_max_bytes,
+        response_bytes_max=config.replica_fetch_response_max_bytes,
+        backoff_max_ms=config.replica_fetch_backoff_ms,
+    )
 
 
 def is_orderly(error: BaseException) -> bool:

@@ -263,6 +263,21 @@ class NodeConfig:
     fetch_max_bytes: int = _bytes(
         "fetch.max.bytes", 57_671_680, "The most record bytes in one Fetch answer.", low=1024
     )
+    replica_lag_time_max_ms: int = _ms(
+        "replica.lag.time.max.ms", 30_000, "A follower that has lagged for so long is not in sync.", low=100,
+    )  # fmt: skip
+    replica_fetch_wait_max_ms: int = _ms(
+        "replica.fetch.wait.max.ms", 500, "How long a leader holds a follower's fetch for want of records.", low=1,
+    )  # fmt: skip
+    replica_fetch_max_bytes: int = _bytes(
+        "replica.fetch.max.bytes", 1_048_576, "The most that a follower fetches of one partition at once.",
+    )  # fmt: skip
+    replica_fetch_response_max_bytes: int = _bytes(
+        "replica.fetch.response.max.bytes", 10_485_760, "The most that a follower fetches at once.",
+    )  # fmt: skip
+    replica_fetch_backoff_ms: int = _ms(
+        "replica.fetch.backoff.ms", 1_000, "The longest pause before a follower tries again after an error.", low=20,
+    )  # fmt: skip
     log_retention_check_interval_ms: int = _ms(
         "log.retention.check.interval.ms", 300_000, "How often old segments are looked for.", low=1,
     )  # fmt: skip

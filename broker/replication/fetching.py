@@ -46,7 +46,6 @@ class FetchRules:
     """How much is fetched at once, how long a leader may wait for it, and when to try again."""
 
     wait_max_ms: int = 500
-    min_bytes: int = 1
     partition_bytes_max: int = 1 << 20
     response_bytes_max: int = 10 << 20
     backoff_max_ms: int = 1000
@@ -151,7 +150,7 @@ class LeaderFetcher:
                 replica_id=self._host.node_id, replica_epoch=self._host.broker_epoch
             ),
             max_wait_ms=rules.wait_max_ms,
-            min_bytes=rules.min_bytes,
+            min_bytes=1,
             max_bytes=rules.response_bytes_max,
             session_id=self._session_id,
             session_epoch=self._session_epoch,
