@@ -3,6 +3,9 @@
 Thousands of brokers and hundreds of thousands of partitions go through a controller's decisions
 and its state machine.  Prints what that costs: memory, time (of the clock and of the processor),
 and how long a loop that has other things to do, such as heartbeats, had to wait at most.
+
+With ``--controllers``, three processes with disks hold it, too: how soon another one acts when
+their leader ends.
 """
 
 import argparse
@@ -13,11 +16,16 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Final, TypeVar
 
 import psutil
 import trio
+
+if __name__ == "__main__":
+    # Benchmarks share their peers with the tests, which are not installed.
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from quorate.control import messages as m
 from quorate.control.frames import Frame, encode_frame
@@ -28,6 +36,7 @@ from quorate.quorum.control.decision import Decision
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.features import SUPPORTED, bootstrap_records
 from quorate.quorum.metadata.machine import Committed, MetadataMachine, encode_command
+from quorate.tools.bench import metadata_failover
 
 RACKS: Final = 10
 PER_REQUEST: Final = 10_000
@@ -251,6 +260,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--per-topic", type=int, default=10, help="partitions (%(default)s)")
     options.add_argument("--replicas", type=int, default=3)
     options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--controllers", action="store_true", help="fail over three of them, too")
     options.add_argument("--json", action="store_true", help="for programs")
     return options
 
@@ -260,6 +270,10 @@ def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     calm_collector()
     figures = measure(options)
+    if options.controllers:
+        figures |= metadata_failover.measure(
+            options.brokers, options.partitions, LARGE_REQUEST // 2, options.replicas
+        )
     if options.json:
         print(json.dumps(figures, indent=2))
     else:

@@ -79,10 +79,10 @@ class Quorum:
 
 
 @contextmanager
-def quorum() -> Generator[Quorum]:
-    """Run three controllers on fresh disks, with all defaults."""
+def quorum(properties: Mapping[str, str] | None = None) -> Generator[Quorum]:
+    """Run three controllers on fresh disks, with all defaults but these."""
     with nodes.temporary_folder() as folder:
-        running = Quorum(folder, free_ports(CONTROLLERS), [])
+        running = Quorum(folder, free_ports(CONTROLLERS), [], properties or {})
         try:
             for place in range(CONTROLLERS):
                 running.nodes.append(running.start(place))
