@@ -100,6 +100,14 @@ class SessionPartition:
         """What the session finds it by."""
         return self.topic.topic or self.topic.topic_id, self.partition
 
+    @property
+    def still_waits(self) -> bool:
+        """Whether there is something at the follower's position that was not sent."""
+        replica = self.replica
+        return (
+            self.is_asked_for and replica is not None and self.offset < replica.log.log_end_offset
+        )
+
     def state(self, replica: LeaderReplica) -> PartitionData:
         """Return an answer without records."""
         return PartitionData(
@@ -233,16 +241,20 @@ class FollowerSession:
         topics: dict[str | bytes, FetchableTopicResponse] = {}
         left_bytes = self._max_bytes
         sent_bytes = 0
+        too_large: list[SessionPartition] = []
         for part in list(self._ready):
             if left_bytes <= 0 < sent_bytes:
                 break  # the rest comes first the next time
             del self._ready[part]
             data = self._data_of(part, left_bytes, at_least_one=sent_bytes == 0)
+            if part.still_waits:
+                too_large.append(part)
             if data is not None:
                 size_bytes = len(data.records or b"")
                 left_bytes -= size_bytes
                 sent_bytes += size_bytes
                 _add(topics, part, data)
+        self._ready.update(dict.fromkeys(too_large))
         for part in self._hints.difference(self._ready):
             if part.replica is not None and part.told_high_watermark < part.replica.high_watermark:
                 _add(topics, part, part.state(part.replica))
