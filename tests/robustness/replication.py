@@ -2,12 +2,13 @@
 
 ``python -m tests.robustness.replication --mode kill --rounds 100 --client librdkafka --seed 1``
 
-Modes: kill (-9, the leader of a partition), pause (the leader, for longer than its session),
-isolate (the leader from the controllers; clients and followers still reach it), rolling (every
-broker is told to stop, one after the other), all-killed (every process, controllers too),
-all-stopped (likewise, but properly), wipe (kill a leader and give it an empty disk), mixed (all of
-these, sometimes before the cluster is whole again).  ``--on kafka`` runs it on Apache Kafka, which
-comes to no new disk by itself; ``--acks 1`` shows that losses are seen.
+Modes: kill (-9, the leader of a partition), in-turn (two or three brokers, before the first is
+back), pause (the leader, for longer than its session), isolate (the leader from the controllers;
+clients and followers still reach it), rolling (every broker is told to stop, one after the other),
+all-killed (every process, controllers too), all-stopped (likewise, but properly), wipe (kill a
+leader and give it an empty disk), mixed (all of these, sometimes before the cluster is whole
+again).  ``--on kafka`` runs it on Apache Kafka, which comes to no new disk by itself; ``--acks 1``
+shows that losses are seen.
 
 Afterwards every acknowledged record is there once, at its offset, in order; consumers saw the same;
 replicas are the same bytes below the high watermark.
@@ -49,12 +50,19 @@ WHOLE_S_MAX: Final = 90.0
 ANSWERED_S_MAX: Final = 120.0
 READ_S_MAX: Final = 30.0
 POLL_S: Final = 0.05
-SOON: Final = 0.3
+SOON: Final = 0.5
 """How often, in mixed mode, the next fault does not wait for all replicas."""
-STALL_S_MAX: Final = 0.5
-MODES: Final = ("kill", "pause", "isolate", "rolling", "all-killed", "all-stopped", "wipe")
-MIXED: Final = (4, 4, 3, 1, 1, 1, 1)
-"""How often each of them happens in mixed mode, in proportion."""
+MODES: Final = {
+    "kill": 4,
+    "in-turn": 3,
+    "pause": 4,
+    "isolate": 3,
+    "rolling": 1,
+    "all-killed": 1,
+    "all-stopped": 1,
+    "wipe": 1,
+}
+"""What can happen, and how often it does in mixed mode, in proportion."""
 
 
 class StuckError(Exception):
@@ -143,6 +151,7 @@ class Life:
         """
         happen: dict[str, Callable[[], Sequence[int]]] = {
             "kill": self._kill,
+            "in-turn": self._kill_in_turn,
             "pause": self._pause,
             "isolate": self._isolate,
             "rolling": self._roll,
@@ -231,10 +240,31 @@ class Life:
         victim.kill()
         if self._rng.random() < 0.5:
             self._wait_for_progress()
-        time.sleep(self._rng.uniform(0, DOWN_S_MAX))
+        self._stay_down()
         self.cluster.start()
         self._wait_for_progress()
         return led
+
+    def _kill_in_turn(self) -> Sequence[int]:
+        """Kill two or three brokers before the first is back: who was last in sync leads then."""
+        victims = self._rng.sample(self.cluster.brokers, self._rng.choice((2, 2, 3)))
+        for host in victims:
+            self._tell(f"kill {host.node_id}")
+            host.kill()
+            self._stay_down()
+        for host in self._rng.sample(victims, len(victims)):
+            self._tell(f"start {host.node_id}")
+            host.start()
+            self._stay_down()
+        self.cluster.start()
+        self._wait_for_progress()
+        return range(PARTITIONS)
+
+    def _stay_down(self) -> None:
+        """Go on at once, or after a moment, or when others lead."""
+        time.sleep(
+            self._rng.choice((0, self._rng.uniform(0, 0.5), self._rng.uniform(0, DOWN_S_MAX)))
+        )
 
     def _pause(self) -> Sequence[int]:
         victim, led = self._victim()
@@ -262,7 +292,7 @@ class Life:
             self._tell(f"stop {host.node_id}")
             host.stop()
             self._tell("stopped")
-            time.sleep(self._rng.uniform(0, DOWN_S_MAX / 3))
+            self._stay_down()
             self.cluster.start()
             self._wait_until_whole()
         self._wait_for_progress()
@@ -291,7 +321,7 @@ class Life:
         """Yield all processes, at once or one after the other."""
         for host in self._rng.sample(self.cluster.hosts, len(self.cluster.hosts)):
             yield host
-            time.sleep(self._rng.choice((0, 0, self._rng.uniform(0, 1))))
+            self._stay_down()
 
     def _wipe(self) -> Sequence[int]:
         """Kill a leader and give it an empty disk: what it had, two others have."""
@@ -413,7 +443,7 @@ def planned(mode: str, rounds: int, seed: int) -> list[str]:
     """Return the faults of a mode; mixed has some of each."""
     if mode != "mixed":
         return [mode] * rounds
-    return Random(seed).choices(MODES, weights=MIXED, k=rounds)
+    return Random(seed).choices(list(MODES), weights=list(MODES.values()), k=rounds)
 
 
 def main() -> int:
