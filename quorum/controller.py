@@ -17,7 +17,6 @@ from quorate.control.frames import Frame
 from quorate.errors import (
     ErrorCode,
     InconsistentClusterIdError,
-    InvalidConfigError,
     KafkaError,
     NotControllerError,
     UnsupportedVersionError,
@@ -44,8 +43,7 @@ from quorate.quorum.metadata.image import MetadataImage
 from quorate.quorum.metadata.records import MetadataRecord
 from quorate.quorum.quorum_requests import QuorumRequests
 from quorate.quorum.raft.outcomes import LeadershipMoved
-from quorate.quorum.raft.rules import Rules
-from quorate.quorum.raft.timing import Timing
+from quorate.quorum.raft.rules import rules_of
 from quorate.quorum.raft.voters import NO_VOTERS, VoterSet
 from quorate.quorum.raft_mesh import Connect, Identity, RaftMesh
 from quorate.quorum.raft_node import RaftNode, RaftPlan, RunBlocking, Standing
@@ -67,7 +65,6 @@ FORMAT_TIMEOUT_S: Final = 10.0
 SESSION_CHECKS_PER_TIMEOUT: Final = 10
 SESSION_CHECK_S: Final = 0.1
 INCARNATION_BYTES: Final = 16
-RETAINED_ENTRIES_MAX: Final = 1000
 
 A = TypeVar("A", bound=m.Answer)
 Facts = Callable[[MetadataImage], Iterable[MetadataRecord]]
@@ -157,7 +154,7 @@ class Controller:
         self._mesh = RaftMesh(
             self._identity, surroundings.connect, rng, bootstrap=surroundings.bootstrap
         )
-        plan = RaftPlan(meta.key, meta.founders, _rules(config), surroundings.run_blocking)
+        plan = RaftPlan(meta.key, meta.founders, rules_of(config), surroundings.run_blocking)
         self._raft = RaftNode(plan, directory.storage, self._mesh.send, rng)
         self._quorum = QuorumRequests(self._raft, self._mesh, self._identity, self._clock_ms)
         self._decider = Decider(self._raft, self._refusal, self._clock_ms)
@@ -588,21 +585,3 @@ def _leads_no_more(term: int, now: Standing) -> bool:
 
 def _in_time() -> Asked:
     return Asked(b"", trio.current_time() + REQUEST_TIMEOUT_S)
-
-
-def _rules(config: NodeConfig) -> Rules:
-    heartbeat_ms = config.quorum_heartbeat_interval_ms
-    if config.quorum_election_timeout_ms <= 3 * heartbeat_ms:
-        raise InvalidConfigError(
-            "quorate.quorum.election.timeout.ms must be more than three times"
-            f" quorate.quorum.heartbeat.interval.ms, which is {heartbeat_ms} ms"
-        )
-    return Rules(
-        Timing(
-            heartbeat_s=heartbeat_ms / 1000,
-            election_min_s=config.quorum_election_timeout_ms / 1000,
-            election_max_s=2 * config.quorum_election_timeout_ms / 1000,
-            snapshot_entries=config.quorum_snapshot_entries,
-            retained_entries=min(RETAINED_ENTRIES_MAX, config.quorum_snapshot_entries),
-        )
-    )

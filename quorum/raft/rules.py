@@ -3,8 +3,12 @@
 from dataclasses import dataclass
 from typing import Final
 
+from quorate.errors import InvalidConfigError
 from quorate.quorum.raft.hardening import ALL, Hardening
 from quorate.quorum.raft.timing import PRODUCTION_TIMING, Timing
+from quorate.settings import NodeConfig
+
+RETAINED_ENTRIES_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,3 +20,26 @@ class Rules:
 
 
 PRODUCTION_RULES: Final = Rules(PRODUCTION_TIMING)
+
+
+def rules_of(config: NodeConfig) -> Rules:
+    """Return the rules that a node is started with.
+
+    Raises:
+        InvalidConfigError: the times do not fit together.
+    """
+    heartbeat_ms = config.quorum_heartbeat_interval_ms
+    if config.quorum_election_timeout_ms <= 3 * heartbeat_ms:
+        raise InvalidConfigError(
+            "quorate.quorum.election.timeout.ms must be more than three times"
+            f" quorate.quorum.heartbeat.interval.ms, which is {heartbeat_ms} ms"
+        )
+    return Rules(
+        Timing(
+            heartbeat_s=heartbeat_ms / 1000,
+            election_min_s=config.quorum_election_timeout_ms / 1000,
+            election_max_s=2 * config.quorum_election_timeout_ms / 1000,
+            snapshot_entries=config.quorum_snapshot_entries,
+            retained_entries=min(RETAINED_ENTRIES_MAX, config.quorum_snapshot_entries),
+        )
+    )
