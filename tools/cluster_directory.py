@@ -4,7 +4,8 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +20,9 @@ LAYOUT_NAME: Final = "cluster.json"
 LOCK_NAME: Final = "cluster.lock"
 PIDS_NAME: Final = "pids.json"
 LOGS_NAME: Final = "logs"
+PARTITION: Final = re.compile(r".+-\d+")
+"""The name of a partition's directory; what is to be removed is called otherwise."""
+
 DEFAULT_DIRECTORY: Final = Path(".quorate")
 
 
@@ -41,6 +45,10 @@ class Running:
     def is_supervised(self) -> bool:
         """Whether somebody sits before it."""
         return self.supervisor is not None and is_running(self.supervisor)
+
+
+def _has_records(broker: Path) -> bool:
+    return any(PARTITION.fullmatch(path.parent.name) for path in broker.glob("*/*.log"))
 
 
 class ClusterDirectory:
@@ -150,6 +158,14 @@ class ClusterDirectory:
             "nodes": {name: [known.pid, known.started] for name, known in nodes.items()},
         }
         self._write(PIDS_NAME, json.dumps(document, indent=2))
+
+    def idle(self, layout: Layout, running: Collection[str]) -> set[str]:
+        """Return the names of brokers that neither run nor have records."""
+        return {
+            member.name
+            for member in layout.brokers
+            if member.name not in running and not _has_records(self.path / member.name)
+        }
 
     def log_of(self, name: str) -> Path:
         """Return where a node's output goes."""

@@ -24,8 +24,8 @@ from quorate.tools.clusters.layout import (
     HOST,
     Layout,
     Wish,
-    grown,
     new_layout,
+    resized,
     settle_brokers,
     settle_controllers,
 )
@@ -173,7 +173,8 @@ def _settle(
     """
     first = request.port
     if directory.exists:
-        layout = grown(directory.layout(), request.wish)
+        layout = directory.layout()
+        layout = resized(layout, request.wish, directory.idle(layout, running.alive))
         _check_controllers(layout, running)
     else:
         first = DEFAULT_PORT if first is None else first
@@ -214,7 +215,7 @@ async def _have_it_started(
     assert running.supervisor is not None
     layout = directory.layout()
     with display_of(options, stop_hint="") as display:
-        bigger = grown(layout, request.wish)
+        bigger = resized(layout, request.wish)
         if bigger != layout:
             layout, _ = settle_brokers(bigger, [m.name for m in layout.members], None, is_free)
             directory.write_layout(layout)

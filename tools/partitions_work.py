@@ -1,11 +1,12 @@
 """Trio shell of ``quorate partitions``: asks how partitions are, and has leaders elected."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import trio
 
 from quorate.client.admin import Admin
-from quorate.client.admin_results import LogDirReplica, TopicDescription
+from quorate.client.admin_results import BrokerLogDirs, LogDirReplica, TopicDescription
 from quorate.errors import ErrorCode, KafkaError, QuorateError
 from quorate.model import TopicPartition
 from quorate.tools.arguments import GlobalOptions
@@ -15,6 +16,9 @@ from quorate.tools.partitions.listing import Described, Found, all_partitions, c
 from quorate.tools.problems import RefusedError
 from quorate.tools.session import note, print_table
 from quorate.tools.topics import Client
+
+BROKER_TIMEOUT_S: Final = 3.0
+"""How long a broker may take to tell what it has: one that hangs must not keep all waiting."""
 
 OnBrokers = Mapping[int, Mapping[TopicPartition, LogDirReplica]]
 
@@ -56,7 +60,9 @@ async def replicas_on_brokers(admin: Admin) -> dict[int, dict[TopicPartition, Lo
     found: dict[int, dict[TopicPartition, LogDirReplica]] = {}
 
     async def ask(broker_id: int) -> None:
-        told = (await admin.describe_log_dirs([broker_id]))[broker_id]
+        told: BrokerLogDirs | QuorateError = QuorateError("it does not answer")
+        with trio.move_on_after(BROKER_TIMEOUT_S):
+            told = (await admin.describe_log_dirs([broker_id]))[broker_id]
         if isinstance(told, QuorateError):
             return
         found[broker_id] = {

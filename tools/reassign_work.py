@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import trio
 
@@ -25,7 +25,7 @@ from quorate.tools.partitions.moving import (
     progress_of,
 )
 from quorate.tools.partitions.planning import Assignment, Move, PlanError, plan_moves
-from quorate.tools.partitions_work import find, replicas_on_brokers
+from quorate.tools.partitions_work import BROKER_TIMEOUT_S, find, replicas_on_brokers
 from quorate.tools.problems import CommandError, RefusedError, UsageError
 from quorate.tools.session import note
 from quorate.tools.topics import Client
@@ -142,7 +142,7 @@ async def plan_targets(client: Client, targets: Mapping[TopicPartition, tuple[in
             )
     now = {f.topic_partition: f.told.replicas for f in partitions}
     moves = tuple(moves_to(now, targets))
-    return Plan({tp: now[tp] for tp in targets}, moves, sizes, tuple(sorted(brokers)))
+    return Plan(now, moves, sizes, tuple(sorted(brokers)))
 
 
 async def apply(options: GlobalOptions, client: Client, plan: Plan, throttle: int | None) -> None:
@@ -199,11 +199,11 @@ async def unthrottle(client: Client) -> bool:
     async with client.admin() as admin:
         brokers = [b.broker_id for b in (await admin.describe_cluster()).brokers]
         topics = [topic.name for topic in await admin.list_topics()]
-        resources = [
-            *(ConfigResource.broker(broker_id) for broker_id in brokers),
-            *(ConfigResource.topic(name) for name in topics),
-        ]
-        told = await admin.describe_configs(resources)
+        told: dict[ConfigResource, Any] = {}
+        told |= await admin.describe_configs([ConfigResource.topic(name) for name in topics])
+        for broker_id in brokers:
+            with trio.move_on_after(BROKER_TIMEOUT_S):  # one that hangs keeps its throttle
+                told |= await admin.describe_configs([ConfigResource.broker(broker_id)])
         changes = {
             resource: [
                 ConfigChange(name, None, ConfigOperation.DELETE)

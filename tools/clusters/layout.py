@@ -123,26 +123,33 @@ def _brokers(first: int, count: int, racks: Sequence[str]) -> list[Member]:
     ]
 
 
-def grown(layout: Layout, wish: Wish) -> Layout:
-    """Return a layout with the brokers that are wanted in addition.
+def resized(layout: Layout, wish: Wish, idle: Collection[str] = ()) -> Layout:
+    """Return a layout with the brokers that are wanted in addition, or without the last ones.
+
+    Args:
+        layout: As it is.
+        wish: What is wanted.
+        idle: Names of brokers that do not run and have nothing: only those can go.
 
     Raises:
         RefusedError: fewer brokers are wanted, or another number of controllers.
     """
     have, wanted = len(layout.brokers), wish.brokers or len(layout.brokers)
-    if wanted < have:
-        raise RefusedError(
-            f"this cluster has {have} brokers, not {wanted}",
-            why="the others hold replicas that would be missing",
-            hint=f"quorate brokers decommission {layout.brokers[-1].node_id}, or another --dir",
-        )
+    kept = layout.brokers[:wanted]
+    for member in layout.brokers[wanted:]:
+        if member.name not in idle:
+            raise RefusedError(
+                f"this cluster has {have} brokers, not {wanted}",
+                why=f"{member.title} runs, or has replicas that would be missing",
+                hint=f"quorate brokers decommission {member.node_id}, or another --dir",
+            )
     if wish.controllers not in (None, len(layout.controllers)):
         raise RefusedError(
             f"this cluster has {len(layout.controllers)} controllers, not {wish.controllers}",
             why="who votes is a decision of the quorum, one step at a time",
             hint="quorate quorum add and remove, or another --dir for a new cluster",
         )
-    return Layout((*layout.members, *_brokers(have, wanted, wish.racks)))
+    return Layout((*layout.controllers, *kept, *_brokers(have, wanted, wish.racks)))
 
 
 def settle_brokers(

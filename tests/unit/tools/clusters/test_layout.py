@@ -11,8 +11,8 @@ from quorate.tools.clusters.layout import (
     command_words,
     decode,
     encode,
-    grown,
     new_layout,
+    resized,
     settle_brokers,
     settle_controllers,
 )
@@ -80,7 +80,7 @@ def test_a_port_of_another_node_counts_as_taken() -> None:
 
 
 def test_brokers_keep_their_ports_and_new_ones_get_the_next() -> None:
-    bigger = grown(layout_of(), Wish(4))
+    bigger = resized(layout_of(), Wish(4))
     layout, moved = settle_brokers(bigger, ["broker-1", "broker-2", "broker-3"], None, everything)
     assert (ports(layout), moved) == ([9092, 9093, 9094, 9095], [])
 
@@ -98,8 +98,15 @@ def test_no_port_at_all_is_told() -> None:
 @pytest.mark.parametrize("wish", [Wish(2), Wish(None, 1), Wish(3, 5)])
 def test_a_cluster_does_not_shrink_and_its_voters_stay(wish: Wish) -> None:
     with pytest.raises(RefusedError):
-        grown(layout_of(), wish)
-    assert grown(layout_of(), Wish(3, 3)) == layout_of()
+        resized(layout_of(), wish)
+    assert resized(layout_of(), Wish(3, 3)) == layout_of()
+
+
+def test_brokers_that_have_nothing_left_can_go() -> None:
+    layout = layout_of()
+    assert resized(layout, Wish(2), {"broker-3"}).members == layout.members[:-1]
+    with pytest.raises(RefusedError, match="this cluster has 3 brokers, not 1"):
+        resized(layout, Wish(1), {"broker-3"})
 
 
 def test_nodes_are_started_as_one_would_type_it() -> None:
