@@ -57,7 +57,7 @@ class ScriptedController:
 class Node:
     """A broker and the world around it."""
 
-    def __init__(self, texts: Mapping[str, str], disk: SimDisk) -> None:
+    def __init__(self, texts: Mapping[str, str], disk: SimDisk, node_id: int = NODE_ID) -> None:
         self.disk = disk
         self.controller = ScriptedController()
         store = open_data(disk)
@@ -65,7 +65,7 @@ class Node:
             config=node_config(texts),
             node_texts=texts,
             cluster_id="cluster",
-            replicas=Replicas(NODE_ID, store, EMPTY_IMAGE, texts),
+            replicas=Replicas(node_id, store, EMPTY_IMAGE, texts),
             deadlines=Deadlines(),
             producer_ids=ProducerIds(),
             ask_controller=self.controller.ask,
@@ -150,13 +150,16 @@ class Node:
         """Let time pass, and meet the deadlines that come with it."""
         self.broker.now_ms += wait_ms
         self.broker.deadlines.now_ms += wait_ms
+        self.replicas.host.now_ms = self.broker.deadlines.now_ms
         self.broker.deadlines.fire()
         self.replicas.settle()
 
 
-def new_node(texts: Mapping[str, str] | None = None, disk: SimDisk | None = None) -> Node:
-    texts = {"node.id": str(NODE_ID), "log.dir": "/data", **(texts or {})}
-    return Node(texts, disk or new_disk())
+def new_node(
+    texts: Mapping[str, str] | None = None, disk: SimDisk | None = None, node_id: int = NODE_ID
+) -> Node:
+    texts = {"node.id": str(node_id), "log.dir": "/data", **(texts or {})}
+    return Node(texts, disk or new_disk(), node_id)
 
 
 def new_cluster(texts: dict[str, str] | None = None) -> Node:

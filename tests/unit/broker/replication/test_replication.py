@@ -1,0 +1,683 @@
+"""Leaders and followers together: what is committed, who is in sync, whose history counts."""
+
+import pytest
+
+from quorate.broker.replication.fetching import FetchRules
+from quorate.broker.replication.leader import LeaderReplica
+from quorate.control.messages import DONE
+from quorate.control.partition_messages import AlteredPartition, PartitionAlteration
+from quorate.errors import ErrorCode, KafkaError, NotEnoughReplicasError
+from quorate.protocol.messages.data import FetchRequest, ReplicaState
+from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.applying import apply_records
+from quorate.records.record import ProducerStamp
+from tests.unit.broker.harness import NOW_MS, codes, stored, waits
+from tests.unit.broker.log.batches import make_batch, read_all
+from tests.unit.broker.replication.cluster import LAG_MS, TOPIC, Cluster
+
+ACKS_ALL = -1
+
+
+def commits_of(replica: LeaderReplica, offset: int) -> list[ErrorCode]:
+    heard: list[ErrorCode] = []
+    replica.when_committed(offset, heard.append)
+    return heard
+
+
+# --- what is committed ----------------------------------------------------------------------------
+
+
+def test_a_record_is_committed_when_every_in_sync_replica_has_it() -> None:
+    cluster = Cluster()
+    cluster.append(b"a", acks=ACKS_ALL)
+    leader = cluster.leader()
+    heard = commits_of(leader, 1)
+    cluster.fetch(2, times=2)
+    assert (leader.high_watermark, heard) == (0, [])
+    cluster.fetch(3)
+    assert (leader.high_watermark, heard) == (0, [])
+    cluster.fetch(3)
+    assert (leader.high_watermark, heard) == (1, [ErrorCode.NONE])
+
+
+def test_followers_hold_the_same_bytes_and_learn_what_is_committed() -> None:
+    cluster = Cluster()
+    cluster.append(b"a", b"b")
+    cluster.append(b"c")
+    cluster.replicate()
+    for node_id in (2, 3):
+        follower = cluster.follower(node_id)
+        assert read_all(follower.log) == read_all(cluster.leader().log)
+        assert follower.high_watermark == 3
+
+
+def test_a_follower_that_is_not_in_sync_holds_nothing_up_unless_it_has_nearly_caught_up() -> None:
+    cluster = Cluster(isr=(1, 2))
+    leader = cluster.leader()
+    cluster.append(b"a")
+    cluster.fetch(2, times=2)
+    assert leader.high_watermark == 1
+    cluster.fetch(3)
+    cluster.append(b"b")
+    cluster.fetch(2, times=2)
+    assert leader.high_watermark == 2, "it has never been caught up"
+    cluster.fetch(3, times=2)
+    cluster.append(b"c")
+    cluster.fetch(2, times=2)
+    assert leader.high_watermark == 2, "it would be in the ISR in a moment"
+
+
+def test_with_fsync_a_record_is_committed_when_it_is_synced_by_all() -> None:
+    cluster = Cluster((1, 2), flush_messages="1")
+    cluster.append(b"a", acks=ACKS_ALL)
+    leader, node = cluster.leader(), cluster.nodes[1]
+    synced: list[ErrorCode] = []
+    leader.when_synced(1, synced.append)
+    heard = commits_of(leader, 1)
+    cluster.fetch(2)
+    assert cluster.follower(2).is_unsynced
+    cluster.fetch(2)
+    assert (leader.high_watermark, synced, heard) == (0, [], [])
+    node.sync()
+    assert (leader.high_watermark, synced, heard) == (1, [ErrorCode.NONE], [ErrorCode.NONE])
+
+
+def test_a_leader_that_is_told_nothing_new_keeps_its_high_watermark_in_the_next_epoch() -> None:
+    cluster = Cluster()
+    cluster.append(b"a")
+    cluster.replicate()
+    cluster.append(b"b")
+    cluster.change(1, 1, (1, 2, 3))
+    assert cluster.leader().high_watermark == 1
+    assert not cluster.leader().knows_what_is_committed
+    cluster.replicate()
+    assert cluster.leader().high_watermark == 2
+    assert cluster.leader().knows_what_is_committed
+
+
+# --- min.insync.replicas --------------------------------------------------------------------------
+
+
+def test_below_min_insync_replicas_nothing_is_appended_with_acks_all_and_nothing_committed() -> (
+    None
+):
+    cluster = Cluster(min_insync_replicas="2")
+    cluster.append(b"a", acks=ACKS_ALL)
+    leader = cluster.leader()
+    heard = commits_of(leader, 1)
+    cluster.change(1, 0, (1,))
+    assert heard == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+    assert (leader.high_watermark, leader.is_under_min_isr) == (0, True)
+    with pytest.raises(NotEnoughReplicasError):
+        cluster.append(b"b", acks=ACKS_ALL)
+    cluster.append(b"c")
+    assert (leader.high_watermark, leader.log.log_end_offset) == (0, 2)
+    cluster.replicate()
+    cluster.change(1, 0, (1, 2))
+    assert leader.high_watermark == 2
+
+
+# --- the ISR --------------------------------------------------------------------------------------
+
+
+def test_who_lags_too_long_leaves_the_isr_and_counts_until_that_is_committed() -> None:
+    cluster = Cluster()
+    cluster.replicate()
+    cluster.append(b"a", acks=ACKS_ALL)
+    leader = cluster.leader()
+    heard = commits_of(leader, 1)
+    cluster.fetch(2, times=2)
+    cluster.wait(LAG_MS)
+    leader.review()
+    assert cluster.proposed() is None
+    cluster.wait(1)
+    leader.review()
+    proposed = cluster.proposed()
+    assert proposed is not None
+    assert [(x.broker_id, x.broker_epoch) for x in proposed.isr] == [
+        (1, cluster.epochs[1]),
+        (2, cluster.epochs[2]),
+    ]
+    leader.review()
+    assert heard == []
+    cluster.answer_alteration()
+    assert (heard, leader.isr.committed) == ([ErrorCode.NONE], (1, 2))
+    cluster.change(1, 0, (1, 2))
+    assert leader.isr.partition_epoch == leader.state.partition_epoch == 1
+
+
+def test_who_catches_up_joins_the_isr_and_counts_at_once() -> None:
+    cluster = Cluster(isr=(1,))
+    cluster.append(b"a")
+    cluster.fetch(2)
+    assert cluster.proposed() is None
+    cluster.fetch(2)
+    proposed = cluster.proposed()
+    assert proposed is not None
+    assert [x.broker_id for x in proposed.isr] == [1, 2]
+    leader = cluster.leader()
+    assert leader in cluster.nodes[1].replicas.news.alterations
+    cluster.append(b"b")
+    assert leader.high_watermark == 1, "it may be in the ISR already"
+    cluster.fetch(2, times=2)
+    assert leader.high_watermark == 2
+
+
+def test_who_has_caught_up_meanwhile_is_next() -> None:
+    cluster = Cluster(isr=(1,))
+    cluster.append(b"a")
+    cluster.replicate()
+    assert cluster.leader().isr.proposed == (1, 2)
+    cluster.answer_alteration()
+    assert cluster.leader().isr.proposed == (1, 2, 3)
+
+
+def test_a_new_leader_takes_in_only_who_has_all_that_it_found() -> None:
+    cluster = Cluster(isr=(1,))
+    cluster.append(b"a")
+    cluster.fetch(2)
+    cluster.change(1, 1, (1,))
+    leader = cluster.leader()
+    assert leader.epoch_start_offset == 1
+    cluster.nodes[2].replicas.host.now_ms += 100
+    cluster.fetch(2)
+    assert leader.isr.proposed == (1, 2)
+
+
+def test_nobody_joins_who_is_out_of_service() -> None:
+    cluster = Cluster((1, 2), isr=(1,))
+    old_epoch = cluster.epochs[2]
+    cluster.apply(r.BrokerFenced("test", 0, 2, old_epoch))
+    cluster.fetch(2)
+    assert cluster.proposed() is None
+    cluster.apply(r.BrokerUnfenced("test", 0, 2, old_epoch))
+    assert cluster.proposed() is not None
+
+
+def test_nobody_joins_who_was_registered_again_since_it_fetched() -> None:
+    cluster = Cluster((1, 2), isr=(1,))
+    cluster.append(b"a")
+    cluster.fetch(2)
+    assert cluster.leader().followers[2].broker_epoch == cluster.epochs[2]
+    cluster.nodes[1].join(2)
+    cluster.fetch(2)
+    cluster.leader().review()
+    assert cluster.proposed() is None
+
+
+@pytest.mark.parametrize(
+    ("code", "in_flight", "again"),
+    [
+        (ErrorCode.INELIGIBLE_REPLICA, False, False),
+        (ErrorCode.OPERATION_NOT_ATTEMPTED, False, False),
+        (ErrorCode.INVALID_UPDATE_VERSION, True, False),
+        (ErrorCode.FENCED_LEADER_EPOCH, True, False),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, True, True),
+    ],
+)
+def test_a_refused_change_is_forgotten_waited_out_or_tried_again(
+    code: ErrorCode, *, in_flight: bool, again: bool
+) -> None:
+    cluster = Cluster((1, 2), isr=(1,))
+    cluster.fetch(2)
+    news = cluster.nodes[1].replicas.news
+    news.alterations.clear()
+    cluster.answer_alteration(code)
+    leader = cluster.leader()
+    assert (leader.isr.in_flight, leader in news.alterations) == (in_flight, again)
+
+
+def test_an_answer_that_comes_after_the_metadata_or_of_another_epoch_changes_nothing() -> None:
+    cluster = Cluster((1, 2), isr=(1,))
+    cluster.fetch(2)
+    leader, sent = cluster.leader(), cluster.proposed()
+    assert sent is not None
+    answer = answer_to(sent, leader_epoch=1)
+    leader.altered(sent, answer)
+    assert leader.isr.in_flight
+    cluster.change(1, 0, (1, 2))
+    leader.altered(sent, answer_to(sent, leader_epoch=0))
+    assert (leader.isr.committed, leader.isr.partition_epoch) == ((1, 2), 1)
+    cluster.nodes[1].replicas.news.alterations.clear()
+    leader.retry_alteration()
+    assert leader not in cluster.nodes[1].replicas.news.alterations
+
+
+def answer_to(sent: PartitionAlteration, leader_epoch: int) -> AlteredPartition:
+    """What the controller says if the partition epoch is still what it was."""
+    key = (sent.topic_id, sent.partition)
+    return AlteredPartition(*key, DONE, 1, leader_epoch, sent.partition_epoch, (1,))
+
+
+def test_a_change_that_was_none_is_over() -> None:
+    cluster = Cluster((1, 2), isr=(1,))
+    cluster.fetch(2)
+    leader, sent = cluster.leader(), cluster.proposed()
+    assert sent is not None
+    cluster.apply(r.BrokerFenced("test", 0, 2, cluster.epochs[2]))
+    leader.altered(sent, answer_to(sent, leader_epoch=0))
+    assert (leader.isr.committed, leader.isr.in_flight) == ((1,), False)
+
+
+def test_a_change_whose_fate_is_unknown_is_proposed_again() -> None:
+    cluster = Cluster((1, 2), isr=(1,))
+    cluster.fetch(2)
+    cluster.nodes[1].replicas.news.alterations.clear()
+    cluster.leader().retry_alteration()
+    assert cluster.leader() in cluster.nodes[1].replicas.news.alterations
+
+
+def test_new_replicas_of_a_partition_are_followers_from_then_on() -> None:
+    cluster = Cluster((1, 2, 3), isr=(1, 2, 3))
+    leader = cluster.leader()
+    cluster.apply(
+        r.FeatureLevelSet("test", 0, "metadata.version", 3),
+        r.PartitionChanged(
+            "test", 0, cluster.topic_id, 0, 1, 0, (1, 2), replicas=(1, 2),
+        )
+    )  # fmt: skip
+    assert set(leader.followers) == {2}
+    assert cluster.nodes[3].replicas.follower(TOPIC, 0) is None
+    assert cluster.nodes[3].replicas.store.logs == {}
+
+
+# --- histories ------------------------------------------------------------------------------------
+
+
+def test_a_follower_cuts_off_what_its_new_leader_does_not_have() -> None:
+    cluster = Cluster((1, 2, 3))
+    cluster.append(b"a")
+    cluster.replicate()
+    cluster.append(b"lost 1")
+    cluster.append(b"lost 2")
+    cluster.change(2, 1, (2, 3))
+    cluster.append(b"kept", node_id=2)
+    for _ in range(3):
+        cluster.fetch(1, 2)
+        cluster.fetch(3, 2)
+    follower, leader = cluster.follower(1), cluster.leader(2)
+    assert read_all(follower.log) == read_all(leader.log)
+    assert [e.leader_epoch for e in follower.log.leader_epochs.entries] == [0, 1]
+    assert follower.high_watermark == 2
+
+
+def test_a_follower_of_a_leader_that_wrote_nothing_yet_cuts_off_what_that_one_never_had() -> None:
+    cluster = Cluster((1, 2))
+    cluster.append(b"a")
+    cluster.change(2, 1, (2,))
+    cluster.fetch(1, 2, times=2)
+    assert cluster.follower(1).log.log_end_offset == 0
+    assert cluster.leader(2).isr.proposed == (1, 2)
+
+
+def test_logs_that_differ_in_several_epochs_meet_where_they_agree() -> None:
+    cluster = Cluster((1, 2, 3))
+    cluster.append(b"common")
+    cluster.replicate()
+    cluster.append(b"of epoch 0, only here")
+    cluster.change(2, 1, (2,))
+    cluster.append(b"of epoch 1, only there", node_id=2)
+    cluster.change(3, 2, (3,))
+    cluster.append(b"of epoch 2", node_id=3)
+    cluster.change(1, 3, (1,))
+    cluster.append(b"of epoch 3")
+    cluster.change(2, 4, (2,))
+    for _ in range(4):
+        cluster.fetch(1, 2)
+        cluster.fetch(3, 2)
+    expected = read_all(cluster.leader(2).log)
+    assert read_all(cluster.follower(1).log) == expected
+    assert read_all(cluster.follower(3).log) == expected
+
+
+def test_the_high_watermark_does_not_stay_behind_what_was_cut_off() -> None:
+    cluster = Cluster((1, 2))
+    cluster.append(b"a")
+    cluster.append(b"b")
+    cluster.replicate()
+    assert cluster.leader().high_watermark == 2
+    follower = cluster.follower(2)
+    follower.log.truncate_to(1, now_ms=NOW_MS)
+    follower.bound_high_watermark()
+    assert follower.high_watermark == 1
+
+
+def test_an_unclean_leader_that_has_less_cuts_committed_records_off_and_the_log_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = Cluster((1, 2, 3), isr=(1, 2))
+    cluster.append(b"a")
+    cluster.fetch(2, times=3)
+    assert cluster.follower(2).high_watermark == 1
+    cluster.change(3, 1, (3,))
+    cluster.fetch(2, 3, times=2)
+    follower = cluster.follower(2)
+    assert (follower.log.log_end_offset, follower.high_watermark) == (0, 0)
+    assert "below the high watermark" in caplog.text
+
+
+def test_a_follower_too_far_behind_begins_where_the_leaders_log_does() -> None:
+    cluster = Cluster(isr=(1,))
+    for value in (b"a", b"b", b"c"):
+        cluster.append(value)
+    cluster.leader().log.delete_records_before(2)
+    cluster.fetch(2, times=3)
+    follower = cluster.follower(2)
+    assert (follower.log.log_start_offset, follower.log.log_end_offset) == (2, 3)
+    assert follower.high_watermark == 3
+
+
+def test_a_follower_begins_in_the_midst_of_a_batch_as_its_leader_does() -> None:
+    cluster = Cluster(isr=(1,))
+    cluster.append(b"a", b"b", b"c")
+    cluster.leader().log.delete_records_before(2)
+    cluster.fetch(2, times=3)
+    follower = cluster.follower(2)
+    assert (follower.log.log_start_offset, follower.log.log_end_offset) == (2, 3)
+    assert read_all(follower.log) == read_all(cluster.leader().log)
+
+
+def test_followers_forget_what_the_leader_forgot() -> None:
+    cluster = Cluster()
+    cluster.append(b"a")
+    cluster.append(b"b")
+    cluster.replicate()
+    cluster.leader().log.delete_records_before(1)
+    cluster.append(b"c")
+    cluster.replicate()
+    assert cluster.follower(2).log.log_start_offset == 1
+
+
+def test_sequences_of_producers_are_known_to_who_leads_next() -> None:
+    cluster = Cluster()
+    stamp = ProducerStamp(7, 0, 0)
+    batch = bytes(make_batch([b"a"], producer=stamp))
+    cluster.leader().append(memoryview(bytearray(batch)), acks=ACKS_ALL, now_ms=NOW_MS)
+    cluster.replicate()
+    cluster.change(2, 1, (2, 3))
+    again = cluster.leader(2).append(memoryview(bytearray(batch)), acks=ACKS_ALL, now_ms=NOW_MS)
+    assert (again.duplicate, again.base_offset) == (True, 0)
+
+
+# --- what a leader refuses ------------------------------------------------------------------------
+
+
+def refusal(cluster: Cluster, request: FetchRequest) -> list[ErrorCode]:
+    request.max_wait_ms = 0
+    response = cluster.ask(request)
+    return codes([p for topic in response.responses for p in topic.partitions])
+
+
+def test_a_follower_cannot_claim_an_offset_of_the_future() -> None:
+    cluster = Cluster()
+    cluster.append(b"a")
+    request = cluster.fetcher(2).build()
+    request.topics[0].partitions[0].fetch_offset = 5
+    assert refusal(cluster, request) == [ErrorCode.OFFSET_OUT_OF_RANGE]
+    assert cluster.leader().followers[2].log_end_offset == -1
+
+
+def test_who_is_no_replica_is_not_served() -> None:
+    cluster = Cluster((1, 2))
+    request = cluster.fetcher(2).build()
+    request.replica_state = ReplicaState(replica_id=9, replica_epoch=1)
+    assert refusal(cluster, request) == [ErrorCode.UNKNOWN_LEADER_EPOCH]
+    request.topics[0].partitions[0].current_leader_epoch = -1
+    assert refusal(cluster, request) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_a_broker_that_was_registered_again_is_not_taken_for_what_it_was() -> None:
+    cluster = Cluster((1, 2), isr=(1,))
+    request = cluster.fetcher(2).build()
+    cluster.nodes[1].join(2)
+    assert refusal(cluster, request) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert cluster.leader().followers[2].log_end_offset == -1
+
+
+def test_epochs_that_differ_are_refused_and_tried_again_a_little_later() -> None:
+    cluster = Cluster((1, 2))
+    fetcher = cluster.fetcher(2)
+    image = cluster.nodes[2].replicas.image
+    change = r.PartitionChanged("test", 0, cluster.topic_id, 0, 1, 1, (1, 2))
+    cluster.nodes[2].replicas.apply(apply_records(image, image.version + 1, [change]), NOW_MS)
+    cluster.fetch(2)
+    assert fetcher.next_ms() == 20
+    assert not fetcher.build().topics
+    cluster.apply(r.ClusterFormatted("test", 0, "x"))
+
+
+def test_offsets_between_epochs_that_the_leader_does_not_know_are_out_of_range() -> None:
+    cluster = Cluster((1, 2))
+    request = cluster.fetcher(2).build()
+    partition = request.topics[0].partitions[0]
+    partition.last_fetched_epoch, partition.fetch_offset = 7, 3
+    assert refusal(cluster, request) == [ErrorCode.OFFSET_OUT_OF_RANGE]
+
+
+# --- sessions -------------------------------------------------------------------------------------
+
+
+def test_a_follower_waits_for_records_and_gets_them_when_they_are_appended() -> None:
+    cluster = Cluster((1, 2))
+    cluster.fetch(2)
+    answer = cluster.ask(cluster.fetcher(2).build())
+    assert waits(answer)
+    cluster.append(b"a")
+    assert not waits(answer)
+    assert [str(f.topic_partition) for f in cluster.take(2, answer)] == ["appLogs-0"]
+
+
+def test_a_wait_ends_in_time_and_tells_the_high_watermark() -> None:
+    cluster = Cluster((1, 2))
+    cluster.append(b"a")
+    cluster.fetch(2, times=1)
+    cluster.fetch(2)
+    answer = cluster.ask(cluster.fetcher(2).build())
+    cluster.wait(499)
+    assert waits(answer)
+    cluster.wait(1)
+    assert cluster.take(2, answer) == []
+    assert cluster.follower(2).high_watermark == 1
+
+
+def test_partitions_without_news_are_in_no_request_and_no_answer() -> None:
+    cluster = Cluster((1, 2), partitions=3)
+    cluster.fetch(2)
+    cluster.append(b"a", partition=1)
+    request = cluster.fetcher(2).build()
+    assert not request.topics
+    answer = cluster.ask(request)
+    assert [p.partition_index for t in answer.responses for p in t.partitions] == [1]
+    cluster.take(2, answer)
+    request = cluster.fetcher(2).build()
+    assert [p.partition for t in request.topics for p in t.partitions] == [1]
+
+
+def test_what_does_not_fit_into_an_answer_comes_with_the_next() -> None:
+    cluster = Cluster((1, 2), partitions=2)
+    cluster.append(b"a" * 100, partition=0)
+    cluster.append(b"b" * 100, partition=1)
+    request = cluster.fetcher(2).build()
+    request.max_bytes = 50
+    cluster.take(2, cluster.ask(request))
+    grown = [cluster.follower(2, p).log.log_end_offset for p in (0, 1)]
+    assert grown == [1, 0]
+    cluster.fetch(2)
+    assert cluster.follower(2, 1).log.log_end_offset == 1
+
+
+def test_batches_larger_than_a_follower_wants_at_once_go_one_after_the_other() -> None:
+    cluster = Cluster(partitions=2)
+    follower = cluster.nodes[2].replicas
+    follower.fetchers[1]._rules = FetchRules(partition_bytes_max=1)  # pyright: ignore[reportPrivateUsage]
+    for partition in range(2):
+        cluster.append(b"large", partition=partition)
+    cluster.fetch(2, times=2)
+    ends = [cluster.follower(2, partition).log.log_end_offset for partition in range(2)]
+    assert ends == [1, 1]
+
+
+def test_a_second_request_ends_the_wait_of_the_first() -> None:
+    cluster = Cluster((1, 2))
+    cluster.fetch(2)
+    fetcher = cluster.fetcher(2)
+    first = cluster.ask(fetcher.build())
+    assert (waits(first), fetcher.in_flight) == (True, 1)
+    second = cluster.ask(fetcher.build())
+    assert (waits(first), waits(second), fetcher.in_flight) == (False, True, 2)
+    cluster.take(2, first)
+    cluster.append(b"a")
+    cluster.take(2, second)
+    assert (cluster.follower(2).log.log_end_offset, fetcher.in_flight) == (1, 0)
+
+
+def test_a_follower_that_is_gone_is_not_answered_and_one_that_is_back_begins_anew() -> None:
+    cluster = Cluster((1, 2))
+    cluster.fetch(2)
+    fetcher = cluster.fetcher(2)
+    answer = cluster.ask(fetcher.build())
+    answer.abandon()
+    cluster.append(b"a")
+    cluster.wait(1_000)
+    fetcher.disconnected()
+    request = fetcher.build()
+    assert (request.session_epoch, request.session_id) == (0, 0)
+    cluster.take(2, cluster.ask(request))
+    assert cluster.follower(2).log.log_end_offset == 1
+
+
+def test_a_new_connection_ends_what_the_old_one_waited_for() -> None:
+    cluster = Cluster((1, 2))
+    cluster.fetch(2)
+    fetcher = cluster.fetcher(2)
+    old = cluster.ask(fetcher.build())
+    fetcher.disconnected()
+    new = cluster.ask(fetcher.build())
+    assert not waits(old)
+    cluster.append(b"a")
+    cluster.take(2, new)
+
+
+def test_sessions_that_are_not_known_or_out_of_step_begin_anew() -> None:
+    cluster = Cluster((1, 2))
+    cluster.fetch(2)
+    fetcher = cluster.fetcher(2)
+    request = fetcher.build()
+    request.session_epoch += 1
+    with pytest.raises(KafkaError) as out_of_step:
+        cluster.take(2, cluster.ask(request))
+    assert out_of_step.value.code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    request.session_id += 1
+    assert cluster.ask(request).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    fetcher.disconnected()
+    cluster.fetch(2)
+
+
+def test_followers_hear_at_once_that_the_leader_is_another_and_ask_no_more() -> None:
+    cluster = Cluster((1, 2))
+    cluster.fetch(2)
+    answer = cluster.ask(cluster.fetcher(2).build())
+    image = cluster.nodes[1].replicas.image
+    change = r.PartitionChanged("test", 0, cluster.topic_id, 0, 2, 1, (1, 2))
+    node = cluster.nodes[1]
+    node.replicas.apply(apply_records(image, image.version + 1, [change]), NOW_MS)
+    node.replicas.settle()
+    cluster.take(2, answer)
+    assert cluster.fetcher(2).next_ms() == 20
+    other = cluster.nodes[2]
+    other.replicas.apply(apply_records(other.replicas.image, image.version + 1, [change]), NOW_MS)
+    assert (len(cluster.fetcher(2)), cluster.fetcher(2).next_ms()) == (0, None)
+
+
+def test_a_partition_that_is_followed_no_more_is_taken_out_of_the_session() -> None:
+    cluster = Cluster((1, 2), partitions=2)
+    cluster.fetch(2)
+    fetcher = cluster.fetcher(2)
+    cluster.nodes[2].replicas._leave(cluster.follower(2, 1))
+    assert fetcher.next_ms() == 0
+    request = fetcher.build()
+    assert [f.partitions for f in request.forgotten_topics_data] == [[1]]
+    request.max_wait_ms = 0
+    cluster.take(2, cluster.ask(request))
+    assert (len(cluster.leader(1, 0).parts), len(cluster.leader(1, 1).parts)) == (1, 0)
+    request = fetcher.build()
+    request.forgotten_topics_data = []
+    fetcher.remove(cluster.follower(2, 0))
+    fetcher.remove(cluster.follower(2, 0))
+    assert len(fetcher) == 0
+
+
+def test_answers_to_what_was_asked_before_a_change_are_not_heeded() -> None:
+    cluster = Cluster((1, 2))
+    cluster.fetch(2)
+    fetcher, follower = cluster.fetcher(2), cluster.follower(2)
+    answer = cluster.ask(fetcher.build())
+    cluster.append(b"a")
+    fetcher.remove(follower)
+    fetcher.add(follower)
+    assert cluster.take(2, answer) == []
+    assert follower.log.log_end_offset == 0
+    cluster.fetch(2)
+    assert follower.log.log_end_offset == 1
+
+
+def test_a_damaged_batch_is_not_taken_and_asked_for_again() -> None:
+    cluster = Cluster((1, 2))
+    cluster.append(b"a")
+    request = cluster.fetcher(2).build()
+    answer = cluster.ask(request)
+    data = answer.responses[0].partitions[0]
+    damaged = bytearray(stored(data.records))
+    damaged[-1] ^= 1
+    data.records = memoryview(damaged)
+    assert cluster.take(2, answer) == []
+    assert cluster.follower(2).log.log_end_offset == 0
+    cluster.wait(20)
+    cluster.fetch(2)
+    assert cluster.follower(2).log.log_end_offset == 1
+
+
+def test_errors_are_tried_again_later_each_time() -> None:
+    cluster = Cluster((1, 2))
+    cluster.nodes[1].replicas._leaders.clear()
+    fetcher = cluster.fetcher(2)
+    pauses: list[int] = []
+    for _ in range(8):
+        cluster.fetch(2)
+        host = cluster.nodes[2].replicas.host
+        next_ms = fetcher.next_ms()
+        assert next_ms is not None
+        pauses.append(next_ms - host.now_ms)
+        cluster.wait(pauses[-1])
+    assert pauses == [20, 40, 80, 160, 320, 640, 1000, 1000]
+
+
+# --- readers --------------------------------------------------------------------------------------
+
+
+def test_consumers_are_sent_to_an_in_sync_follower_in_their_rack() -> None:
+    cluster = Cluster(racks={1: "a", 2: "b", 3: "b"})
+    cluster.append(b"a")
+    leader = cluster.leader()
+    assert leader.reader_for("b", 0) == 1, "nobody else is known to have it"
+    cluster.replicate()
+    assert leader.reader_for("b", 0) == 2
+    assert leader.reader_for("b", 5) == 1
+    assert [leader.reader_for(rack, 0) for rack in ("a", "", "c")] == [1, 1, 1]
+    cluster.change(1, 0, (1, 3))
+    assert leader.reader_for("b", 0) == 3
+
+
+def test_followers_with_readers_hear_at_once_what_is_committed() -> None:
+    cluster = Cluster((1, 2), racks={1: "a", 2: "b"})
+    cluster.append(b"a")
+    cluster.replicate()
+    leader = cluster.leader()
+    assert leader.reader_for("b", 1) == 2
+    cluster.append(b"b")
+    cluster.take(2, cluster.ask(cluster.fetcher(2).build()))
+    answer = cluster.ask(cluster.fetcher(2).build())
+    cluster.nodes[1].replicas.settle()
+    assert not waits(answer)
+    cluster.take(2, answer)
+    assert cluster.follower(2).high_watermark == 2
