@@ -111,9 +111,19 @@ class TopicConfig:
     flush_ms: int = _ms(
         "flush.ms", LONG_MAX, "Sync the log at least so often.", broker_name="log.flush.interval.ms",
     )  # fmt: skip
+    follower_replication_throttled_replicas: tuple[str, ...] = _setting(
+        "follower.replication.throttled.replicas", Kind.LIST, (),
+        "Replicas that fetch no faster than their broker is told: partition:broker, or * for all.",
+        broker_name="follower.replication.throttled.replicas",
+    )  # fmt: skip
     index_interval_bytes: int = _bytes(
         "index.interval.bytes", 4096, "Bytes of log between two index entries.",
         broker_name="log.index.interval.bytes",
+    )  # fmt: skip
+    leader_replication_throttled_replicas: tuple[str, ...] = _setting(
+        "leader.replication.throttled.replicas", Kind.LIST, (),
+        "Taken from Kafka's tools, and without effect: replicas that fetch are throttled where they are.",
+        broker_name="leader.replication.throttled.replicas",
     )  # fmt: skip
     max_message_bytes: int = _bytes(
         "max.message.bytes", 1_048_588, "The largest record batch accepted.",
@@ -224,6 +234,14 @@ class NodeConfig:
     )  # fmt: skip
     default_replication_factor: int = _number(
         "default.replication.factor", 1, "Replicas of a topic created without a number.", low=1, high=32767,
+    )  # fmt: skip
+    follower_replication_throttled_rate: int = _setting(
+        "follower.replication.throttled.rate", Kind.LONG, LONG_MAX, "Bytes a second that throttled replicas here fetch together.",
+        low=1, high=LONG_MAX, unit="bytes", dynamic=True,
+    )  # fmt: skip
+    leader_replication_throttled_rate: int = _setting(
+        "leader.replication.throttled.rate", Kind.LONG, LONG_MAX, "Taken from Kafka's tools, and without effect.",
+        low=1, high=LONG_MAX, unit="bytes", dynamic=True,
     )  # fmt: skip
     auto_leader_rebalance_enable: bool = _flag(
         "auto.leader.rebalance.enable", True, "Let the first replica of a partition lead again once it can.",

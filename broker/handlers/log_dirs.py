@@ -1,7 +1,7 @@
 """DescribeLogDirs: what this broker has on its disk of each partition that it leads or follows."""
 
 from quorate.broker.handlers.context import Broker, Caller
-from quorate.broker.replication.replicas import Replica
+from quorate.broker.replication.replica import Replica
 from quorate.protocol.messages.cluster import (
     DescribableLogDirTopic,
     DescribeLogDirsPartition,

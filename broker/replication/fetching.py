@@ -197,9 +197,15 @@ class LeaderFetcher:
         entry.pause_ms = 0
         if moved:
             entry.asked_in = 0
-            entry.retry_at_ms = 0
+            entry.retry_at_ms = self._resume_ms(follower, data)
             self._due[key] = None
         return moved
+
+    def _resume_ms(self, follower: FollowerReplica, data: PartitionData) -> int:
+        """Return when a partition that has just been fetched may be fetched again."""
+        host = self._host
+        fetched = follower.topic_partition, len(data.records or b"")
+        return host.throttle.resume_ms(host.image, follower.log.config, fetched, host.now_ms)
 
     def _pause(self, key: tuple[bytes, int], entry: _Entry, error: KafkaError) -> None:
         """Ask again later, and later each time."""

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH
+from quorate.broker.replication.throttle import Throttle
 from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Host:
         "news",
         "node_id",
         "now_ms",
+        "throttle",
     )
 
     def __init__(self, node_id: int) -> None:
@@ -57,6 +59,7 @@ class Host:
         self.now_ms = 0
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
         self.lag_time_max_ms = LAG_TIME_MAX_MS
+        self.throttle = Throttle(node_id)
 
     def may_join_isr(self, broker_id: int, broker_epoch: int | None) -> bool:
         """Whether a follower that fetched in this registration may be called in sync (KIP-903)."""
