@@ -243,6 +243,11 @@ class NodeConfig:
         "leader.replication.throttled.rate", Kind.LONG, LONG_MAX, "Taken from Kafka's tools, and without effect.",
         low=1, high=LONG_MAX, unit="bytes", dynamic=True,
     )  # fmt: skip
+    replica_alter_log_dirs_io_max_bytes_per_second: int = _setting(
+        "replica.alter.log.dirs.io.max.bytes.per.second", Kind.LONG, LONG_MAX,
+        "Taken from Kafka's tools, and without effect: a node has one directory.",
+        low=1, high=LONG_MAX, dynamic=True,
+    )  # fmt: skip
     auto_leader_rebalance_enable: bool = _flag(
         "auto.leader.rebalance.enable", True, "Let the first replica of a partition lead again once it can.",
     )  # fmt: skip
