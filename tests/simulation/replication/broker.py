@@ -1,6 +1,7 @@
 """A broker's process: does what the Trio shells do around the replicas, but in virtual time."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 DATA: Final = "/data"
 CALLER: Final = Caller("PLAINTEXT", 12)
 RULES: Final = FetchRules(wait_max_ms=200, backoff_max_ms=200)
+"""But for how much is fetched at once."""
 LAG_MAX_MS: Final = 1000
 HEARTBEAT_S: Final = 0.3
 CONTROL_TIMEOUT_S: Final = 0.5
@@ -65,7 +67,8 @@ class BrokerProcess:
             disk, DATA, cluster_id=CLUSTER_ID, node_id=broker_id, now_ms=self._wall_ms
         )
         config = node_config({"node.id": str(broker_id)})
-        self._replicas = Replicas(broker_id, self._store, EMPTY_IMAGE, {}, RULES)
+        rules = replace(RULES, partition_bytes_max=world.scenario.fetch_bytes)
+        self._replicas = Replicas(broker_id, self._store, EMPTY_IMAGE, {}, rules)
         self._replicas.host.lag_time_max_ms = LAG_MAX_MS
         self._broker = Broker(
             config=config,
@@ -389,6 +392,10 @@ class BrokerProcess:
         """Return the log end and the high watermark of a replica; -1 if there is none."""
         replica = self._replica(partition)
         return (-1, -2) if replica is None else (replica.log.log_end_offset, replica.high_watermark)
+
+    def proposed(self) -> set[int]:
+        """Return who is in an ISR that is proposed."""
+        return {b for replica in self._replicas for b in replica.isr.proposed or ()}
 
     def log_of(self, partition: TopicPartition) -> Log:
         replica = self._replica(partition)

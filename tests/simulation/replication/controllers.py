@@ -162,6 +162,7 @@ class Controllers:
         for other in self.image.brokers:
             if other != broker_id:
                 sessions.touch(other, self.session_ms)
+        self._active.sessions.forget(broker_id)
         records = brokers.fence_stale(self.image, sessions, now)
         if records:
             self._commit(tuple(records))

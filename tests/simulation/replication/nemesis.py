@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tests.simulation.replication.world import World
 
 PAUSE_S_MAX: Final = 4.0
+QUICK_RESTART_S: Final = 0.01
 
 
 class Nemesis:
@@ -31,14 +32,19 @@ class Nemesis:
             "kill all": self._kill_all,
             "power cut": self._power_cut,
             "wipe": self._wipe,
+            "wipe joiner": self._wipe_joiner,
             "stop": self._stop,
             "restart": self._restart,
-            "pause": self._pause,
+            "pause": lambda: self._pause(
+                self._rng.choice((self._any(), *self._world.controllers.all))
+            ),
+            "pause leader": lambda: self._pause(self._leader()),
             "isolate": self._isolate,
             "one way": self._one_way,
             "from controllers": self._from_controllers,
             "heal": self._heal,
             "weather": self._weather,
+            "delays": self._delays,
             "controller": self._controller,
             "elect": self._elect,
         }
@@ -78,6 +84,9 @@ class Nemesis:
         self._world.kill(name, power_cut=power_cut)
         return name
 
+    def _kill_leader(self) -> None:
+        self._world.kill(self._leader(), power_cut=False)
+
     def _power_cut(self) -> str | None:
         name = self._any()
         if self._world.scenario.fsync:
@@ -95,6 +104,24 @@ class Nemesis:
         self._world.lose(name, power_cut=False)
         return name
 
+    def _wipe_joiner(self) -> str | None:
+        """Replace the disk of somebody who is just about to be in sync; then their leader dies."""
+        image = self._world.controllers.image
+        states = [s for t in image.topics.values() for s in t.partitions]
+        outside = [f"b{b}" for s in states for b in s.replicas if b not in s.isr]
+        outside = [name for name in outside if name in self._world.proposed()] or outside
+        running = [name for name in outside if self._world.hosts[name].process is not None]
+        if not running:
+            return None
+        name = self._rng.choice(running)
+        if not self._world.may_lose(name):
+            return None
+        self._world.lose(name, power_cut=False)
+        self._world.timeline.after(QUICK_RESTART_S, lambda: self._world.start(name))
+        leader_s = self._rng.uniform(0.0, 1.0)
+        self._world.timeline.after(leader_s, self._kill_leader)
+        return f"{name}, and kill the leader in {leader_s:.2f} s"
+
     def _kill_all(self) -> str:
         for name in self._world.hosts:
             self._world.kill(name, power_cut=False)
@@ -111,8 +138,7 @@ class Nemesis:
                 self._world.start(name)
         return ""
 
-    def _pause(self) -> str | None:
-        name = self._rng.choice((self._any(), self._leader(), *self._world.controllers.all))
+    def _pause(self, name: str) -> str | None:
         process = self._world.process_on(name)
         if process is None:
             return None
@@ -161,6 +187,16 @@ class Nemesis:
                 replace(FINE, loss=0.05),
                 replace(FINE, loss=0.2, duplicates=0.1),
                 replace(FINE, duplicates=0.3, spikes=0.1),
+            )
+        )
+        return str(self._world.network.weather)
+
+    def _delays(self) -> str:
+        self._world.network.weather = self._rng.choice(
+            (
+                replace(FINE, spikes=0.05),
+                replace(FINE, spikes=0.3),
+                replace(FINE, delay_min_s=0.02, delay_max_s=0.4),
             )
         )
         return str(self._world.network.weather)

@@ -12,7 +12,8 @@ class Scenario:
     """The world of a run; what happens in it is drawn from the seed as it goes.
 
     With ``fsync`` records count once they are synced (``flush.messages=1``), and power may fail
-    anywhere at any time; without, only where somebody else is in sync.
+    anywhere at any time; without, only where somebody else is in sync. Followers fetch so many
+    bytes of a partition at once, but one batch at least.
     """
 
     brokers: int
@@ -22,6 +23,7 @@ class Scenario:
     fsync: bool
     intensity: float
     actions: dict[str, int]
+    fetch_bytes: int
     chaos_s: float = CHAOS_S
 
 
@@ -31,16 +33,19 @@ FAULTS: Final = {
     "kill all": 1,
     "stop": 2,
     "restart": 9,
-    "pause": 3,
+    "pause": 2,
+    "pause leader": 2,
     "isolate": 4,
     "one way": 3,
     "from controllers": 3,
     "heal": 8,
     "weather": 4,
+    "delays": 1,
     "controller": 3,
     "elect": 2,
     "power cut": 3,
     "wipe": 2,
+    "wipe joiner": 1,
 }
 
 
@@ -66,4 +71,5 @@ def draw(seed: int) -> Scenario:
         fsync=fsync,
         intensity=rng.choice((1.0, 2.0, 4.0)),
         actions=FAULTS,
+        fetch_bytes=rng.choice((1 << 20, 1 << 20, 1)),
     )

@@ -155,6 +155,11 @@ class World:
         state = self.controllers.image.topics[partition.topic].partitions[partition.partition]
         return state.leader_id == self.hosts[name].broker_id
 
+    def proposed(self) -> set[str]:
+        """Return who is in an ISR that a leader has proposed, and waits to hear of."""
+        processes = [host.process for host in self.hosts.values() if host.process is not None]
+        return {f"b{broker_id}" for process in processes for broker_id in process.proposed()}
+
     @property
     def all_in_service(self) -> bool:
         return len(self.controllers.image.live_broker_ids()) == len(self.hosts)
