@@ -5,7 +5,6 @@ changed since the last one.
 """
 
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -91,11 +90,6 @@ class LeaderFetcher:
     def in_flight(self) -> int:
         """Requests whose answer has not come yet."""
         return self._requests - self._answers
-
-    def followers(self) -> Iterator[FollowerReplica]:
-        """Yield the partitions that are fetched."""
-        for entry in self._entries.values():
-            yield entry.follower
 
     def add(self, follower: FollowerReplica) -> None:
         """Fetch a partition from where its log ends."""

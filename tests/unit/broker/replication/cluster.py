@@ -13,11 +13,10 @@ from quorate.broker.replication.leader import LeaderReplica
 from quorate.control.messages import DONE, Failure
 from quorate.control.partition_messages import AlteredPartition, PartitionAlteration
 from quorate.errors import ErrorCode
-from quorate.promise import Promise
 from quorate.protocol.messages.data import FetchRequest, FetchResponse
 from quorate.quorum.metadata import records as r
 from quorate.records.slices import FileSlice
-from tests.unit.broker.harness import new_node, over, stored
+from tests.unit.broker.harness import new_node, now, over, stored
 from tests.unit.broker.log.batches import make_batch, new_disk
 
 LAG_MS = 30_000
@@ -110,7 +109,7 @@ class Cluster:
 
     def take(self, follower_id: int, answer: Any, leader_id: int = 1) -> list[FollowerReplica]:
         """Give a follower an answer, as it comes over the wire; return what has grown."""
-        response: FetchResponse = answer.value if isinstance(answer, Promise) else answer  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        response: FetchResponse = now(answer)
         for topic in response.responses:
             for data in topic.partitions:
                 if isinstance(data.records, FileSlice):

@@ -2,16 +2,20 @@
 
 import pytest
 
-from quorate.broker.replication.fetching import FetchRules
 from quorate.broker.replication.leader import LeaderReplica
 from quorate.control.messages import DONE
 from quorate.control.partition_messages import AlteredPartition, PartitionAlteration
 from quorate.errors import ErrorCode, KafkaError, NotEnoughReplicasError
-from quorate.protocol.messages.data import FetchRequest, ReplicaState
+from quorate.protocol.messages.data import (
+    FetchEpochEndOffset,
+    FetchRequest,
+    PartitionData,
+    ReplicaState,
+)
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records
 from quorate.records.record import ProducerStamp
-from tests.unit.broker.harness import NOW_MS, codes, stored, waits
+from tests.unit.broker.harness import NOW_MS, codes
 from tests.unit.broker.log.batches import make_batch, read_all
 from tests.unit.broker.replication.cluster import LAG_MS, TOPIC, Cluster
 
@@ -454,230 +458,47 @@ def test_offsets_between_epochs_that_the_leader_does_not_know_are_out_of_range()
     assert refusal(cluster, request) == [ErrorCode.OFFSET_OUT_OF_RANGE]
 
 
-# --- sessions -------------------------------------------------------------------------------------
-
-
-def test_a_follower_waits_for_records_and_gets_them_when_they_are_appended() -> None:
+def test_what_was_deleted_cannot_be_continued() -> None:
     cluster = Cluster((1, 2))
-    cluster.fetch(2)
-    answer = cluster.ask(cluster.fetcher(2).build())
-    assert waits(answer)
-    cluster.append(b"a")
-    assert not waits(answer)
-    assert [str(f.topic_partition) for f in cluster.take(2, answer)] == ["appLogs-0"]
-
-
-def test_a_wait_ends_in_time_and_tells_the_high_watermark() -> None:
-    cluster = Cluster((1, 2))
-    cluster.append(b"a")
-    cluster.fetch(2, times=1)
-    cluster.fetch(2)
-    answer = cluster.ask(cluster.fetcher(2).build())
-    cluster.wait(499)
-    assert waits(answer)
-    cluster.wait(1)
-    assert cluster.take(2, answer) == []
-    assert cluster.follower(2).high_watermark == 1
-
-
-def test_partitions_without_news_are_in_no_request_and_no_answer() -> None:
-    cluster = Cluster((1, 2), partitions=3)
-    cluster.fetch(2)
-    cluster.append(b"a", partition=1)
-    request = cluster.fetcher(2).build()
-    assert not request.topics
-    answer = cluster.ask(request)
-    assert [p.partition_index for t in answer.responses for p in t.partitions] == [1]
-    cluster.take(2, answer)
-    request = cluster.fetcher(2).build()
-    assert [p.partition for t in request.topics for p in t.partitions] == [1]
-
-
-def test_what_does_not_fit_into_an_answer_comes_with_the_next() -> None:
-    cluster = Cluster((1, 2), partitions=2)
-    cluster.append(b"a" * 100, partition=0)
-    cluster.append(b"b" * 100, partition=1)
-    request = cluster.fetcher(2).build()
-    request.max_bytes = 50
-    cluster.take(2, cluster.ask(request))
-    grown = [cluster.follower(2, p).log.log_end_offset for p in (0, 1)]
-    assert grown == [1, 0]
-    cluster.fetch(2)
-    assert cluster.follower(2, 1).log.log_end_offset == 1
-
-
-def test_batches_larger_than_a_follower_wants_at_once_go_one_after_the_other() -> None:
-    cluster = Cluster(partitions=2)
-    follower = cluster.nodes[2].replicas
-    follower.fetchers[1]._rules = FetchRules(partition_bytes_max=1)  # pyright: ignore[reportPrivateUsage]
-    for partition in range(2):
-        cluster.append(b"large", partition=partition)
-    cluster.fetch(2, times=2)
-    ends = [cluster.follower(2, partition).log.log_end_offset for partition in range(2)]
-    assert ends == [1, 1]
-
-
-def test_a_second_request_ends_the_wait_of_the_first() -> None:
-    cluster = Cluster((1, 2))
-    cluster.fetch(2)
-    fetcher = cluster.fetcher(2)
-    first = cluster.ask(fetcher.build())
-    assert (waits(first), fetcher.in_flight) == (True, 1)
-    second = cluster.ask(fetcher.build())
-    assert (waits(first), waits(second), fetcher.in_flight) == (False, True, 2)
-    cluster.take(2, first)
-    cluster.append(b"a")
-    cluster.take(2, second)
-    assert (cluster.follower(2).log.log_end_offset, fetcher.in_flight) == (1, 0)
-
-
-def test_a_follower_that_is_gone_is_not_answered_and_one_that_is_back_begins_anew() -> None:
-    cluster = Cluster((1, 2))
-    cluster.fetch(2)
-    fetcher = cluster.fetcher(2)
-    answer = cluster.ask(fetcher.build())
-    answer.abandon()
-    cluster.append(b"a")
-    cluster.wait(1_000)
-    fetcher.disconnected()
-    request = fetcher.build()
-    assert (request.session_epoch, request.session_id) == (0, 0)
-    cluster.take(2, cluster.ask(request))
-    assert cluster.follower(2).log.log_end_offset == 1
-
-
-def test_a_new_connection_ends_what_the_old_one_waited_for() -> None:
-    cluster = Cluster((1, 2))
-    cluster.fetch(2)
-    fetcher = cluster.fetcher(2)
-    old = cluster.ask(fetcher.build())
-    fetcher.disconnected()
-    new = cluster.ask(fetcher.build())
-    assert not waits(old)
-    cluster.append(b"a")
-    cluster.take(2, new)
-
-
-def test_sessions_that_are_not_known_or_out_of_step_begin_anew() -> None:
-    cluster = Cluster((1, 2))
-    cluster.fetch(2)
-    fetcher = cluster.fetcher(2)
-    request = fetcher.build()
-    request.session_epoch += 1
-    with pytest.raises(KafkaError) as out_of_step:
-        cluster.take(2, cluster.ask(request))
-    assert out_of_step.value.code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
-    request.session_id += 1
-    assert cluster.ask(request).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    fetcher.disconnected()
-    cluster.fetch(2)
-
-
-def test_followers_hear_at_once_that_the_leader_is_another_and_ask_no_more() -> None:
-    cluster = Cluster((1, 2))
-    cluster.fetch(2)
-    answer = cluster.ask(cluster.fetcher(2).build())
-    image = cluster.nodes[1].replicas.image
-    change = r.PartitionChanged("test", 0, cluster.topic_id, 0, 2, 1, (1, 2))
-    node = cluster.nodes[1]
-    node.replicas.apply(apply_records(image, image.version + 1, [change]), NOW_MS)
-    node.replicas.settle()
-    cluster.take(2, answer)
-    assert cluster.fetcher(2).next_ms() == 20
-    other = cluster.nodes[2]
-    other.replicas.apply(apply_records(other.replicas.image, image.version + 1, [change]), NOW_MS)
-    assert (len(cluster.fetcher(2)), cluster.fetcher(2).next_ms()) == (0, None)
-
-
-def test_a_partition_that_is_followed_no_more_is_taken_out_of_the_session() -> None:
-    cluster = Cluster((1, 2), partitions=2)
-    cluster.fetch(2)
-    fetcher = cluster.fetcher(2)
-    cluster.nodes[2].replicas._leave(cluster.follower(2, 1))
-    assert fetcher.next_ms() == 0
-    request = fetcher.build()
-    assert [f.partitions for f in request.forgotten_topics_data] == [[1]]
-    request.max_wait_ms = 0
-    cluster.take(2, cluster.ask(request))
-    assert (len(cluster.leader(1, 0).parts), len(cluster.leader(1, 1).parts)) == (1, 0)
-    request = fetcher.build()
-    request.forgotten_topics_data = []
-    fetcher.remove(cluster.follower(2, 0))
-    fetcher.remove(cluster.follower(2, 0))
-    assert len(fetcher) == 0
-
-
-def test_answers_to_what_was_asked_before_a_change_are_not_heeded() -> None:
-    cluster = Cluster((1, 2))
-    cluster.fetch(2)
-    fetcher, follower = cluster.fetcher(2), cluster.follower(2)
-    answer = cluster.ask(fetcher.build())
-    cluster.append(b"a")
-    fetcher.remove(follower)
-    fetcher.add(follower)
-    assert cluster.take(2, answer) == []
-    assert follower.log.log_end_offset == 0
-    cluster.fetch(2)
-    assert follower.log.log_end_offset == 1
-
-
-def test_a_damaged_batch_is_not_taken_and_asked_for_again() -> None:
-    cluster = Cluster((1, 2))
-    cluster.append(b"a")
-    request = cluster.fetcher(2).build()
-    answer = cluster.ask(request)
-    data = answer.responses[0].partitions[0]
-    damaged = bytearray(stored(data.records))
-    damaged[-1] ^= 1
-    data.records = memoryview(damaged)
-    assert cluster.take(2, answer) == []
-    assert cluster.follower(2).log.log_end_offset == 0
-    cluster.wait(20)
-    cluster.fetch(2)
-    assert cluster.follower(2).log.log_end_offset == 1
-
-
-def test_errors_are_tried_again_later_each_time() -> None:
-    cluster = Cluster((1, 2))
-    cluster.nodes[1].replicas._leaders.clear()
-    fetcher = cluster.fetcher(2)
-    pauses: list[int] = []
-    for _ in range(8):
-        cluster.fetch(2)
-        host = cluster.nodes[2].replicas.host
-        next_ms = fetcher.next_ms()
-        assert next_ms is not None
-        pauses.append(next_ms - host.now_ms)
-        cluster.wait(pauses[-1])
-    assert pauses == [20, 40, 80, 160, 320, 640, 1000, 1000]
-
-
-# --- readers --------------------------------------------------------------------------------------
-
-
-def test_consumers_are_sent_to_an_in_sync_follower_in_their_rack() -> None:
-    cluster = Cluster(racks={1: "a", 2: "b", 3: "b"})
-    cluster.append(b"a")
-    leader = cluster.leader()
-    assert leader.reader_for("b", 0) == 1, "nobody else is known to have it"
-    cluster.replicate()
-    assert leader.reader_for("b", 0) == 2
-    assert leader.reader_for("b", 5) == 1
-    assert [leader.reader_for(rack, 0) for rack in ("a", "", "c")] == [1, 1, 1]
-    cluster.change(1, 0, (1, 3))
-    assert leader.reader_for("b", 0) == 3
-
-
-def test_followers_with_readers_hear_at_once_what_is_committed() -> None:
-    cluster = Cluster((1, 2), racks={1: "a", 2: "b"})
     cluster.append(b"a")
     cluster.replicate()
-    leader = cluster.leader()
-    assert leader.reader_for("b", 1) == 2
     cluster.append(b"b")
-    cluster.take(2, cluster.ask(cluster.fetcher(2).build()))
-    answer = cluster.ask(cluster.fetcher(2).build())
-    cluster.nodes[1].replicas.settle()
-    assert not waits(answer)
-    cluster.take(2, answer)
-    assert cluster.follower(2).high_watermark == 2
+    cluster.replicate()
+    cluster.leader().log.delete_records_before(2)
+    fetcher = cluster.fetcher(2)
+    fetcher.disconnected()
+    request = fetcher.build()
+    partition = request.topics[0].partitions[0]
+    partition.last_fetched_epoch, partition.fetch_offset = 0, 1
+    assert refusal(cluster, request) == [ErrorCode.OFFSET_OUT_OF_RANGE]
+
+
+def test_topics_may_be_named_or_identified_and_must_be_known() -> None:
+    cluster = Cluster((1, 2))
+    request = cluster.fetcher(2).build()
+    request.topics[0].topic, request.topics[0].topic_id = TOPIC, bytes(16)
+    assert refusal(cluster, request) == [ErrorCode.NONE]
+    request.topics[0].topic = ""
+    request.topics[0].topic_id = b"x" * 16
+    assert refusal(cluster, request) == [ErrorCode.UNKNOWN_TOPIC_ID]
+
+
+def test_a_follower_refuses_answers_that_make_no_sense() -> None:
+    follower = Cluster((1, 2)).follower(2)
+    nowhere = PartitionData(error_code=int(ErrorCode.OFFSET_OUT_OF_RANGE), log_start_offset=-1)
+    with pytest.raises(KafkaError):
+        follower.take(nowhere, NOW_MS)
+
+
+@pytest.mark.parametrize(("epoch", "end_offset", "kept"), [(-1, 1, 1), (9, 1, 1), (0, 1, 1)])
+def test_a_follower_cuts_where_the_leader_says_as_far_as_it_knows_better(
+    epoch: int, end_offset: int, kept: int
+) -> None:
+    cluster = Cluster((1, 2))
+    cluster.append(b"a")
+    cluster.append(b"b")
+    cluster.replicate(1)
+    end = FetchEpochEndOffset(epoch=epoch, end_offset=end_offset)
+    follower = cluster.follower(2)
+    assert follower.take(PartitionData(diverging_epoch=end), NOW_MS)
+    assert follower.log.log_end_offset == kept
