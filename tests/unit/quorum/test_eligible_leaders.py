@@ -161,6 +161,18 @@ def test_when_all_forgot_the_last_leader_leads_again_and_nobody_else() -> None:
     assert (state.leader_id, state.isr, state.last_known_leader) == (3, (3,), NO_LEADER)
 
 
+def test_the_last_leader_waits_for_those_that_are_eligible() -> None:
+    offline = partition((), NO_LEADER, elr=(2,), last_known_leader=3)
+    assert on_broker_unfenced(cluster(offline, alive=(1,)), 3, REASON) == []
+
+
+def test_who_is_eligible_waits_for_an_older_clusters_isr() -> None:
+    offline = partition((1,), NO_LEADER, elr=(2,))
+    assert on_broker_unfenced(cluster(offline, alive=()), 2, REASON) == []
+    state = the_partition(unfence(cluster(offline, alive=()), 1))
+    assert (state.leader_id, state.isr, state.elr) == (1, (1,), (2,))
+
+
 def test_who_lost_everything_is_not_even_the_last_leader() -> None:
     image = restart(cluster(partition((1,), 1)), 1, wiped=True)
     state = the_partition(image)
