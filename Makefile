@@ -31,7 +31,7 @@ $(STAMP): pyproject.toml setup.py quorate/records/_batch.c quorate/records/_spee
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable . --group dev
 	@touch $@
 
-demo: setup ## Start a node, stream this machine's log lines through it, read them back, compare
+demo: setup ## Stream this machine's log lines through three brokers, kill one, read all back, compare
 	@$(BIN)/quorate demo $(ARGS)
 
 format: setup ## Format the sources and mend what can be mended
