@@ -1,5 +1,6 @@
 """Kafka's command line tools."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -76,6 +77,41 @@ def test_no_partition_is_in_trouble(tool: ConsoleTool, new_topic: NewTopic) -> N
     new_topic(2)
     for question in ("--under-replicated-partitions", "--unavailable-partitions"):
         assert tool(f"{TOOLS}.TopicCommand", "--describe", question).stdout.strip() == ""
+
+
+@pytest.mark.feature("kafka-leader-election")
+def test_leaders_that_are_preferred_already_are_told(
+    tool: ConsoleTool, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic = new_topic(2)
+    wanted = tmp_path / "election.json"
+    wanted.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 1}]}))
+    main = f"{TOOLS}.LeaderElectionCommand"
+    for election in ("preferred", "unclean"):
+        options = ["--election-type", election, "--path-to-json-file", str(wanted)]
+        assert f"already elected for partitions {topic}-1" in tool(main, *options).stdout
+
+
+@pytest.mark.feature("kafka-reassign-partitions --execute, --verify, --list")
+def test_partitions_are_moved_to_where_they_are(
+    tool: ConsoleTool, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic = new_topic()
+    main = f"{TOOLS}.reassign.ReassignPartitionsCommand"
+    plan = tmp_path / "plan.json"
+    move: dict[str, object] = {"topic": topic, "partition": 0, "replicas": [1]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [move]}))
+    options = ["--reassignment-json-file", str(plan)]
+    told = tool(main, *options, "--execute", "--throttle", "1000000").stdout
+    assert f"Successfully started partition reassignment for {topic}-0" in told
+    told = tool(main, *options, "--verify").stdout
+    assert f"Reassignment of partition {topic}-0 is completed." in told
+    assert "Clearing broker-level throttles on broker 1" in told
+    assert "No partition reassignments found." in tool(main, "--list").stdout
+    move["replicas"] = [9]
+    plan.write_text(json.dumps({"version": 1, "partitions": [move]}))
+    refused = tool(main, *options, "--execute", status=1)
+    assert "9" in refused.stdout + refused.stderr
 
 
 @pytest.mark.feature("kafka-console-producer, kafka-console-consumer --partition --offset")
