@@ -28,13 +28,13 @@ def _park(broker: Broker, session: FollowerSession, wait_ms: int) -> Promise[Fet
         promise.resolve(response)
 
     def expired() -> None:
-        if session.parked is answered:
-            end_waiting(session)
+        assert session.parked is answered, "who is answered waits for no deadline"
+        end_waiting(session)
 
     def abandoned() -> None:
+        assert session.parked is answered, "only who waits is given up, once"
         broker.deadlines.cancel(deadline)
-        if session.parked is answered:
-            session.parked = None
+        session.parked = None
 
     deadline = broker.deadlines.after(wait_ms, expired)
     session.parked = answered

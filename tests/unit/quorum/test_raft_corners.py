@@ -20,6 +20,7 @@ from tests.unit.quorum.test_hardenings import THREE, follower, without
 def test_a_node_that_meets_itself_takes_no_notice() -> None:
     puppet = Puppet(THREE)
     puppet.rounds.peer_connected(puppet.key)
+    puppet.wait(0.0)
     puppet.rounds.peer_disconnected(puppet.key)
     puppet.lead(2)
     assert set(puppet.rounds.progress) == {key(2), key(3)}

@@ -180,6 +180,28 @@ def test_a_full_disk_ends_leadership_until_there_is_space() -> None:
     assert promise.value == 1
 
 
+def test_who_elected_itself_and_cannot_write_its_term_leads_no_more_until_there_is_space() -> None:
+    rounds = Rounds[int](key(1), voters(1), SimulatedStorage(Random(1)), Tape(), RULES, Random(1))
+    rounds.start(0.1)
+    first = rounds.start_flush()
+    assert first is not None
+    first.run()
+    rounds.finish_flush(first)
+    flush = rounds.start_flush()
+    assert flush is not None
+    assert rounds.is_leader
+    assert rounds.storage_full() == []
+    assert not rounds.is_leader
+    flush.run()
+    rounds.finish_flush(flush)
+    assert rounds.finish() == []
+    rounds.start(2.0)
+    while flush := rounds.start_flush():
+        flush.run()
+        rounds.finish_flush(flush)
+    assert (rounds.is_leader, rounds.term) == (True, 2)
+
+
 def crash_again_and_again(
     rng: Random, storage: SimulatedStorage, *, power_cut: bool, lives: int
 ) -> None:

@@ -52,11 +52,13 @@ def test_what_cannot_be_answered_at_once_takes_the_general_way(version: int) -> 
     topic_id = node.create_topic("appLogs")
     synced_id = node.create_topic("synced", flush_messages="1")
     small_id = node.create_topic("small", max_message_bytes="10")
+    shared_id = node.create_topic("shared", replicas=(1, 2))
     for request in (
         request_to("appLogs", topic_id, acks=0),
         request_to("nowhere", b"n" * 16),
         request_to("synced", synced_id),
         request_to("small", small_id),
+        request_to("shared", shared_id, acks=-1),
         ProduceRequest(acks=1, timeout_ms=1000, topic_data=[]),
     ):
         assert short_answer(node, request, version) is None
