@@ -64,7 +64,7 @@ class Broker:
     Attributes:
         now_ms: the wall clock, as of the current turn of the loop.
         ask_controller: by the time an answer is given, :attr:`replicas` have followed the metadata
-            it speaks of.
+            it speaks of, unless that is much.
         aside: does what may take the disk; by then, the broker may have moved on.
     """
 
