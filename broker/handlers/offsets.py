@@ -152,8 +152,8 @@ class _Wanted:
             found = replica.committed(self.lookup)
             if found is None:
                 _check_end_known(replica)
-                found = NOWHERE
-            answer.timestamp, answer.offset, answer.leader_epoch = found
+            position: Position = NOWHERE if found is None else found
+            answer.timestamp, answer.offset, answer.leader_epoch = position
 
 
 class _TimeSearch:
