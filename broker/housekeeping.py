@@ -90,7 +90,7 @@ class Housekeeping:
             raise
         except StorageError as error:
             logger.warning("cannot finish syncing, trying again: %s", error)
-            self._broker.replicas.news.unsynced.update(_led(replicas))
+            self._broker.replicas.news.unsynced.update(dict.fromkeys(_led(replicas)))
             await trio.sleep(DISK_CHECK_S)
         self._begin_turn()
         for replica in _led(replicas):

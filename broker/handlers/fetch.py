@@ -129,7 +129,7 @@ class _Parked:
         self.promise = promise
         self.promise.on_abandoned = self._leave
         for replica in replicas:
-            replica.read_waiters.add(self)
+            replica.read_waiters[self] = None
         wait_ms = min(request.max_wait_ms, WAIT_MAX_MS)
         self._deadline = broker.deadlines.after(wait_ms, self._answer_now)
 
@@ -152,7 +152,7 @@ class _Parked:
 
     def _leave(self) -> None:
         for replica in self._replicas:
-            replica.read_waiters.discard(self)
+            replica.read_waiters.pop(self, None)
         self._broker.deadlines.cancel(self._deadline)
 
 

@@ -89,7 +89,7 @@ class FollowerReplica(Replica):
         if committed > self.high_watermark:
             self.high_watermark = committed
             if self.read_waiters:
-                self._news.progressed.add(self)
+                self._news.progressed[self] = None
         if log.log_start_offset < data.log_start_offset <= self.high_watermark:
             log.delete_records_before(data.log_start_offset)
         self.bound_high_watermark()

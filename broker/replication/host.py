@@ -17,6 +17,8 @@ LAG_TIME_MAX_MS: Final = 30_000
 class News:
     """What happened to replicas in this turn of the loop, for the shell to act on at its end.
 
+    All are ordered sets: in which order they are acted on must not differ between processes.
+
     Attributes:
         progressed: those whose readers shall look again.
         unsynced: those with as many unsynced records as ``flush.messages`` allows.
@@ -27,10 +29,10 @@ class News:
     __slots__ = ("alterations", "progressed", "sessions", "unsynced")
 
     def __init__(self) -> None:
-        self.progressed: set[Replica] = set()
-        self.unsynced: set[LeaderReplica] = set()
-        self.sessions: set[FollowerSession] = set()
-        self.alterations: set[LeaderReplica] = set()
+        self.progressed: dict[Replica, None] = {}
+        self.unsynced: dict[LeaderReplica, None] = {}
+        self.sessions: dict[FollowerSession, None] = {}
+        self.alterations: dict[LeaderReplica, None] = {}
 
 
 class Host:

@@ -126,7 +126,7 @@ class LeaderReplica(Replica):
         self.advance()
         if self.waits_for_sync and log.flushed_offset < log.log_end_offset:
             # What a crash left behind would be seen by nobody until the next append.
-            self._news.unsynced.add(self)
+            self._news.unsynced[self] = None
 
     @property
     def is_under_min_isr(self) -> bool:
@@ -166,7 +166,7 @@ class LeaderReplica(Replica):
         for part in self.parts:
             part.on_append()
         if log.log_end_offset - log.flushed_offset >= self._flush_messages:
-            self._news.unsynced.add(self)
+            self._news.unsynced[self] = None
         return result
 
     def _disk_refused(self, error: StorageError) -> None:
@@ -197,7 +197,7 @@ class LeaderReplica(Replica):
         self.high_watermark = replicated
         _serve(self._commit_waiters, replicated)
         if self.read_waiters:
-            self._news.progressed.add(self)
+            self._news.progressed[self] = None
         if self.parts:
             hurry = self._host.now_ms - self._sent_away_ms < SENT_AWAY_MS
             for part in self.parts:
@@ -399,7 +399,7 @@ class LeaderReplica(Replica):
 
     def _propose(self, isr: tuple[int, ...]) -> None:
         self.isr.propose(isr)
-        self._news.alterations.add(self)
+        self._news.alterations[self] = None
 
     def alteration(self) -> PartitionAlteration | None:
         """Return the change of the ISR that the controller is to make, if one is in flight."""
@@ -439,12 +439,12 @@ class LeaderReplica(Replica):
             isr.give_up()
             self.advance()
         elif code not in NEWS_UNDERWAY:
-            self._news.alterations.add(self)
+            self._news.alterations[self] = None
 
     def retry_alteration(self) -> None:
         """Propose again what nobody knows the outcome of."""
         if self.isr.in_flight:
-            self._news.alterations.add(self)
+            self._news.alterations[self] = None
 
     def _isr_changed(self) -> None:
         self.advance()
@@ -480,8 +480,8 @@ class LeaderReplica(Replica):
 
     def close(self) -> None:
         """Stop leading: nobody waits here any longer, and nothing is synced for us."""
-        self._news.unsynced.discard(self)
-        self._news.alterations.discard(self)
+        self._news.unsynced.pop(self, None)
+        self._news.alterations.pop(self, None)
         super().close()
         for part in list(self.parts):
             part.on_closed()

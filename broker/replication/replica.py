@@ -64,7 +64,7 @@ class Replica:
         self.log = log
         self.high_watermark = high_watermark
         self.bound_high_watermark()
-        self.read_waiters: set[Waiter] = set()
+        self.read_waiters: dict[Waiter, None] = {}
         self.waits_for_sync = False
         """Whether records count only once they are synced to disk."""
         self._host = host
@@ -155,6 +155,6 @@ class Replica:
 
     def close(self) -> None:
         """Host the partition no more, in this epoch: whoever waits here has to ask again."""
-        self._news.progressed.discard(self)
+        self._news.progressed.pop(self, None)
         for waiter in list(self.read_waiters):
             waiter.on_closed()

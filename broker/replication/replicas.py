@@ -342,11 +342,11 @@ class Replicas:
         """Act on the news of a turn: readers and followers get what is new, others are told."""
         progressed = self.news.progressed
         while progressed:
-            for waiter in list(progressed.pop().read_waiters):
+            for waiter in list(progressed.popitem()[0].read_waiters):
                 waiter.on_progress()
         sessions = self.news.sessions
         while sessions:
-            sessions.pop().wake()
+            sessions.popitem()[0].wake()
         if self.news.unsynced and self.on_unsynced is not None:
             self.on_unsynced()
         self._tell_alterations()

@@ -175,7 +175,7 @@ class FollowerSession:
         self._visits = Visits(host.now_ms)
         self._parts: dict[tuple[str | bytes, int], SessionPartition] = {}
         self._ready: dict[SessionPartition, None] = {}
-        self._hints: set[SessionPartition] = set()
+        self._hints: dict[SessionPartition, None] = {}
 
     def take(self, request: FetchRequest, find: FindLeader) -> None:
         """Take note of where the follower is now: what lies below, it has."""
@@ -215,7 +215,7 @@ class FollowerSession:
         """Look at a partition again when the turn ends."""
         self._ready[part] = None
         if self.parked is not None:
-            self._host.news.sessions.add(self)
+            self._host.news.sessions[self] = None
 
     def has_hint(self, part: SessionPartition, *, hurry: bool) -> None:
         """Send a partition's high watermark, at the latest when there is an opportunity.
@@ -223,9 +223,9 @@ class FollowerSession:
         There is one soon as long as records come. Only who has readers is in a hurry (KIP-392): to
         tell every new one at once would double the number of fetches.
         """
-        self._hints.add(part)
+        self._hints[part] = None
         if hurry and self.parked is not None:
-            self._host.news.sessions.add(self)
+            self._host.news.sessions[self] = None
 
     def wake(self) -> None:
         """Answer the parked request if there is something to send."""
@@ -255,8 +255,10 @@ class FollowerSession:
                 sent_bytes += size_bytes
                 _add(topics, part, data)
         self._ready.update(dict.fromkeys(too_large))
-        for part in self._hints.difference(self._ready):
-            if part.replica is not None and part.told_high_watermark < part.replica.high_watermark:
+        for part in self._hints:
+            if part in self._ready or part.replica is None:
+                continue
+            if part.told_high_watermark < part.replica.high_watermark:
                 _add(topics, part, part.state(part.replica))
         self._hints.clear()
         return FetchResponse(session_id=self.session_id, responses=list(topics.values()))
@@ -297,13 +299,13 @@ class FollowerSession:
         """Forget a partition; a follower that still wants it will say where it is."""
         part.follow(None)
         self._ready.pop(part, None)
-        self._hints.discard(part)
+        self._hints.pop(part, None)
         self._parts.pop(part.key, None)
 
     def close(self) -> None:
         """Forget everything: the follower begins anew, or is gone."""
         self.parked = None
-        self._host.news.sessions.discard(self)
+        self._host.news.sessions.pop(self, None)
         for part in list(self._parts.values()):
             self._drop(part)
 

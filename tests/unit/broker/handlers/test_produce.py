@@ -198,10 +198,10 @@ def test_a_request_for_several_partitions_is_answered_when_the_last_of_them_is_s
     answer = produce(node.broker, request(*((n, 0, b) for n, b in batches.items())), NAMED)
     unsynced = node.replicas.news.unsynced
     last = node.leader("dbLogs")
-    unsynced.discard(last)
+    del unsynced[last]
     node.sync()
     assert waits(answer)
-    unsynced.add(last)
+    unsynced[last] = None
     node.sync()
     assert codes(partitions_of(answer)) == [ErrorCode.NONE] * 3
 

@@ -19,7 +19,7 @@ class Reader:
 
     def __init__(self, replica: LeaderReplica) -> None:
         self.heard: list[str] = []
-        replica.read_waiters.add(self)
+        replica.read_waiters[self] = None
 
     def on_progress(self) -> None:
         self.heard.append("progress")
@@ -69,9 +69,9 @@ def test_with_flush_messages_1_records_are_committed_when_they_are_synced() -> N
 def test_with_flush_messages_3_every_third_record_asks_for_a_sync_and_nobody_waits_for_it() -> None:
     node, replica = new_leader(flush_messages="3")
     node.append(b"a", b"b")
-    assert (replica.high_watermark, node.replicas.news.unsynced) == (2, set())
+    assert (replica.high_watermark, list(node.replicas.news.unsynced)) == (2, [])
     node.append(b"c")
-    assert (replica.high_watermark, node.replicas.news.unsynced) == (3, {replica})
+    assert (replica.high_watermark, list(node.replicas.news.unsynced)) == (3, [replica])
     node.sync()
     assert replica.log.flushed_offset == 3
 

@@ -374,7 +374,7 @@ class Reader:
 def test_readers_of_a_follower_hear_what_is_committed_and_of_its_end() -> None:
     cluster = Cluster((1, 2))
     reader = Reader()
-    cluster.follower(2).read_waiters.add(reader)
+    cluster.follower(2).read_waiters[reader] = None
     cluster.append(b"a")
     cluster.replicate()
     assert reader.heard == ["progress"]
