@@ -49,7 +49,7 @@ class Segment:
         """Return the same segment, to be read from these files."""
         return Segment(files, self.stem, self.base_offset, self._facts)
 
-    def remembers(self, _offset: int) -> bool:
+    def remembers(self, offset: int) -> bool:  # noqa: ARG002 - none is as good as another
         """Whether the batches from that one on are found without looking into a file."""
         return False
 

@@ -34,7 +34,7 @@ async def serving(context: ssl.SSLContext | None) -> AsyncGenerator[tuple[str, i
 
 def server_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)  # pyright: ignore[reportUnknownMemberType]
     return context
 
 

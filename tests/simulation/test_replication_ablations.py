@@ -123,7 +123,11 @@ def keeps_the_high_watermark_when_truncating(patch: pytest.MonkeyPatch) -> None:
         self.high_watermark = max(before, self.log.log_end_offset + 1)
 
     patch.setattr(FollowerReplica, "_truncate", cut)
-    patch.setattr(FollowerReplica, "bound_high_watermark", lambda _self: None)
+
+    def leave(_self: FollowerReplica) -> None:
+        """Do nothing."""
+
+    patch.setattr(FollowerReplica, "bound_high_watermark", leave)
 
 
 MUTANTS = {

@@ -140,7 +140,7 @@ class BrokerProcess:
 
     # --- requests
 
-    def serve(self, _source: str, request: object, reply: Answered) -> None:
+    def serve(self, source: str, request: object, reply: Answered) -> None:
         self.begin_turn()
         handler: Any
         match request:
@@ -152,7 +152,7 @@ class BrokerProcess:
                 raise AssertionError(f"nobody asks brokers this: {request}")
         answer = handler(self._broker, request, CALLER)
         if isinstance(answer, Promise):
-            promise: Promise[object] = answer
+            promise: Promise[object] = answer  # pyright: ignore[reportUnknownVariableType]
             promise.when_resolved(lambda response: reply(_materialised(response)))
         else:
             reply(_materialised(answer))

@@ -58,8 +58,12 @@ class Controller:
     alive: bool = True
     paused_until_s: float = 0.0
 
-    def serve(self, _source: str, request: object, reply: Answered) -> None:
+    def serve(self, source: str, request: object, reply: Answered) -> None:
         self.world.serve(self, request, reply)
+
+
+def _nothing(_before: MetadataImage, _after: MetadataImage) -> None:
+    """Do nothing."""
 
 
 class Controllers:
@@ -76,7 +80,7 @@ class Controllers:
         self._trace = trace
         self.image = EMPTY_IMAGE
         self.committed: list[tuple[int, tuple[MetadataRecord, ...]]] = []
-        self.on_commit: Callable[[MetadataImage, MetadataImage], None] = lambda *_: None
+        self.on_commit: Callable[[MetadataImage, MetadataImage], None] = _nothing
         self.all = {f"c{n}": Controller(f"c{n}", self) for n in range(1, count + 1)}
         self._active = next(iter(self.all.values()))
         self._commit(bootstrap_records(CLUSTER_ID, self.wall_ms))

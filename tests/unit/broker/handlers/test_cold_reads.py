@@ -91,7 +91,8 @@ def test_a_file_that_is_not_open_is_opened_in_a_thread() -> None:
     scene = Scene()
     scene.fetch(3)
     scene.disk.work()
-    scene.node.replicas.store._context.files.forget_directory(scene.node.leader().log.directory)
+    files = scene.node.replicas.store._context.files  # pyright: ignore[reportPrivateUsage]
+    files.forget_directory(scene.node.leader().log.directory)
     scene.disk.chill()
 
     cold = scene.fetch(3)
