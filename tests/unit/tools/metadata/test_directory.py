@@ -8,13 +8,17 @@ import pytest
 
 from quorate.model import Endpoint
 from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.applying import apply_records
 from quorate.quorum.metadata.image import EMPTY_IMAGE
 from quorate.quorum.metadata.machine import encode_command
+from quorate.quorum.metadata.snapshot import encode_image
 from quorate.quorum.raft.configurations import encode_voters_command
 from quorate.quorum.raft.engine import VOTERS
-from quorate.quorum.raft.journal import FILE_NAME, Entry, Journal, JournalDamagedError
+from quorate.quorum.raft.journal import FILE_NAME, Entry, Journal, JournalDamagedError, SnapshotEnd
+from quorate.quorum.raft.snapshots import FILE_NAME as SNAPSHOT
+from quorate.quorum.raft.snapshots import Configuration, Snapshot, encode_snapshot
 from quorate.quorum.raft.storage import FileStorage
-from quorate.quorum.raft.voters import ReplicaKey, Voter, VoterSet
+from quorate.quorum.raft.voters import NO_VOTERS, ReplicaKey, Voter, VoterSet
 from quorate.tools.metadata.decided import Reader
 from quorate.tools.metadata.directory import batches_of, controller_folder
 from quorate.tools.problems import CommandError
@@ -72,6 +76,18 @@ def test_who_votes_stands_between_the_records(tmp_path: Path) -> None:
     for batch in batches:
         image = batch.applied_to(image)
     assert image.version == 3
+
+
+def test_what_a_snapshot_covers_comes_as_one_and_the_rest_after_it(tmp_path: Path) -> None:
+    commands = [b"\1", command(0, CREATE), command(2, SET)]
+    write_journal(tmp_path, commands)
+    image = apply_records(EMPTY_IMAGE, 2, (CREATE,))
+    end = SnapshotEnd(Entry(commands[0], 1, 7), Entry(commands[1], 2, 7))
+    snapshot = Snapshot(end, Configuration(0, NO_VOTERS), encode_image(image))
+    (tmp_path / SNAPSHOT).write_bytes(encode_snapshot(snapshot))
+    first, second = batches_of(tmp_path)
+    assert (first.offset, first.term, first.image) == (2, 7, image)
+    assert (second.offset, second.changes) == (3, (SET,))
 
 
 def test_a_tail_that_is_being_written_is_not_read(tmp_path: Path) -> None:

@@ -50,6 +50,15 @@ def test_states_say_all_that_is_not_as_it_should_be() -> None:
     ]
 
 
+def test_the_first_replica_is_the_one_that_should_lead() -> None:
+    led_by_another = all_partitions(
+        [TopicDescription("t", bytes(16), False, (told(0, 2, (1, 2, 3)),))], {}
+    )
+    leading = [(found.leader_id, found.preferred_leads) for found in (FOUND[0], *led_by_another)]
+    assert leading == [(1, True), (2, False)]
+    assert (FOUND[3].leader_id, FOUND[3].preferred_leads) == (None, False)
+
+
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
