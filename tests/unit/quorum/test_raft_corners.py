@@ -14,7 +14,14 @@ from quorate.quorum.raft.messages import (
     encode_message,
 )
 from tests.unit.quorum.cluster import RULES, Puppet, key
-from tests.unit.quorum.test_hardenings import THREE, follower, without
+from tests.unit.quorum.test_hardenings import (
+    THREE,
+    chunks,
+    entries,
+    follower,
+    streaming,
+    without,
+)
 
 
 def test_a_node_that_meets_itself_takes_no_notice() -> None:
@@ -73,3 +80,30 @@ def test_entries_that_are_not_there_are_not_dropped() -> None:
     before = list(core.journal.entries)
     LibraryJournal(core.journal, core._hooks()).deleteEntriesFrom(len(before))
     assert list(core.journal.entries) == before
+
+
+def test_an_append_of_what_a_snapshot_covers_is_confirmed_and_changes_nothing() -> None:
+    puppet = follower()
+    puppet.hear(2, *chunks(50, 1, b"state"))
+    before = puppet.log
+    (answer,) = puppet.hear(2, Append(1, 20, 1, 50, entries(21, 30, 1)))
+    assert answer == AppendAnswer(1, 31, True, False, 0)
+    assert puppet.log == before
+
+
+def test_a_stream_begins_with_the_newest_snapshot_though_an_older_one_is_under_way() -> None:
+    puppet = streaming(1000)
+    puppet.hear(2, AppendAnswer(1, 2, True, False, 0))
+    puppet.wait(0.11)
+    streams = puppet.rounds._core._streams._streams
+    older = streams[key(2)].head.end.last.log_index
+    for n in range(8):
+        puppet.propose(b"%d" % n)
+        puppet.acknowledged(3, puppet.rounds.last_index)
+    puppet.rounds.peer_connected(key(9))
+    puppet.wait(0.0)
+    for _ in range(3):
+        puppet.hear(9, AppendAnswer(1, 2, False, True, 0))
+        puppet.wait(0.11)
+    assert streams[key(2)].head.end.last.log_index == older
+    assert streams[key(9)].head.end.last.log_index == puppet.rounds.snapshot_index > older

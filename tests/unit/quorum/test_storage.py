@@ -129,6 +129,15 @@ def test_a_killed_process_loses_nothing_that_it_wrote() -> None:
     assert storage.read("a") == b"unsynced"
 
 
+def test_on_a_full_disk_nothing_is_replaced() -> None:
+    storage = SimulatedStorage(Random(1))
+    storage.put("a", b"old")
+    storage.full = True
+    with pytest.raises(StorageFullError):
+        storage.put("a", b"new")
+    assert storage.read("a") == b"old"
+
+
 def test_the_fuse_kills_and_a_dead_process_does_nothing_more() -> None:
     storage = SimulatedStorage(Random(1))
     storage.fuse = 1
