@@ -354,6 +354,7 @@ class FollowerSessions:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         else:
             session.epoch = request.session_epoch % SESSION_ID_MAX
+            session.broker_epoch = broker_epoch  # it may have registered again since
             end_waiting(session)
         session.take(request, self._find)
         return session

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from quorate.control import messages as m
 from quorate.control import partition_messages as p
-from quorate.errors import KafkaError, NotControllerError
+from quorate.errors import KafkaError, NotControllerError, StaleBrokerEpochError
 from quorate.quorum.control import brokers, partitions, topics
 from quorate.quorum.control.decision import Decision
 from quorate.quorum.metadata.applying import apply_batch
@@ -79,6 +79,7 @@ class Controllers:
         self._rng = rng
         self._trace = trace
         self.image = EMPTY_IMAGE
+        self._gone = set[tuple[int, int]]()
         self.committed: list[tuple[int, tuple[MetadataRecord, ...]]] = []
         self.on_commit: Callable[[MetadataImage, MetadataImage], None] = _nothing
         self.all = {f"c{n}": Controller(f"c{n}", self) for n in range(1, count + 1)}
@@ -130,6 +131,8 @@ class Controllers:
     def _decided(self, controller: Controller, request: object) -> m.Answer:
         if controller.active_since_s is None:
             raise NotControllerError
+        if isinstance(request, m.BrokerHeartbeat) and self._is_gone(request):
+            raise StaleBrokerEpochError
         decision = self._decide_on(controller, request)(controller.image)
         answer: m.Answer = decision.answer
         if controller is not self._active:
@@ -141,6 +144,9 @@ class Controllers:
             self._commit(decision.records)
         self._note_session(controller, request)
         return answer
+
+    def _is_gone(self, beat: m.BrokerHeartbeat) -> bool:
+        return (beat.broker_id, beat.broker_epoch) in self._gone
 
     def _note_session(self, controller: Controller, request: object) -> None:
         if isinstance(request, m.RegisterBroker | m.BrokerHeartbeat):
@@ -160,13 +166,15 @@ class Controllers:
         return lambda image: decide(image, request)
 
     def fence(self, broker_id: int) -> None:
-        """Find out at once that a broker is gone."""
+        """Find out at once that a broker is gone; what is heard of it later is void."""
         now = brokers.Now(self.session_ms, self.wall_ms)
         sessions = brokers.Sessions(self.session_ms - 2, 1)
         for other in self.image.brokers:
             if other != broker_id:
                 sessions.touch(other, self.session_ms)
         self._active.sessions.forget(broker_id)
+        broker = self.image.brokers.get(broker_id)
+        self._gone.add((broker_id, -1 if broker is None else broker.broker_epoch))
         records = brokers.fence_stale(self.image, sessions, now)
         if records:
             self._commit(tuple(records))
