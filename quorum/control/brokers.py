@@ -10,6 +10,7 @@ from quorate.errors import (
     DuplicateBrokerRegistrationError,
     ErrorCode,
     InconsistentClusterIdError,
+    InvalidRequestError,
     KafkaError,
     StaleBrokerEpochError,
     UnsupportedVersionError,
@@ -301,12 +302,17 @@ def unregister(
 ) -> Decision[m.UnregisterBrokerAnswer]:
     """Take a broker out of the cluster; its replicas stay assigned to it.
 
+    Kafka takes out brokers in service, too, which then register again: for nothing, and what they
+    alone held would wait for an operator.
+
     Raises:
-        KafkaError: it is not registered.
+        KafkaError: it is not registered, or in service.
     """
     broker = image.brokers.get(request.broker_id)
     if broker is None:
         raise _not_registered(request.broker_id)
+    if not broker.fenced:
+        raise InvalidRequestError(f"broker {broker.broker_id} is in service: stop it first")
     reason = Reason(f"broker {broker.broker_id} was unregistered", now_ms)
     moved = on_broker_unregistered(image, broker.broker_id, reason)
     gone = r.BrokerUnregistered(reason.cause, now_ms, broker.broker_id, broker.broker_epoch)

@@ -301,6 +301,10 @@ async def test_what_cannot_be_done_says_so(tmp_path: Path) -> None:
         with pytest.raises(KafkaError) as caught:
             await service.handle(m.CreateTopics((many,)))
         assert caught.value.code == ErrorCode.POLICY_VIOLATION
+        with pytest.raises(KafkaError, match="in service"):
+            await service.handle(m.UnregisterBroker(1))
+        epoch = service.image.brokers[1].broker_epoch
+        await service.handle(m.BrokerHeartbeat(1, epoch, epoch, wants_fence=True))
         await service.handle(m.UnregisterBroker(1))
         assert service.image.brokers == {}
 

@@ -130,7 +130,9 @@ ABLATIONS = {
     "snap_guard": Ablation(lost_time, ("snap_guard",), (NEVER_BACK, COMMITTED)),
     "align": Ablation(three, ("align",), (COMPLETE, NEVER_BACK)),
     "cfg_guard": Ablation(hasty_operators, ("cfg_guard",), (COMPLETE, COMMITTED, NEVER_CHANGED)),
-    "a disk that lies": Ablation(lying_disks, (), ("controllers_never_fail", COMMITTED, COMPLETE)),
+    "a disk that lies": Ablation(
+        lying_disks, (), ("controllers_never_fail", "terms_never_go_back", COMMITTED, COMPLETE)
+    ),
     "a wiped disk with its old name": Ablation(
         wiped_disks, (), ("terms_never_go_back", "one_vote_per_term", COMPLETE, COMMITTED)
     ),

@@ -16,6 +16,7 @@ from quorate.errors import (
     DuplicateBrokerRegistrationError,
     ErrorCode,
     InconsistentClusterIdError,
+    InvalidRequestError,
     KafkaError,
     StaleBrokerEpochError,
     UnsupportedVersionError,
@@ -233,6 +234,9 @@ def test_an_unregistered_broker_is_gone() -> None:
     image = in_service()
     live = sessions()
     live.touch(1, 99_000)
+    with pytest.raises(InvalidRequestError, match="in service"):
+        brokers.unregister(image, m.UnregisterBroker(1), 0)
+    image = commit(image, brokers.heartbeat(image, m.BrokerHeartbeat(1, 5, 9, wants_fence=True), 0))
     after = commit(image, brokers.unregister(image, m.UnregisterBroker(1), 0))
     live.forget(1)
     live.forget(1)

@@ -138,7 +138,7 @@ class World:
 
     def a_broker_leaves_for_good(self) -> None:
         broker = self.some_broker()
-        if broker is not None:
+        if broker is not None and broker.fenced:
             request = m.UnregisterBroker(broker.broker_id)
             self.decide(brokers.unregister(self.image, request, self.now_ms))
 
