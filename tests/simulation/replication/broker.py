@@ -10,7 +10,6 @@ from quorate.broker.handlers.context import Broker, Caller
 from quorate.broker.handlers.fetch import fetch
 from quorate.broker.handlers.produce import produce
 from quorate.broker.handlers.producer_ids import ProducerIds
-from quorate.broker.log.log import Log
 from quorate.broker.log.store import open_store
 from quorate.broker.replication.deadlines import Deadlines
 from quorate.broker.replication.fetching import FetchRules, LeaderFetcher
@@ -371,7 +370,7 @@ class BrokerProcess:
             is_leader = isinstance(replica, LeaderReplica)
             if known is None or known[0] is not replica:
                 if is_leader:
-                    ledger.leader_begins(self.name, partition, log)
+                    ledger.leader_begins(self.name, replica)
                 before, end = log.log_start_offset, log.log_end_offset
             else:
                 _, before, end = known
@@ -381,7 +380,7 @@ class BrokerProcess:
             if now < before and not is_leader:
                 before = now  # a follower's goes back with its log
             if now != before:
-                ledger.high_watermark_is(self.name, partition, log, before, now)
+                ledger.high_watermark_is(self.name, replica, before, now)
             seen[id(replica)] = replica, now, log.log_end_offset
         self._seen = seen
 
@@ -397,10 +396,11 @@ class BrokerProcess:
         """Return who is in an ISR that is proposed."""
         return {b for replica in self._replicas for b in replica.isr.proposed or ()}
 
-    def log_of(self, partition: TopicPartition) -> Log:
+    def hosted(self, partition: TopicPartition) -> LeaderReplica | FollowerReplica:
+        """Return the replica of a partition that is hosted here."""
         replica = self._replica(partition)
         assert replica is not None, "it is hosted"
-        return replica.log
+        return replica
 
     def describe(self) -> str:
         replicas = [

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from quorate.broker.log.log import Log
+from quorate.broker.replication.replica import Replica
 from quorate.model import NO_LEADER, TopicPartition
 from quorate.quorum.metadata.image import MetadataImage, PartitionState
 from quorate.records.batch import BatchHeader, parse_header
@@ -48,6 +49,8 @@ class Committed:
 
     batches: dict[int, Batch] = field(default_factory=dict[int, Batch])
     end: int = 0
+    ends: dict[int, int] = field(default_factory=dict[int, int])
+    """How far the high watermark came in each leader epoch."""
     leaders: dict[int, int] = field(default_factory=dict[int, int])
     """Who leads in an epoch."""
     appended_by: dict[int, int] = field(default_factory=dict[int, int])
@@ -66,10 +69,9 @@ class Ledger:
 
     # --- logs
 
-    def high_watermark_is(
-        self, who: str, partition: TopicPartition, log: Log, before: int, now: int
-    ) -> None:
+    def high_watermark_is(self, who: str, replica: Replica, before: int, now: int) -> None:
         """Take note of a replica's high watermark: below it, all replicas are the same."""
+        partition, log = replica.topic_partition, replica.log
         if now < before:
             raise self._trace.violated(
                 "hw_never_regresses", f"{who} {partition}: {now} after {before}"
@@ -82,6 +84,8 @@ class Ledger:
         for batch in batches_of(log, before, now):
             self._agrees(who, partition, committed, batch)
         committed.end = max(committed.end, now)
+        epoch = replica.leader_epoch
+        committed.ends[epoch] = max(committed.ends.get(epoch, 0), now)
 
     def _agrees(
         self, who: str, partition: TopicPartition, committed: Committed, batch: Batch
@@ -101,18 +105,33 @@ class Ledger:
                 f"{who} {partition} at {offset}: {batch.header}, but {known.header} was committed",
             )
 
-    def leader_begins(self, who: str, partition: TopicPartition, log: Log) -> None:
-        """See that a new leader has all that was ever committed."""
+    def leader_begins(self, who: str, leader: Replica) -> None:
+        """See that a new leader has all that was committed in older epochs.
+
+        Not what newer leaders committed: it may be the last to learn that there are any.
+        """
+        ends = self.partitions[leader.topic_partition].ends
+        epoch = leader.leader_epoch
+        needed = max((end for older, end in ends.items() if older < epoch), default=0)
+        self.has_committed(who, leader, needed)
+
+    def has_all(self, who: str, replica: Replica) -> None:
+        """See that a replica has all that was ever committed."""
+        self.has_committed(who, replica, self.partitions[replica.topic_partition].end)
+
+    def has_committed(self, who: str, replica: Replica, end: int) -> None:
+        """See that a replica has what was committed up to an offset."""
+        partition, log = replica.topic_partition, replica.log
         committed = self.partitions[partition]
         if self.unclean:
             return
-        if log.log_end_offset < committed.end:
+        if log.log_end_offset < end:
             raise self._trace.violated(
                 "acknowledged_records_survive",
-                f"{who} leads {partition} up to {log.log_end_offset},"
-                f" committed was up to {committed.end}",
+                f"{who} has {partition} in epoch {replica.leader_epoch} up to"
+                f" {log.log_end_offset}, committed was up to {end}",
             )
-        for batch in batches_of(log, log.log_start_offset, committed.end):
+        for batch in batches_of(log, log.log_start_offset, end):
             self._agrees(who, partition, committed, batch)
 
     def appended(self, broker_id: int, partition: TopicPartition, epoch: int) -> None:

@@ -190,7 +190,7 @@ class World:
                 for broker_id in state.replicas:
                     process = self.hosts[f"b{broker_id}"].process
                     assert process is not None
-                    self.ledger.leader_begins(process.name, partition, process.log_of(partition))
+                    self.ledger.has_all(process.name, process.hosted(partition))
         self.ledger.sequences_have_no_gap_or_repeat()
 
     def describe(self) -> str:
