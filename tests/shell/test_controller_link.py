@@ -1,6 +1,7 @@
 """The link keeps a broker registered and its metadata current, whatever the controller does."""
 
 import math
+import threading
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from quorate.model import Endpoint
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records
 from quorate.quorum.metadata.codec import encode_batch
+from quorate.quorum.metadata.delta import MetadataDelta
 from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage
 from quorate.quorum.metadata.snapshot import encode_image
 from tests.unit.broker.harness import Node, new_node
@@ -279,12 +281,20 @@ async def test_an_answer_does_not_wait_for_much_metadata(monkeypatch: pytest.Mon
     script = Script()
     async with trio.open_nursery() as nursery:
         link = await started(nursery, script)
+        may_be_read = threading.Event()
+
+        def slowly(image: MetadataImage, answer: FetchMetadataAnswer) -> MetadataDelta:
+            assert not answer.batches or may_be_read.wait(5)
+            return followed(image, answer)
+
+        monkeypatch.setattr(controller_link, "followed", slowly)
         monkeypatch.setattr(controller_link, "LARGE_BYTES", 1)
         script.commit(30, *topic_records("appLogs"))
         assert await ask(link) == QUORUM
         assert link.node.replicas.image.version < 30
         assert await ask(link) == QUORUM
         assert link.node.replicas.image.version < 30, "nor does one that comes meanwhile"
+        may_be_read.set()
         with trio.fail_after(5):
             while link.node.replicas.image.version < 30:
                 await link.turned.wait()
