@@ -17,7 +17,7 @@ from tests.simulation.report import PLAIN, Look, Report, reported
 PRODUCERS: Final = 2
 CONSUMERS: Final = 1
 FIRST_PRODUCER_ID: Final = 1000
-FORMING_S: Final = 3.0
+FORMING_S: Final = 20.0
 RECOVERY_S: Final = 30.0
 CALM_S: Final = 4.0
 EVENTS_PER_S_MAX: Final = 50_000
