@@ -1,0 +1,37 @@
+"""What the tests of all simulations do with seeds."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.simulation.campaign import Simulation
+
+ROOT = Path(__file__).parents[2]
+SIMULATIONS = Path(__file__).parent
+
+
+def promises_are_kept(simulation: Simulation, seed: int, again: str) -> None:
+    """Run a seed; ``again`` is the command that shows what happens in it."""
+    violation = simulation.run_seed(seed).violation
+    assert violation is None, f"seed {seed}: {violation}; make {again} SEED={seed}"
+
+
+def regressions(name: str) -> list[int]:
+    """Return the seeds that once found something in a simulation."""
+    lines = (SIMULATIONS / name / "regressions.txt").read_text().splitlines()
+    return [int(line.split()[0]) for line in lines if not line.startswith("#")]
+
+
+def replayed(name: str, seed: int, hash_seed: str, *options: str) -> str:
+    """Return what a process of its own says of a seed, where sets have another order."""
+    command = [sys.executable, "-m", f"tests.simulation.{name}.campaign", "--seed", str(seed)]
+    done = subprocess.run(
+        [*command, *options],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
