@@ -147,7 +147,7 @@ class LeaderReplica(Replica):
             NotEnoughReplicasError: ``acks`` is all, and too few replicas are in sync.
             KafkaError: the log refused the records.
         """
-        if acks == ACKS_ALL and len(self.isr.committed) < self._min_isr:
+        if acks == ACKS_ALL and self.is_under_min_isr:
             raise NotEnoughReplicasError
         log = self.log
         if self._codec is not None:
@@ -209,7 +209,7 @@ class LeaderReplica(Replica):
         Those who have caught up but are not in the ISR yet are waited for, or else they would never
         reach a high watermark that runs ahead with the leader.
         """
-        if len(self.isr.committed) < self._min_isr:
+        if self.is_under_min_isr:
             return self.high_watermark
         host, maximal = self._host, self.isr.maximal
         end_offset = self.log.log_end_offset
