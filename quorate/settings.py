@@ -88,8 +88,9 @@ class TopicConfig:
     """The settings of one topic."""
 
     cleanup_policy: tuple[str, ...] = _setting(
-        "cleanup.policy", Kind.LIST, ("delete",), "What happens to old segments.",
-        choices=("delete",), broker_name="log.cleanup.policy",
+        "cleanup.policy", Kind.LIST, ("delete",),
+        "What happens to old records: deleted by age and size, compacted to the last one of each key, or both.",
+        choices=("delete", "compact"), broker_name="log.cleanup.policy",
     )  # fmt: skip
     compression_type: str = _text(
         "compression.type", "producer", "Codec of stored batches; 'producer' keeps what came.",
@@ -125,6 +126,10 @@ class TopicConfig:
         "Taken from Kafka's tools, and without effect: replicas that fetch are throttled where they are.",
         broker_name="leader.replication.throttled.replicas",
     )  # fmt: skip
+    max_compaction_lag_ms: int = _ms(
+        "max.compaction.lag.ms", LONG_MAX, "Compact a record that is so old, whatever the log's dirty ratio.", low=1,
+        broker_name="log.cleaner.max.compaction.lag.ms",
+    )  # fmt: skip
     max_message_bytes: int = _bytes(
         "max.message.bytes", 1_048_588, "The largest record batch accepted.",
         broker_name="message.max.bytes",
@@ -140,6 +145,14 @@ class TopicConfig:
     message_timestamp_type: str = _text(
         "message.timestamp.type", "CreateTime", "Whose clock dates records: the producer's or the broker's.",
         choices=("CreateTime", "LogAppendTime"), broker_name="log.message.timestamp.type",
+    )  # fmt: skip
+    min_cleanable_dirty_ratio: float = _setting(
+        "min.cleanable.dirty.ratio", Kind.DOUBLE, 0.5, "Compact a log when this share of it is not compacted yet.",
+        low=0, high=1, broker_name="log.cleaner.min.cleanable.ratio",
+    )  # fmt: skip
+    min_compaction_lag_ms: int = _ms(
+        "min.compaction.lag.ms", 0, "Do not compact records younger than this.",
+        broker_name="log.cleaner.min.compaction.lag.ms",
     )  # fmt: skip
     min_insync_replicas: int = _number(
         "min.insync.replicas", 1, "With fewer replicas in sync, acks=all is refused.",
@@ -176,6 +189,16 @@ class TopicConfig:
         "unclean.leader.election.enable", False, "Elect a replica that may lack committed records.",
         broker_name="unclean.leader.election.enable",
     )  # fmt: skip
+
+    @property
+    def compacts(self) -> bool:
+        """Whether of each key only the last record is kept."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        """Whether records go when they are too old, or too many."""
+        return "delete" in self.cleanup_policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -518,8 +541,30 @@ def checked_topic_overrides(overrides: Mapping[str, str]) -> dict[str, str]:
     """Return a topic's overrides with each value checked and written the standard way ("1M" as "1048576").
 
     Raises:
-        InvalidConfigError: an unknown name or an invalid value.
+        InvalidConfigError: an unknown name, an invalid value, or two that contradict each other.
     """
-    return {
+    checked = {
         n: value_text(parse_value(find_setting(TOPIC_SETTINGS, n), t)) for n, t in overrides.items()
     }
+    check_compaction_lags(checked)
+    return checked
+
+
+def check_compaction_lags(overrides: Mapping[str, str]) -> None:
+    """Check that records need not be compacted before they may be.
+
+    Raises:
+        InvalidConfigError: they would have to be.
+    """
+    low, high = (
+        parse_value(setting, overrides.get(setting.name, value_text(setting.default)))
+        for setting in (
+            TOPIC_SETTINGS["min.compaction.lag.ms"],
+            TOPIC_SETTINGS["max.compaction.lag.ms"],
+        )
+    )
+    assert isinstance(low, int)
+    assert isinstance(high, int)
+    if low > high:
+        message = f"min.compaction.lag.ms={low} is more than max.compaction.lag.ms={high}"
+        raise InvalidConfigError(message)

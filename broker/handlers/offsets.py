@@ -242,6 +242,9 @@ def _delete_one(
     )
     with code_into(answer):
         replica = broker.replicas.leader(topic, partition.partition_index)
+        if not replica.log.config.deletes:
+            message = "records of a topic that is only compacted are not deleted"
+            raise KafkaError(message, code=ErrorCode.POLICY_VIOLATION)
         end = replica.high_watermark
         offset = end if partition.offset == HIGH_WATERMARK else partition.offset
         if not 0 <= offset <= end:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final, cast
 from quorate.broker.handlers.context import Broker, Caller, CloseConnectionError, Shortcut
 from quorate.broker.handlers.leaders import LeaderHints
 from quorate.broker.log.log import AppendResult
+from quorate.broker.log.validation import KeylessRecordsError
 from quorate.broker.replication.leader import ACKS_ALL, LeaderReplica
 from quorate.errors import (
     ErrorCode,
@@ -17,6 +18,7 @@ from quorate.model import UNKNOWN_OFFSET
 from quorate.promise import Promise
 from quorate.protocol.messages.data import (
     PRODUCE_TOPIC_IDS_FROM,
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -181,12 +183,19 @@ def _must_wait(replica: LeaderReplica, last_offset: int, acks: int) -> bool:
 
 
 def _failure(partition: PartitionProduceData, error: KafkaError) -> PartitionProduceResponse:
-    return PartitionProduceResponse(
+    answer = PartitionProduceResponse(
         index=partition.index,
         error_code=int(error.code),
         base_offset=UNKNOWN_OFFSET,
         error_message=error.message,
     )
+    if isinstance(error, KeylessRecordsError):
+        # Clients fail these records with the message, and the rest of the batch because of them.
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=error.message)
+            for index in error.indexes
+        ]
+    return answer
 
 
 class _Pending:

@@ -110,7 +110,11 @@ class RollRules:
         self.segment_bytes = config.segment_bytes
         # The jitter comes from the name, so that a replay rolls where the first run did.
         jitter_ms = crc32c(stem.encode()) % (config.segment_jitter_ms + 1)
-        self.segment_ms = max(config.segment_ms - jitter_ms, 0)
+        segment_ms = max(config.segment_ms - jitter_ms, 0)
+        # What is to be compacted in time must not be in the active segment by then.
+        self.segment_ms = (
+            min(segment_ms, config.max_compaction_lag_ms) if config.compacts else segment_ms
+        )
         self.offset_entries_max = config.segment_index_bytes // OFFSET_ENTRY.size
         # One entry stays free for the largest timestamp, which is added on closing.
         self.time_entries_max = max(config.segment_index_bytes // TIME_ENTRY.size - 1, 1)

@@ -11,10 +11,13 @@ def segments_expired(segments: Segments, config: TopicConfig, deletable: int, no
 
     Args:
         segments: of one log.
-        config: ``retention_ms`` and ``retention_bytes``, -1 for no limit.
+        config: ``retention_ms`` and ``retention_bytes``, -1 for no limit; a log that is only to be
+            compacted has none.
         deletable: how many of the oldest may go at all, because they lie below the high watermark.
         now_ms: the time.
     """
+    if not config.deletes:
+        return 0
     return max(
         _too_old(segments, config.retention_ms, deletable, now_ms),
         _too_much(segments, config.retention_bytes, deletable),

@@ -420,7 +420,7 @@ class Log:
     def apply_retention(self, *, high_watermark: int, now_ms: int) -> int:
         """Remove the oldest segments by ``retention.ms`` and ``retention.bytes``; return how many.
 
-        Nothing at or behind the high watermark is removed.
+        Nothing at or behind the high watermark, or of a log that is only compacted, is removed.
 
         Raises:
             StorageError: the disk failed.

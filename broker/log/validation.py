@@ -1,9 +1,10 @@
 """AppendRules: what a leader accepts from clients, by the topic's settings.
 
 Kafka's rules (classes ``LogValidator``, ``UnifiedLog``), checked on batch headers; records are
-decoded only where a topic limits how old they may be.
+decoded only where a topic limits how old they may be, or needs their keys for compaction.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from quorate.errors import (
@@ -35,6 +36,14 @@ DECOMPRESSED_BYTES_MAX: Final = 128 << 20
 NOWHERE: Final = TopicPartition("", -1)
 
 
+class KeylessRecordsError(InvalidRecordError):
+    """Records without a key in a log that is to be compacted; ``indexes`` says which of a batch."""
+
+    def __init__(self, indexes: Sequence[int]) -> None:
+        super().__init__("a compacted topic takes no records without a key")
+        self.indexes = indexes
+
+
 class AppendRules:
     """Limits of one topic, taken out of its settings once."""
 
@@ -42,6 +51,8 @@ class AppendRules:
         "_after_max_ms",
         "_before_max_ms",
         "_checks_ages",
+        "_checks_keys",
+        "_checks_records",
         "_message_max_bytes",
         "_segment_bytes",
         "_unchecked_bytes_max",
@@ -55,6 +66,8 @@ class AppendRules:
         self._unchecked_bytes_max = min(config.max_message_bytes, config.segment_bytes)
         self._before_max_ms = config.message_timestamp_before_max_ms
         self._checks_ages = self._before_max_ms != LONG_MAX and not self.append_time
+        self._checks_keys = config.compacts
+        self._checks_records = self._checks_ages or self._checks_keys
         self._after_max_ms = config.message_timestamp_after_max_ms
 
     def check(self, records: memoryview, now_ms: int) -> list[BatchHeader]:
@@ -83,8 +96,8 @@ class AppendRules:
                 or latest_ms - now_ms > self._after_max_ms
             ):
                 self._check_content(header, now_ms)
-            if self._checks_ages:
-                self._check_ages(records[pos : pos + length + LOG_OVERHEAD_BYTES], now_ms)
+            if self._checks_records:
+                self._check_records(records[pos : pos + length + LOG_OVERHEAD_BYTES], now_ms)
             headers.append(header)
             pos += length + LOG_OVERHEAD_BYTES
         if not headers:
@@ -128,11 +141,18 @@ class AppendRules:
             message = f"timestamp {header.max_timestamp_ms} is too far ahead of {now_ms}"
             raise InvalidTimestampError(message)
 
-    def _check_ages(self, batch: memoryview, now_ms: int) -> None:
-        oldest_ms = now_ms - self._before_max_ms
+    def _check_records(self, batch: memoryview, now_ms: int) -> None:
         data = bytes(batch)
         header = parse_header(data, 0)
-        for record in read_records(data, header, NOWHERE, bytes_max=DECOMPRESSED_BYTES_MAX):
+        records = read_records(data, header, NOWHERE, bytes_max=DECOMPRESSED_BYTES_MAX)
+        if self._checks_keys:
+            keyless = [index for index, record in enumerate(records) if record.key is None]
+            if keyless:
+                raise KeylessRecordsError(keyless)
+        if not self._checks_ages:
+            return
+        oldest_ms = now_ms - self._before_max_ms
+        for record in records:
             if record.timestamp_ms != NO_TIMESTAMP and record.timestamp_ms < oldest_ms:
                 message = f"timestamp {record.timestamp_ms} is too far behind {now_ms}"
                 raise InvalidTimestampError(message)

@@ -31,6 +31,7 @@ from quorate.settings import (
     TOPIC_SETTINGS,
     Kind,
     Setting,
+    check_compaction_lags,
     checked_topic_overrides,
     find_setting,
     parse_value,
@@ -107,6 +108,8 @@ def _resource_records(
     for name, value in after.items():
         if value != before.get(name):
             after[name] = _checked(resource, name, value)
+    if resource.type == TOPIC:
+        check_compaction_lags(after)
     records: list[r.MetadataRecord] = [
         r.ConfigSet(reason.cause, reason.time_ms, *resource, name, value)
         for name, value in sorted(after.items())

@@ -47,6 +47,9 @@ def test_no_topic_default_shadows_a_node_setting() -> None:
         ("preallocate", "TRUE", True),
         ("min.insync.replicas", " 2 ", 2),
         ("message.timestamp.type", "LogAppendTime", "LogAppendTime"),
+        ("cleanup.policy", "compact", ("compact",)),
+        ("cleanup.policy", "compact, delete", ("compact", "delete")),
+        ("min.cleanable.dirty.ratio", "0.1", 0.1),
     ],
 )
 def test_values_are_read_with_units(name: str, text: str, value: object) -> None:
@@ -64,6 +67,7 @@ def test_values_are_read_with_units(name: str, text: str, value: object) -> None
         ("preallocate", "maybe", "true or false"),
         ("cleanup.policy", "burn", "one of"),
         ("cleanup.policy", "", "one of"),
+        ("min.cleanable.dirty.ratio", "1.1", "from 0 to 1"),
         ("compression.type", "rar", "one of producer"),
     ],
 )
@@ -101,6 +105,24 @@ def test_node_properties_are_checked_including_topic_defaults() -> None:
 
 def test_overrides_are_kept_in_the_standard_form() -> None:
     assert checked_topic_overrides({"segment.bytes": "1M"}) == {"segment.bytes": "1048576"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "compacts", "deletes"),
+    [("compact", True, False), ("delete", False, True), ("compact,delete", True, True)],
+)
+def test_a_topic_is_compacted_or_shortened_or_both(
+    policy: str, compacts: bool, deletes: bool
+) -> None:
+    config = topic_config({}, {"cleanup.policy": policy})
+    assert (config.compacts, config.deletes) == (compacts, deletes)
+
+
+def test_records_are_not_to_be_compacted_before_they_may_be() -> None:
+    lags = {"min.compaction.lag.ms": "1s", "max.compaction.lag.ms": "1000"}
+    assert set(checked_topic_overrides(lags).values()) == {"1000"}
+    with pytest.raises(InvalidConfigError, match="more than max"):
+        checked_topic_overrides({**lags, "max.compaction.lag.ms": "999"})
 
 
 def test_fractions_are_read() -> None:

@@ -113,6 +113,12 @@ def test_what_is_not_valid_is_refused_with_its_code(
     assert code(alter(resource)) == expected
 
 
+def test_compaction_lags_that_contradict_each_other_are_refused() -> None:
+    low, high = change("min.compaction.lag.ms", "5000"), change("max.compaction.lag.ms", "4000")
+    assert code(alter(topic(low, high))) == ErrorCode.INVALID_CONFIG
+    assert after(alter(topic(low)))["min.compaction.lag.ms"] == "5000"
+
+
 def test_a_wrong_name_is_answered_with_the_nearest() -> None:
     decision = alter(topic(change("retention.mss", "1")))
     assert "did you mean retention.ms?" in decision.answer.resources[0].failure.message

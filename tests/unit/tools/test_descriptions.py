@@ -99,7 +99,7 @@ def test_every_setting_is_listed_with_range_and_unit() -> None:
     topic = {row[0]: row for row in known_settings(node=False).rows}
     node = {row[0]: row for row in known_settings(node=True).rows}
     assert topic["segment.bytes"][2:4] == ("1024..2147483647", "bytes")
-    assert topic["cleanup.policy"][2] == "delete"
+    assert topic["cleanup.policy"][2] == "delete|compact"
     assert {"node.id", "log.segment.bytes"} <= node.keys()
 
 

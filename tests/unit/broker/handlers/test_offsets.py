@@ -161,5 +161,13 @@ def test_nothing_is_deleted_that_is_not_committed(offset: int) -> None:
     assert look(node, EARLIEST)[2] == 0
 
 
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_records_of_a_topic_that_is_only_compacted_are_not_deleted(policy: str) -> None:
+    node = new_node()
+    node.create_topic("appLogs", cleanup_policy=policy)
+    expected = ErrorCode.NONE if "delete" in policy else ErrorCode.POLICY_VIOLATION
+    assert codes([delete(node, 0)]) == [expected]
+
+
 def test_deleting_where_nobody_leads_is_refused() -> None:
     assert codes([delete(new_topic(), 0, "nowhere")]) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

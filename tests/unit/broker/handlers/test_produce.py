@@ -314,3 +314,15 @@ def test_zstd_is_refused_from_clients_of_a_time_before_it() -> None:
     assert send(7, zstd) == [ErrorCode.NONE]
     assert send(6, make_batch([b"a"], codec=1)) == [ErrorCode.NONE]
     assert send(6, None) == [ErrorCode.INVALID_RECORD]
+
+
+def test_which_records_have_no_key_for_a_compacted_topic_is_told() -> None:
+    node = new_node()
+    node.create_topic("appLogs", cleanup_policy="compact")
+    batch = make_batch([b"1", b"2", b"3"], keys=[None, b"k", None])
+    (refused,) = partitions_of(produce(node.broker, request(("appLogs", 0, batch)), NAMED))
+    assert refused.error_code == ErrorCode.INVALID_RECORD
+    assert [error.batch_index for error in refused.record_errors] == [0, 2]
+    assert {error.batch_index_error_message for error in refused.record_errors} == {
+        refused.error_message
+    }

@@ -21,8 +21,9 @@ NOW_MS = 1_700_000_000_000
 
 
 def make_batch(
-    values: Sequence[bytes],
+    values: Sequence[bytes | None],
     *,
+    keys: Sequence[bytes | None] | None = None,
     timestamps_ms: Sequence[int] | None = None,
     producer: ProducerStamp = NO_PRODUCER,
     codec: int = 0,
@@ -31,8 +32,10 @@ def make_batch(
     """Return a batch as a client sends it, in a buffer that can be patched."""
     stamps = timestamps_ms or [NOW_MS] * len(values)
     records = b"".join(
-        _record(delta, stamp - stamps[0], value)
-        for delta, (stamp, value) in enumerate(zip(stamps, values, strict=True))
+        _record(delta, stamp - stamps[0], key, value)
+        for delta, (stamp, key, value) in enumerate(
+            zip(stamps, keys or [None] * len(values), values, strict=True)
+        )
     )
     sealed = seal_batch(
         compress(Codec(codec), records) if codec else records,
@@ -49,17 +52,15 @@ def join(batches: Iterable[memoryview]) -> memoryview:
     return memoryview(bytearray(b"".join(batches)))
 
 
-def _record(delta: int, timestamp_delta_ms: int, value: bytes) -> bytes:
-    body = (
-        b"\0"
-        + zigzag(timestamp_delta_ms)
-        + zigzag(delta)
-        + b"\x01"
-        + zigzag(len(value))
-        + value
-        + b"\0"
+def _record(delta: int, timestamp_delta_ms: int, key: bytes | None, value: bytes | None) -> bytes:
+    body = b"".join(
+        (b"\0", zigzag(timestamp_delta_ms), zigzag(delta), _sized(key), _sized(value), b"\0")
     )
     return zigzag(len(body)) + body
+
+
+def _sized(data: bytes | None) -> bytes:
+    return b"\x01" if data is None else zigzag(len(data)) + data
 
 
 def new_disk(seed: int = 0) -> SimDisk:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from quorate.broker.log.files import FatalStorageError
+from quorate.broker.log.validation import KeylessRecordsError
 from quorate.errors import (
     CorruptRecordError,
     FencedLeaderEpochError,
@@ -425,3 +426,36 @@ def test_offsets_outside_the_log_are_out_of_range() -> None:
     assert log.read(4, max_bytes=100, limit_offset=4, at_least_one=True) is None
     with pytest.raises(OffsetOutOfRangeError):
         log.delete_records_before(5)
+
+
+@pytest.mark.parametrize("codec", [0, 4])
+def test_a_compacted_log_takes_only_records_with_keys(codec: int) -> None:
+    log = new_log(config=TopicConfig(cleanup_policy=("compact", "delete")))
+    keyless = make_batch([b"1", b"2"], keys=[b"k", None], codec=codec)
+    with pytest.raises(KeylessRecordsError) as refused:
+        log.append(keyless, leader_epoch=0, now_ms=NOW_MS)
+    assert refused.value.indexes == [1]
+    assert log.log_end_offset == 0
+    keyed = make_batch([b"1", None], keys=[b"k", b""], codec=codec)
+    assert log.append(keyed, leader_epoch=0, now_ms=NOW_MS).last_offset == 1
+
+
+def test_keys_and_ages_are_checked_together() -> None:
+    policy = TopicConfig(cleanup_policy=("compact",), message_timestamp_before_max_ms=10)
+    log = new_log(config=policy)
+    late = make_batch([b"1"], keys=[b"k"], timestamps_ms=[NOW_MS - 11])
+    with pytest.raises(InvalidTimestampError):
+        log.append(late, leader_epoch=0, now_ms=NOW_MS)
+    log.append(make_batch([b"1"], keys=[b"k"]), leader_epoch=0, now_ms=NOW_MS)
+
+
+def test_the_active_segment_of_a_compacted_log_is_rolled_in_time_to_be_compacted() -> None:
+    log = new_log(config=TopicConfig(cleanup_policy=("compact",), max_compaction_lag_ms=1000))
+    for timestamp_ms in (NOW_MS, NOW_MS + 1000, NOW_MS + 1001):
+        batch = make_batch([b"1"], keys=[b"k"], timestamps_ms=[timestamp_ms])
+        log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+    assert log.segment_count == 2
+    log.config = TopicConfig(max_compaction_lag_ms=1000)
+    batch = make_batch([b"1"], keys=[b"k"], timestamps_ms=[NOW_MS + 3000])
+    log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+    assert log.segment_count == 2

@@ -199,6 +199,16 @@ def test_records_without_time_are_as_old_as_their_file() -> None:
     assert log.apply_retention(high_watermark=6, now_ms=HOUR_MS + 1) == 2
 
 
+def test_a_log_that_is_only_compacted_keeps_its_oldest_records() -> None:
+    log = new_log(config=FIVE_PER_SEGMENT)
+    grow(log, 17)
+    log.config = TopicConfig(cleanup_policy=("compact",), retention_ms=1, retention_bytes=1)
+    assert log.apply_retention(high_watermark=17, now_ms=NOW_MS + HOUR_MS) == 0
+    both = ("compact", "delete")
+    log.config = TopicConfig(cleanup_policy=both, segment_bytes=1024, retention_ms=1)
+    assert log.apply_retention(high_watermark=17, now_ms=NOW_MS + HOUR_MS) > 0
+
+
 def test_retention_by_size_keeps_at_least_that_much() -> None:
     log = new_log(config=FIVE_PER_SEGMENT)
     grow(log, 17)
