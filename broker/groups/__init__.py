@@ -1,0 +1,1 @@
+"""Groups: who is in them, what they have read."""

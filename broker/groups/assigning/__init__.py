@@ -1,0 +1,1 @@
+"""Who is to read which partitions, decided by the broker (KIP-848)."""

@@ -1,0 +1,1 @@
+"""Replicated state machines on partitions of internal topics."""

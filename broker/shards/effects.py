@@ -1,0 +1,78 @@
+"""Effects: what a coordinator wants written to its partition, and whom it tells what came of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from quorate.errors import ErrorCode
+
+Done = Callable[[ErrorCode], None]
+"""Somebody who wants to know what came of a write: NONE, or why it is not known to be committed.
+
+Only the codes that clients of coordinators understand come: ``COORDINATOR_NOT_AVAILABLE`` (try
+again; it may have happened), ``NOT_COORDINATOR`` (ask who is; it may have happened), or one that
+says that nothing was written, such as ``INVALID_COMMIT_OFFSET_SIZE``.
+"""
+
+
+class Entry(NamedTuple):
+    """One record of a coordinator's partition; a value of None is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """A decision: these entries, as one batch, or none of them.
+
+    Attributes:
+        subject: whose state changes: the group's id, the transactional id.
+        entries: what happened, as records; if there are none, ``done`` is called when all that was
+            written of the subject before is committed.
+        done: called exactly once.
+    """
+
+    subject: str
+    entries: tuple[Entry, ...]
+    done: Done
+
+
+class Writer(Protocol):
+    """A partition that is led here, as its coordinator sees it."""
+
+    def write(self, effects: Effects) -> bool:
+        """Append the entries, and fold them into the state before this returns.
+
+        Nothing has changed if that is refused: then ``done`` was called with the reason. Else it is
+        called when they are committed, or nobody knows any more whether they will be; that may be
+        before this returns.
+
+        Returns:
+            Whether the entries were appended, and are in the state now.
+        """
+        ...
+
+    def when_committed(self, subject: str, done: Done) -> None:
+        """Call back when all that was written of the subject is committed: at once, usually."""
+        ...
+
+
+class Machine(Protocol):
+    """A coordinator's state: the fold of its partition's records, and who waits for changes."""
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        """Fold one record into the state; at loading, and after each append."""
+        ...
+
+    def loaded(self) -> None:
+        """Begin to serve: all records were replayed."""
+        ...
+
+    def unload(self) -> None:
+        """Serve no more: who waits hears NOT_COORDINATOR, and no deadline calls back any more."""
+        ...
+
+
+def ignore(_code: ErrorCode) -> None:
+    """Do nothing about it, for writes that nobody waits for."""
