@@ -13,7 +13,7 @@ from quorate.broker.replication.leader import LeaderReplica
 from quorate.broker.replication.replica import Replica
 from quorate.errors import StorageError
 from quorate.net.bell import Bell
-from quorate.settings import LONG_MAX
+from quorate.setting_fields import LONG_MAX
 
 logger = logging.getLogger(__name__)
 

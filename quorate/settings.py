@@ -10,182 +10,128 @@ import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Final, TypeVar
 
 from quorate.errors import InvalidConfigError
-
-Value = bool | int | float | str | tuple[str, ...]
-
-INT_MAX: Final = 2**31 - 1
-LONG_MAX: Final = 2**63 - 1
-WEEK_MS: Final = 7 * 24 * 3_600_000
-
-
-class Kind(Enum):
-    """The type of a setting; the values are Kafka's wire numbers (DescribeConfigs)."""
-
-    BOOL = 1
-    STRING = 2
-    INT = 3
-    LONG = 5
-    DOUBLE = 6
-    LIST = 7
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What may be said about one property.
-
-    ``unit`` is ``"bytes"``, ``"ms"`` or empty. ``broker_name`` is the node-wide property that a
-    topic's setting falls back to. ``dynamic`` ones may be changed while a node runs.
-    """
-
-    name: str
-    kind: Kind
-    default: Value
-    meaning: str
-    low: float | None = None
-    high: float | None = None
-    choices: tuple[str, ...] = ()
-    unit: str = ""
-    broker_name: str = ""
-    dynamic: bool = False
-
-
-def _setting(name: str, kind: Kind, default: Value, meaning: str, **rules: Any) -> Any:
-    """Declare a field and its setting in one; typed Any, as ``dataclasses.field`` is."""
-    setting = Setting(name, kind, default, meaning, **rules)
-    return dataclasses.field(default=default, metadata={"setting": setting})
-
-
-def _bytes(name: str, default: int, meaning: str, **rules: Any) -> Any:
-    return _setting(
-        name, Kind.INT, default, meaning, **{"low": 0, "high": INT_MAX, "unit": "bytes", **rules}
-    )
-
-
-def _ms(name: str, default: int, meaning: str, **rules: Any) -> Any:
-    return _setting(
-        name, Kind.LONG, default, meaning, **{"low": 0, "high": LONG_MAX, "unit": "ms", **rules}
-    )
-
-
-def _number(name: str, default: int, meaning: str, **rules: Any) -> Any:
-    return _setting(name, Kind.INT, default, meaning, **{"low": 0, "high": INT_MAX, **rules})
-
-
-def _flag(name: str, default: bool, meaning: str, **rules: Any) -> Any:  # noqa: FBT001 - a value, not a switch
-    return _setting(name, Kind.BOOL, default, meaning, **rules)
-
-
-def _text(name: str, default: str, meaning: str, **rules: Any) -> Any:
-    return _setting(name, Kind.STRING, default, meaning, **rules)
+from quorate.group_settings import GroupConfig
+from quorate.setting_fields import (
+    LONG_MAX,
+    WEEK_MS,
+    Kind,
+    Setting,
+    Value,
+    bytes_field,
+    flag_field,
+    ms_field,
+    number_field,
+    setting_field,
+    text_field,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
     """The settings of one topic."""
 
-    cleanup_policy: tuple[str, ...] = _setting(
+    cleanup_policy: tuple[str, ...] = setting_field(
         "cleanup.policy", Kind.LIST, ("delete",),
         "What happens to old records: deleted by age and size, compacted to the last one of each key, or both.",
         choices=("delete", "compact"), broker_name="log.cleanup.policy",
     )  # fmt: skip
-    compression_type: str = _text(
+    compression_type: str = text_field(
         "compression.type", "producer", "Codec of stored batches; 'producer' keeps what came.",
         choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
         broker_name="compression.type",
     )  # fmt: skip
-    delete_retention_ms: int = _ms(
+    delete_retention_ms: int = ms_field(
         "delete.retention.ms", 86_400_000, "How long a compacted log keeps tombstones.",
         broker_name="log.cleaner.delete.retention.ms",
     )  # fmt: skip
-    file_delete_delay_ms: int = _ms(
+    file_delete_delay_ms: int = ms_field(
         "file.delete.delay.ms", 60_000, "How long a deleted segment's files stay on disk.",
         broker_name="log.segment.delete.delay.ms",
     )  # fmt: skip
-    flush_messages: int = _setting(
+    flush_messages: int = setting_field(
         "flush.messages", Kind.LONG, LONG_MAX, "Sync the log after so many records; 1 acknowledges only synced ones.",
         low=1, high=LONG_MAX, broker_name="log.flush.interval.messages",
     )  # fmt: skip
-    flush_ms: int = _ms(
+    flush_ms: int = ms_field(
         "flush.ms", LONG_MAX, "Sync the log at least so often.", broker_name="log.flush.interval.ms",
     )  # fmt: skip
-    follower_replication_throttled_replicas: tuple[str, ...] = _setting(
+    follower_replication_throttled_replicas: tuple[str, ...] = setting_field(
         "follower.replication.throttled.replicas", Kind.LIST, (),
         "Replicas that fetch no faster than their broker is told: partition:broker, or * for all.",
         broker_name="follower.replication.throttled.replicas",
     )  # fmt: skip
-    index_interval_bytes: int = _bytes(
+    index_interval_bytes: int = bytes_field(
         "index.interval.bytes", 4096, "Bytes of log between two index entries.",
         broker_name="log.index.interval.bytes",
     )  # fmt: skip
-    leader_replication_throttled_replicas: tuple[str, ...] = _setting(
+    leader_replication_throttled_replicas: tuple[str, ...] = setting_field(
         "leader.replication.throttled.replicas", Kind.LIST, (),
         "Taken from Kafka's tools, and without effect: replicas that fetch are throttled where they are.",
         broker_name="leader.replication.throttled.replicas",
     )  # fmt: skip
-    max_compaction_lag_ms: int = _ms(
+    max_compaction_lag_ms: int = ms_field(
         "max.compaction.lag.ms", LONG_MAX, "Compact a record that is so old, whatever the log's dirty ratio.", low=1,
         broker_name="log.cleaner.max.compaction.lag.ms",
     )  # fmt: skip
-    max_message_bytes: int = _bytes(
+    max_message_bytes: int = bytes_field(
         "max.message.bytes", 1_048_588, "The largest record batch accepted.",
         broker_name="message.max.bytes",
     )  # fmt: skip
-    message_timestamp_after_max_ms: int = _ms(
+    message_timestamp_after_max_ms: int = ms_field(
         "message.timestamp.after.max.ms", 3_600_000, "How far ahead of the broker's clock a record's time may be.",
         broker_name="log.message.timestamp.after.max.ms",
     )  # fmt: skip
-    message_timestamp_before_max_ms: int = _ms(
+    message_timestamp_before_max_ms: int = ms_field(
         "message.timestamp.before.max.ms", LONG_MAX, "How far behind the broker's clock a record's time may be.",
         broker_name="log.message.timestamp.before.max.ms",
     )  # fmt: skip
-    message_timestamp_type: str = _text(
+    message_timestamp_type: str = text_field(
         "message.timestamp.type", "CreateTime", "Whose clock dates records: the producer's or the broker's.",
         choices=("CreateTime", "LogAppendTime"), broker_name="log.message.timestamp.type",
     )  # fmt: skip
-    min_cleanable_dirty_ratio: float = _setting(
+    min_cleanable_dirty_ratio: float = setting_field(
         "min.cleanable.dirty.ratio", Kind.DOUBLE, 0.5, "Compact a log when this share of it is not compacted yet.",
         low=0, high=1, broker_name="log.cleaner.min.cleanable.ratio",
     )  # fmt: skip
-    min_compaction_lag_ms: int = _ms(
+    min_compaction_lag_ms: int = ms_field(
         "min.compaction.lag.ms", 0, "Do not compact records younger than this.",
         broker_name="log.cleaner.min.compaction.lag.ms",
     )  # fmt: skip
-    min_insync_replicas: int = _number(
+    min_insync_replicas: int = number_field(
         "min.insync.replicas", 1, "With fewer replicas in sync, acks=all is refused.",
         low=1, broker_name="min.insync.replicas",
     )  # fmt: skip
-    preallocate: bool = _flag(
+    preallocate: bool = flag_field(
         "preallocate", False, "Reserve a segment's space when it is created.",
         broker_name="log.preallocate",
     )  # fmt: skip
-    retention_bytes: int = _setting(
+    retention_bytes: int = setting_field(
         "retention.bytes", Kind.LONG, -1, "Keep at most so much per partition; -1 is no limit.",
         low=-1, high=LONG_MAX, unit="bytes", broker_name="log.retention.bytes",
     )  # fmt: skip
-    retention_ms: int = _ms(
+    retention_ms: int = ms_field(
         "retention.ms", WEEK_MS, "Keep records so long; -1 is forever.", low=-1,
         broker_name="log.retention.ms",
     )  # fmt: skip
-    segment_bytes: int = _bytes(
+    segment_bytes: int = bytes_field(
         "segment.bytes", 1_073_741_824, "Begin a new segment at this size.", low=1024,
         broker_name="log.segment.bytes",
     )  # fmt: skip
-    segment_index_bytes: int = _bytes(
+    segment_index_bytes: int = bytes_field(
         "segment.index.bytes", 10_485_760, "Begin a new segment when an index has this size.", low=16,
         broker_name="log.index.size.max.bytes",
     )  # fmt: skip
-    segment_jitter_ms: int = _ms(
+    segment_jitter_ms: int = ms_field(
         "segment.jitter.ms", 0, "Roll by age earlier by up to so much, at random.",
         broker_name="log.roll.jitter.ms",
     )  # fmt: skip
-    segment_ms: int = _ms(
+    segment_ms: int = ms_field(
         "segment.ms", WEEK_MS, "Begin a new segment at this age.", low=1, broker_name="log.roll.ms",
     )  # fmt: skip
-    unclean_leader_election_enable: bool = _flag(
+    unclean_leader_election_enable: bool = flag_field(
         "unclean.leader.election.enable", False, "Elect a replica that may lack committed records.",
         broker_name="unclean.leader.election.enable",
     )  # fmt: skip
@@ -202,167 +148,173 @@ class TopicConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeConfig:
+class NodeConfig(GroupConfig):
     """The settings of one node, broker or controller."""
 
-    node_id: int = _number("node.id", 1, "This node's id, unique in the cluster.")
-    log_dir: str = _text("log.dir", ".quorate", "Where this node keeps its data.")
-    listeners: tuple[str, ...] = _setting(
+    node_id: int = number_field("node.id", 1, "This node's id, unique in the cluster.")
+    log_dir: str = text_field("log.dir", ".quorate", "Where this node keeps its data.")
+    listeners: tuple[str, ...] = setting_field(
         "listeners", Kind.LIST, ("PLAINTEXT://127.0.0.1:9092",), "Where clients connect: NAME://host:port.",
     )  # fmt: skip
-    advertised_listeners: tuple[str, ...] = _setting(
+    advertised_listeners: tuple[str, ...] = setting_field(
         "advertised.listeners", Kind.LIST, (), "What clients are told to connect to; the listeners if empty.",
     )  # fmt: skip
-    controller_listener: str = _text(
+    controller_listener: str = text_field(
         "quorate.controller.listener", "127.0.0.1:9190", "Where the controller listens for brokers.",
     )  # fmt: skip
-    controller_advertised_listener: str = _text(
+    controller_advertised_listener: str = text_field(
         "quorate.controller.advertised.listener", "", "What others are told to connect to; the listener if empty.",
     )  # fmt: skip
-    controller_join: tuple[str, ...] = _setting(
+    controller_join: tuple[str, ...] = setting_field(
         "quorate.controller.join", Kind.LIST, (), "All controllers of the quorum; this one is the only one if empty.",
     )  # fmt: skip
-    controller_security_protocol: str = _text(
+    controller_security_protocol: str = text_field(
         "quorate.controller.security.protocol", "PLAINTEXT", "How one talks to controllers.",
         choices=("PLAINTEXT", "SSL"),
     )  # fmt: skip
-    controller_insecure_listener: bool = _flag(
+    controller_insecure_listener: bool = flag_field(
         "quorate.controller.insecure.listener", False, "Let a controller listen beyond this host without TLS.",
     )  # fmt: skip
-    quorum_heartbeat_interval_ms: int = _ms(
+    quorum_heartbeat_interval_ms: int = ms_field(
         "quorate.quorum.heartbeat.interval.ms", 100, "How often the leading controller tells the others.", low=10,
     )  # fmt: skip
-    quorum_election_timeout_ms: int = _ms(
+    quorum_election_timeout_ms: int = ms_field(
         "quorate.quorum.election.timeout.ms", 400, "Controllers elect after one to two times this without a leader.",
         low=40,
     )  # fmt: skip
-    quorum_snapshot_entries: int = _number(
+    quorum_snapshot_entries: int = number_field(
         "quorate.quorum.snapshot.entries", 20_000, "A snapshot of the metadata is written every so many log entries.",
         low=10,
     )  # fmt: skip
-    controller_quorum_bootstrap_servers: tuple[str, ...] = _setting(
+    controller_quorum_bootstrap_servers: tuple[str, ...] = setting_field(
         "controller.quorum.bootstrap.servers", Kind.LIST, (), "The controllers that a broker connects to.",
     )  # fmt: skip
-    broker_rack: str = _text(
+    broker_rack: str = text_field(
         "broker.rack", "", "Where the node stands; replicas are spread over racks."
     )
-    broker_session_timeout_ms: int = _ms(
+    broker_session_timeout_ms: int = ms_field(
         "broker.session.timeout.ms", 9_000, "A broker silent for so long is fenced.", low=100,
     )  # fmt: skip
-    broker_heartbeat_interval_ms: int = _ms(
+    broker_heartbeat_interval_ms: int = ms_field(
         "broker.heartbeat.interval.ms", 2_000, "How often a broker tells the controller that it lives.", low=10,
     )  # fmt: skip
-    num_partitions: int = _number(
+    num_partitions: int = number_field(
         "num.partitions", 1, "Partitions of a topic created without a number.", low=1, dynamic=True,
     )  # fmt: skip
-    default_replication_factor: int = _number(
+    default_replication_factor: int = number_field(
         "default.replication.factor", 1, "Replicas of a topic created without a number.", low=1, high=32767,
     )  # fmt: skip
-    follower_replication_throttled_rate: int = _setting(
+    follower_replication_throttled_rate: int = setting_field(
         "follower.replication.throttled.rate", Kind.LONG, LONG_MAX, "Bytes a second that throttled replicas here fetch together.",
         low=1, high=LONG_MAX, unit="bytes", dynamic=True,
     )  # fmt: skip
-    leader_replication_throttled_rate: int = _setting(
+    leader_replication_throttled_rate: int = setting_field(
         "leader.replication.throttled.rate", Kind.LONG, LONG_MAX, "Taken from Kafka's tools, and without effect.",
         low=1, high=LONG_MAX, unit="bytes", dynamic=True,
     )  # fmt: skip
-    replica_alter_log_dirs_io_max_bytes_per_second: int = _setting(
+    replica_alter_log_dirs_io_max_bytes_per_second: int = setting_field(
         "replica.alter.log.dirs.io.max.bytes.per.second", Kind.LONG, LONG_MAX,
         "Taken from Kafka's tools, and without effect: a node has one directory.",
         low=1, high=LONG_MAX, dynamic=True,
     )  # fmt: skip
-    auto_leader_rebalance_enable: bool = _flag(
+    auto_leader_rebalance_enable: bool = flag_field(
         "auto.leader.rebalance.enable", True, "Let the first replica of a partition lead again once it can.",
     )  # fmt: skip
-    leader_imbalance_check_interval_seconds: int = _number(
+    leader_imbalance_check_interval_seconds: int = number_field(
         "leader.imbalance.check.interval.seconds", 300, "How often the controller looks for leaders to move back.",
         low=1,
     )  # fmt: skip
-    auto_create_topics_enable: bool = _flag(
+    auto_create_topics_enable: bool = flag_field(
         "auto.create.topics.enable", True, "Create a topic when a client asks for its metadata.",
     )  # fmt: skip
-    delete_topic_enable: bool = _flag("delete.topic.enable", True, "Whether topics may be deleted.")
-    socket_request_max_bytes: int = _bytes(
+    delete_topic_enable: bool = flag_field(
+        "delete.topic.enable", True, "Whether topics may be deleted."
+    )
+    socket_request_max_bytes: int = bytes_field(
         "socket.request.max.bytes", 104_857_600, "The largest request accepted.", low=1,
     )  # fmt: skip
-    small_request_max_bytes: int = _bytes(
+    small_request_max_bytes: int = bytes_field(
         "quorate.small.request.max.bytes", 1_048_576, "The largest request accepted that is not a Produce.", low=1024,
     )  # fmt: skip
-    socket_send_buffer_bytes: int = _bytes(
+    socket_send_buffer_bytes: int = bytes_field(
         "socket.send.buffer.bytes", 163_840, "SO_SNDBUF; small, it keeps what is sent in the processor's cache; -1 is the system's.",
         low=-1,
     )  # fmt: skip
-    socket_receive_buffer_bytes: int = _bytes(
+    socket_receive_buffer_bytes: int = bytes_field(
         "socket.receive.buffer.bytes", -1, "SO_RCVBUF; -1 is the system's.", low=-1,
     )  # fmt: skip
-    socket_listen_backlog_size: int = _number(
+    socket_listen_backlog_size: int = number_field(
         "socket.listen.backlog.size", 512, "Connections waiting for accept.", low=1
     )
-    max_connections: int = _number("max.connections", 10_000, "Connections served at once.", low=1)
-    connections_max_idle_ms: int = _ms(
+    max_connections: int = number_field(
+        "max.connections", 10_000, "Connections served at once.", low=1
+    )
+    connections_max_idle_ms: int = ms_field(
         "connections.max.idle.ms", 600_000, "Close a connection that was silent for so long.", low=1,
     )  # fmt: skip
-    max_in_flight_requests: int = _number(
+    max_in_flight_requests: int = number_field(
         "quorate.connection.max.in.flight.requests", 256, "Requests of one connection in work before we stop reading.",
         low=1, high=65_536,
     )  # fmt: skip
-    fetch_max_bytes: int = _bytes(
+    fetch_max_bytes: int = bytes_field(
         "fetch.max.bytes", 57_671_680, "The most record bytes in one Fetch answer.", low=1024
     )
-    replica_lag_time_max_ms: int = _ms(
+    replica_lag_time_max_ms: int = ms_field(
         "replica.lag.time.max.ms", 30_000, "A follower that has lagged for so long is not in sync.", low=100,
     )  # fmt: skip
-    replica_fetch_wait_max_ms: int = _ms(
+    replica_fetch_wait_max_ms: int = ms_field(
         "replica.fetch.wait.max.ms", 500, "How long a leader holds a follower's fetch for want of records.", low=1,
     )  # fmt: skip
-    replica_fetch_max_bytes: int = _bytes(
+    replica_fetch_max_bytes: int = bytes_field(
         "replica.fetch.max.bytes", 1_048_576, "The most that a follower fetches of one partition at once.",
     )  # fmt: skip
-    replica_fetch_response_max_bytes: int = _bytes(
+    replica_fetch_response_max_bytes: int = bytes_field(
         "replica.fetch.response.max.bytes", 10_485_760, "The most that a follower fetches at once.",
     )  # fmt: skip
-    replica_fetch_backoff_ms: int = _ms(
+    replica_fetch_backoff_ms: int = ms_field(
         "replica.fetch.backoff.ms", 1_000, "The longest pause before a follower tries again after an error.", low=20,
     )  # fmt: skip
-    log_retention_check_interval_ms: int = _ms(
+    log_retention_check_interval_ms: int = ms_field(
         "log.retention.check.interval.ms", 300_000, "How often old segments are looked for.", low=1,
     )  # fmt: skip
-    log_flush_offset_checkpoint_interval_ms: int = _ms(
+    log_flush_offset_checkpoint_interval_ms: int = ms_field(
         "log.flush.offset.checkpoint.interval.ms", 60_000, "How often logs are synced and the recovery point is noted.",
         low=1,
     )  # fmt: skip
-    producer_id_expiration_ms: int = _ms(
+    producer_id_expiration_ms: int = ms_field(
         "producer.id.expiration.ms", 86_400_000, "Forget an idle producer's sequences after so long.", low=1,
     )  # fmt: skip
-    ssl_keystore_location: str = _text(
-        "ssl.keystore.location", "", "PEM file with this node's private key and certificate chain.",
+    ssl_keystore_location: str = text_field(
+        "ssl.keystore.location",
+        "",
+        "PEM file with this node's private key and certificate chain.",
     )  # fmt: skip
-    ssl_keystore_type: str = _text(
+    ssl_keystore_type: str = text_field(
         "ssl.keystore.type", "PEM", "The keystore's format.", choices=("PEM",)
     )
-    ssl_key_password: str = _text(
+    ssl_key_password: str = text_field(
         "ssl.key.password", "", "Password of the private key, if it has one."
     )
-    ssl_truststore_location: str = _text(
+    ssl_truststore_location: str = text_field(
         "ssl.truststore.location", "", "PEM file with the certificates of those we trust.",
     )  # fmt: skip
-    ssl_truststore_type: str = _text(
+    ssl_truststore_type: str = text_field(
         "ssl.truststore.type", "PEM", "The truststore's format.", choices=("PEM",)
     )
-    controller_ssl_keystore_location: str = _text(
+    controller_ssl_keystore_location: str = text_field(
         "listener.name.controller.ssl.keystore.location", "", "Towards controllers; ssl.keystore.location if empty.",
     )  # fmt: skip
-    controller_ssl_key_password: str = _text(
+    controller_ssl_key_password: str = text_field(
         "listener.name.controller.ssl.key.password", "", "Towards controllers; ssl.key.password if empty.",
     )  # fmt: skip
-    controller_ssl_truststore_location: str = _text(
+    controller_ssl_truststore_location: str = text_field(
         "listener.name.controller.ssl.truststore.location", "", "Towards controllers; ssl.truststore.location if empty.",
     )  # fmt: skip
-    controller_ssl_client_auth: str = _text(
+    controller_ssl_client_auth: str = text_field(
         "listener.name.controller.ssl.client.auth", "required", "Whether others must show a certificate to a controller.",
         choices=("none", "requested", "required"),
     )  # fmt: skip
-    ssl_client_auth: str = _text(
+    ssl_client_auth: str = text_field(
         "ssl.client.auth", "none", "Whether clients must show a certificate.",
         choices=("none", "requested", "required"),
     )  # fmt: skip

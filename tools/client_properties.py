@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from quorate.errors import InvalidConfigError
-from quorate.settings import Kind, Setting, Value, find_setting, parse_value
+from quorate.setting_fields import Kind, Setting, Value
+from quorate.settings import find_setting, parse_value
 from quorate.tools.problems import UsageError
 
 _COMMON: Final = (

@@ -11,7 +11,8 @@ from quorate.client.admin_results import (
     ConfigResource,
 )
 from quorate.errors import InvalidConfigError, QuorateError
-from quorate.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Setting, value_text
+from quorate.setting_fields import Setting
+from quorate.settings import BROKER_SETTINGS, TOPIC_SETTINGS, value_text
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.output import Column, Table
 from quorate.tools.problems import UsageError

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from quorate.settings import Setting
+from quorate.setting_fields import Setting
 from quorate.tools.arguments import GlobalOptions, bootstrap_of, parse_properties
 from quorate.tools.client_properties import (
     COMMON,

@@ -35,7 +35,8 @@ from quorate.protocol.messages.configs import (
     IncrementalAlterConfigsResponse,
 )
 from quorate.quorum.metadata.image import BROKER, CLUSTER_DEFAULT, TOPIC, ConfigResource
-from quorate.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Setting, parse_value, value_text
+from quorate.setting_fields import Setting
+from quorate.settings import BROKER_SETTINGS, TOPIC_SETTINGS, parse_value, value_text
 
 TOPIC_TYPE: Final = 2
 BROKER_TYPE: Final = 4

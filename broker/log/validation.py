@@ -29,7 +29,8 @@ from quorate.records.batch import (
     read_sound_header,
 )
 from quorate.records.record import read_records
-from quorate.settings import LONG_MAX, TopicConfig
+from quorate.setting_fields import LONG_MAX
+from quorate.settings import TopicConfig
 
 CODEC_MAX: Final = 4
 DECOMPRESSED_BYTES_MAX: Final = 128 << 20

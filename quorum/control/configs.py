@@ -26,11 +26,10 @@ from quorate.quorum.metadata.image import (
     MetadataImage,
     TopicImage,
 )
+from quorate.setting_fields import Kind, Setting
 from quorate.settings import (
     BROKER_SETTINGS,
     TOPIC_SETTINGS,
-    Kind,
-    Setting,
     check_compaction_lags,
     checked_topic_overrides,
     find_setting,

@@ -7,13 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.errors import InvalidConfigError
+from quorate.setting_fields import Kind, Setting
 from quorate.settings import (
     BROKER_SETTINGS,
     NODE_SETTINGS,
     TOPIC_DEFAULTS,
     TOPIC_SETTINGS,
-    Kind,
-    Setting,
     checked_topic_overrides,
     node_config,
     parse_value,
