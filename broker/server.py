@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 import trio
@@ -26,6 +26,9 @@ logger = logging.getLogger(__name__)
 
 UNSENT_BYTES_MAX: Final = 1 << 20
 
+MEMBERS_MADE_BY: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT})
+"""The requests whose handlers are told who calls."""
+
 Decode = Callable[[bytearray, int, int], tuple[Any, int]]
 Encode = Callable[[int, Any], Sequence[Part]]
 
@@ -45,6 +48,7 @@ class _Route:
     encode: Encode
     flexible: bool
     shortcut: Shortcut | None
+    remembers_client: bool
 
 
 class RequestServer:
@@ -141,22 +145,20 @@ class _Dispatcher:
                 if frame is not None:
                     connection.answer_now((frame,))
                     return
-            self._handle(connection, route, correlation_id, buffer, position, end)
+            caller = route.caller
+            if route.remembers_client:
+                client_id = buffer[id_at : id_at + max(id_bytes, 0)]
+                caller = _identified(caller, client_id, connection.peer)
+            # Bytes behind the request are ignored, as Kafka does: librdkafka sends some (Metadata).
+            request, _ = route.decode(buffer, position, end)
+            answer = route.handler(self._broker, request, caller)
+            self._answer(connection, route, correlation_id, answer)
         except Exception as error:
             raise _refusal(error, api_key, version) from error
 
-    def _handle(
-        self,
-        connection: Connection,
-        route: _Route,
-        correlation_id: int,
-        buffer: bytearray,
-        pos: int,
-        end: int,
+    def _answer(
+        self, connection: Connection, route: _Route, correlation_id: int, answer: Any
     ) -> None:
-        # Bytes behind the request are ignored, as Kafka does: librdkafka sends some (Metadata).
-        request, _ = route.decode(buffer, pos, end)
-        answer = route.handler(self._broker, request, route.caller)
         encode = route.encode
         if isinstance(answer, Promise):
             promise: Promise[Any] = answer  # pyright: ignore[reportUnknownVariableType]
@@ -187,6 +189,7 @@ class _Dispatcher:
             encode=cast("Encode", response_encoder(api, version)),
             flexible=api.is_flexible(version),
             shortcut=shortcut_for(version) if shortcut_for is not None else None,
+            remembers_client=api_key in MEMBERS_MADE_BY,
         )
         self._routes[api_key, version] = route
         return route
@@ -196,6 +199,19 @@ class _Dispatcher:
         api = APIS[ApiKey.API_VERSIONS]
         encode = cast("Encode", response_encoder(api, 0))
         connection.answer_now(encode(correlation_id, API_VERSIONS_HANDLER.unsupported()))
+
+
+def _identified(caller: Caller, client_id: bytearray, peer: str) -> Caller:
+    """Return the caller with its name and host.
+
+    Raises:
+        DecodeError: the name is not UTF-8.
+    """
+    try:
+        name = client_id.decode()
+    except UnicodeDecodeError as error:
+        raise DecodeError(f"client_id: {error}") from None
+    return replace(caller, client_id=name, client_host=f"/{peer.rpartition(':')[0].strip('[]')}")
 
 
 def _refusal(error: Exception, api_key: int, version: int) -> FrameRefusedError:

@@ -29,10 +29,17 @@ class CloseConnectionError(QuorateError):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """How a request came: over which listener, in which version of its API."""
+    """How a request came: over which listener, in which version of its API.
+
+    Attributes:
+        client_id: what the client calls itself; only for requests that make members of groups.
+        client_host: where it is, as Kafka writes it ("/127.0.0.1"); likewise.
+    """
 
     listener: str
     api_version: int
+    client_id: str = ""
+    client_host: str = ""
 
 
 class AskController(Protocol):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import trio
 
+from quorate.broker.handlers.context import Caller
 from quorate.broker.handlers.table import HANDLERS
 from quorate.broker.server import RequestServer
 from quorate.net.connection import Connection, FrameRefusedError, Service
@@ -22,6 +23,7 @@ from quorate.protocol.messages.data import (
     ProduceRequest,
     TopicProduceData,
 )
+from quorate.protocol.messages.groups import JoinGroupRequest
 from quorate.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from quorate.protocol.messages.session import ApiVersionsRequest
 from quorate.records.slices import FileSlice
@@ -292,6 +294,36 @@ def test_a_broken_invariant_is_not_a_matter_of_one_connection(
     monkeypatch.setitem(HANDLERS, ApiKey.METADATA, failing(AssertionError("ours")))
     with pytest.raises(AssertionError, match="ours"):
         connect(server).request(ApiKey.METADATA, metadata_of())
+
+
+# --- members of groups
+
+
+def test_who_joins_a_group_is_told_apart_by_name_and_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, server = new_server()
+    seen: list[Caller] = []
+    monkeypatch.setitem(HANDLERS, ApiKey.JOIN_GROUP, lambda _b, _r, caller: seen.append(caller))
+    wire = connect(server)
+    wire.peer = "127.0.0.1:4711"
+    body = JoinGroupRequest(group_id="g", protocol_type="consumer")
+    wire.receive(encode_request(APIS[ApiKey.JOIN_GROUP], 9, 0, "Jürgen", body))
+    wire.peer = "[::1]:4711"
+    wire.receive(encode_request(APIS[ApiKey.JOIN_GROUP], 9, 0, None, body))
+    assert seen == [
+        Caller("PLAINTEXT", 9, "Jürgen", "/127.0.0.1"),
+        Caller("PLAINTEXT", 9, "", "/::1"),
+    ]
+
+
+def test_a_name_that_is_not_utf_8_is_refused_where_it_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, server = new_server()
+    monkeypatch.setitem(HANDLERS, ApiKey.JOIN_GROUP, answering(None))
+    body = JoinGroupRequest(group_id="g", protocol_type="consumer")
+    frame = encode_request(APIS[ApiKey.JOIN_GROUP], 9, 0, "name", body).replace(b"name", b"n\xffme")
+    with pytest.raises(FrameRefusedError, match="client_id"):
+        connect(server).receive(frame)
 
 
 # --- answers that come later
