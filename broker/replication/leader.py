@@ -88,6 +88,7 @@ class LeaderReplica(Replica):
         "_commit_waiters",
         "_flush_messages",
         "_min_isr",
+        "_proposal",
         "_refused",
         "_sent_away_ms",
         "_sync_waiters",
@@ -116,6 +117,8 @@ class LeaderReplica(Replica):
         """The followers' fetches that wait here for records."""
         self._commit_waiters: deque[tuple[int, CommitWaiter]] = deque()
         self._sync_waiters: deque[tuple[int, CommitWaiter]] = deque()
+        self._proposal: tuple[InSyncReplica, ...] = ()
+        """Who was proposed for the ISR, each in the registration in which it was found in sync."""
         self._refused = False
         self._flush_messages = 0
         self._min_isr = 1
@@ -398,24 +401,29 @@ class LeaderReplica(Replica):
             self._propose(tuple(b for b in self.state.replicas if b in members))
 
     def _propose(self, isr: tuple[int, ...]) -> None:
+        epochs = {b: f.broker_epoch for b, f in self.followers.items()}
+        epochs[self._host.node_id] = self._host.broker_epoch
+        self._proposal = tuple(
+            InSyncReplica(b, UNKNOWN_BROKER_EPOCH if (e := epochs.get(b)) is None else e)
+            for b in isr
+        )
         self.isr.propose(isr)
         self._news.alterations[self] = None
 
     def alteration(self) -> PartitionAlteration | None:
-        """Return the change of the ISR that the controller is to make, if one is in flight."""
+        """Return the change of the ISR that the controller is to make, if one is in flight.
+
+        It is the same each time, whoever was registered again meanwhile: that one was in sync, but
+        need not be any more.
+        """
         if self.isr.proposed is None:
             return None
-        epochs = {b: f.broker_epoch for b, f in self.followers.items()}
-        epochs[self._host.node_id] = self._host.broker_epoch
         return PartitionAlteration(
             topic_id=self.topic_id,
             partition=self.topic_partition.partition,
             leader_epoch=self.leader_epoch,
             partition_epoch=self.isr.partition_epoch,
-            isr=tuple(
-                InSyncReplica(b, UNKNOWN_BROKER_EPOCH if (e := epochs.get(b)) is None else e)
-                for b in self.isr.proposed
-            ),
+            isr=self._proposal,
         )
 
     def altered(self, sent: PartitionAlteration, answer: AlteredPartition) -> None:

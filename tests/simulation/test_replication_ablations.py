@@ -1,8 +1,4 @@
-"""The simulation of replication has teeth: whatever is broken here, some seed finds it.
-
-Not here, because chance is too rare a guest, but in scripted scenarios (tests/unit): stale broker
-epochs in an ISR (KIP-903).
-"""
+"""The simulation of replication has teeth: whatever is broken here, some seed finds it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,7 +11,8 @@ from quorate.broker.log.producers import ProducerStates
 from quorate.broker.replication.follower import FollowerReplica
 from quorate.broker.replication.isr import InSyncReplicas
 from quorate.broker.replication.leader import LeaderReplica
-from quorate.quorum.control import succession
+from quorate.control.partition_messages import ANY_EPOCH, InSyncReplica
+from quorate.quorum.control import partitions, succession
 from tests.simulation.replication.run import run
 from tests.simulation.replication.scenario import Scenario, draw
 
@@ -57,6 +54,15 @@ def joining(seed: int) -> Scenario:
     """One of two brokers is always about to join the other, and every answer takes long."""
     actions = {"kill leader": 8, "restart": 24, "delays": 4}
     return replace(replicated(seed), brokers=2, replication_factor=2, actions=actions)
+
+
+def replacing(seed: int) -> Scenario:
+    """Followers lose their disks while a leader asks, slowly, to have them in its ISR.
+
+    They come back at once, under new broker epochs, and need long to have everything again.
+    """
+    actions = {"kill": 3, "slow": 6, "wipe joiner": 12, "restart": 24, "heal": 1}
+    return replace(joining(seed), actions=actions, fetch_bytes=1)
 
 
 def acknowledges_before_the_isr_is_committed(patch: pytest.MonkeyPatch) -> None:
@@ -113,6 +119,16 @@ def forgets_producers_on_followers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FollowerReplica, "take", take)
 
 
+def takes_former_registrations_into_the_isr(patch: pytest.MonkeyPatch) -> None:
+    """The controller lets in who was in sync before it registered again, as before KIP-903."""
+    check = partitions._check_eligible  # pyright: ignore[reportPrivateUsage]
+
+    def check_without_epoch(image: Any, replica: InSyncReplica, *, leads: bool) -> None:
+        check(image, replace(replica, broker_epoch=ANY_EPOCH), leads=leads)
+
+    patch.setattr(partitions, "_check_eligible", check_without_epoch)
+
+
 def keeps_the_high_watermark_when_truncating(patch: pytest.MonkeyPatch) -> None:
     """The high watermark stays where it was, although the log is cut."""
     truncate = FollowerReplica._truncate  # pyright: ignore[reportPrivateUsage]
@@ -138,6 +154,9 @@ MUTANTS = {
         elects_anybody, replicated, LOST | {"leaders_come_from_the_isr"}
     ),
     "producers forgotten": Mutant(forgets_producers_on_followers, replicated, LOST),
+    "stale broker epochs in the ISR": Mutant(
+        takes_former_registrations_into_the_isr, replacing, LOST
+    ),
     "HW ahead after truncation": Mutant(keeps_the_high_watermark_when_truncating, replicated, LOST),
 }
 

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 PAUSE_S_MAX: Final = 4.0
 QUICK_RESTART_S: Final = 0.01
+AMBUSH_S: Final = 0.01
+AMBUSHES_MAX: Final = 200
+SLOW_S_MAX: Final = 0.45
+"""A little less than brokers wait for a controller: what is slower than that is lost to them."""
 
 
 class Nemesis:
@@ -45,6 +49,7 @@ class Nemesis:
             "heal": self._heal,
             "weather": self._weather,
             "delays": self._delays,
+            "slow": self._slow,
             "controller": self._controller,
             "elect": self._elect,
         }
@@ -104,23 +109,36 @@ class Nemesis:
         self._world.lose(name, power_cut=False)
         return name
 
-    def _wipe_joiner(self) -> str | None:
-        """Replace the disk of somebody who is just about to be in sync; then their leader dies."""
-        image = self._world.controllers.image
-        states = [s for t in image.topics.values() for s in t.partitions]
-        outside = [f"b{b}" for s in states for b in s.replicas if b not in s.isr]
-        outside = [name for name in outside if name in self._world.proposed()] or outside
-        running = [name for name in outside if self._world.hosts[name].process is not None]
-        if not running:
-            return None
-        name = self._rng.choice(running)
-        if not self._world.may_lose(name):
-            return None
+    def _wipe_joiner(self) -> str:
+        """Wait for somebody to be just about to be in sync; then it loses its disk, and comes back.
+
+        A moment later its leader dies.
+        """
+        self._lie_in_wait(AMBUSHES_MAX)
+        return ""
+
+    def _lie_in_wait(self, times: int) -> None:
+        if self._resting or not times:
+            return
+        joining = self._joining()
+        if not joining:
+            self._world.timeline.after(AMBUSH_S, lambda: self._lie_in_wait(times - 1))
+            return
+        name = self._rng.choice(joining)
         self._world.lose(name, power_cut=False)
         self._world.timeline.after(QUICK_RESTART_S, lambda: self._world.start(name))
-        leader_s = self._rng.uniform(0.0, 1.0)
-        self._world.timeline.after(leader_s, self._kill_leader)
-        return f"{name}, and kill the leader in {leader_s:.2f} s"
+        self._world.timeline.after(self._rng.uniform(0.0, 1.0), self._kill_leader)
+
+    def _joining(self) -> list[str]:
+        """Return who is in no ISR but a proposed one, and has nothing that only it has."""
+        world = self._world
+        states = [s for t in world.controllers.image.topics.values() for s in t.partitions]
+        outside = {f"b{b}" for s in states for b in s.replicas if b not in s.isr}
+        return [
+            name
+            for name in sorted(outside & world.proposed())
+            if world.hosts[name].process is not None and world.may_lose(name)
+        ]
 
     def _kill_all(self) -> str:
         for name in self._world.hosts:
@@ -200,6 +218,14 @@ class Nemesis:
             )
         )
         return str(self._world.network.weather)
+
+    def _slow(self) -> str:
+        """Let what the controllers hear of a leader be old."""
+        name = self._leader()
+        extra_s = self._rng.uniform(0.1, SLOW_S_MAX)
+        controllers = self._world.controllers.all
+        self._world.network.slow((Link(name, other) for other in controllers), extra_s)
+        return f"{name} to the controllers, {extra_s:.2f} s"
 
     # --- metadata
 

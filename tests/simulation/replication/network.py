@@ -70,15 +70,21 @@ class Network:
         self._trace = trace
         self._process_on = process_on
         self._cut = set[Link]()
+        self._slow: dict[Link, float] = {}
         self.weather = FINE
 
     def cut(self, links: Iterable[Link]) -> None:
         """Let nothing through any more in these directions."""
         self._cut.update(links)
 
+    def slow(self, links: Iterable[Link], extra_s: float) -> None:
+        """Let everything take so much longer in these directions, whatever the weather."""
+        self._slow.update(dict.fromkeys(links, extra_s))
+
     def heal(self) -> None:
-        """Let everything through again."""
+        """Let everything through again, and at the pace of the weather."""
         self._cut.clear()
+        self._slow.clear()
 
     def ask(
         self,
@@ -138,10 +144,9 @@ class Network:
         if link in self._cut or rng.random() < weather.loss / 4:
             line.broken = True
             return
-        delay_s = rng.uniform(weather.delay_min_s, weather.delay_max_s)
-        if rng.random() < weather.spikes:
-            delay_s += rng.uniform(0, weather.spike_s)
-        arrives_s = max(self._timeline.now_s + delay_s, line.last_s.get(link, 0.0) + FIFO_GAP_S)
+        arrives_s = max(
+            self._timeline.now_s + self._delay_s(link), line.last_s.get(link, 0.0) + FIFO_GAP_S
+        )
         line.last_s[link] = arrives_s
         self._timeline.at(arrives_s, arrive)
 
@@ -154,10 +159,14 @@ class Network:
         if link in self._cut or rng.random() < weather.loss:
             return
         for _ in range(2 if rng.random() < weather.duplicates else 1):
-            delay_s = rng.uniform(weather.delay_min_s, weather.delay_max_s)
-            if rng.random() < weather.spikes:
-                delay_s += rng.uniform(0, weather.spike_s)
-            self._timeline.after(delay_s, arrive)
+            self._timeline.after(self._delay_s(link), arrive)
+
+    def _delay_s(self, link: Link) -> float:
+        rng, weather = self._rng, self.weather
+        delay_s = rng.uniform(weather.delay_min_s, weather.delay_max_s)
+        if rng.random() < weather.spikes:
+            delay_s += rng.uniform(0, weather.spike_s)
+        return delay_s + self._slow.get(link, 0.0)
 
 
 class Line:

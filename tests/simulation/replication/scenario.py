@@ -41,6 +41,7 @@ FAULTS: Final = {
     "heal": 8,
     "weather": 4,
     "delays": 1,
+    "slow": 2,
     "controller": 3,
     "elect": 2,
     "power cut": 3,

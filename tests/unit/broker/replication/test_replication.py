@@ -271,6 +271,24 @@ def test_a_change_whose_fate_is_unknown_is_proposed_again() -> None:
     assert cluster.leader() in cluster.nodes[1].replicas.news.alterations
 
 
+def test_a_change_is_proposed_again_with_the_registrations_in_which_all_were_in_sync() -> None:
+    cluster = Cluster((1, 2), isr=(1,))
+    cluster.append(b"a")
+    cluster.fetch(2, times=2)
+    before, former = cluster.proposed(), cluster.epochs[2]
+    assert before is not None
+    cluster.register(2)
+    cluster.fetch(2)
+    assert cluster.epochs[2] > former
+    cluster.leader().retry_alteration()
+    again = cluster.proposed()
+    assert again is not None
+    assert [(x.broker_id, x.broker_epoch) for x in again.isr] == [
+        (1, cluster.epochs[1]),
+        (2, former),
+    ]
+
+
 def test_new_replicas_of_a_partition_are_followers_from_then_on() -> None:
     cluster = Cluster((1, 2, 3), isr=(1, 2, 3))
     leader = cluster.leader()
