@@ -24,6 +24,7 @@ from quorate.protocol.primitives import read_uvarint, skip_tags
 from quorate.protocol.source import SHORT_ARRAY_COUNTS, Source
 
 BYTE: Final = Fixed("B", 1)
+STRING_BYTES_MAX: Final = 32_767
 
 
 def compile_reader(cls: type[Any], version: int) -> Callable[..., Any]:
@@ -127,6 +128,9 @@ class _Reader:
         width = FIXED["int16" if field.kind == "string" else "int32"]
         count = self._length(target, field, width=width, nullable=nullable)
         with source.block("else:"):
+            if field.kind == "string" and self._flexible:
+                # As Kafka does: so it fits wherever its length is written in two bytes.
+                self._refuse_if(f"{count} > {STRING_BYTES_MAX}", f"{field.name}: too long")
             stop = source.temporary("e")
             source.line(f"{stop} = p + {count}")
             self._refuse_if(f"{stop} > end", f"{field.name}: longer than what is left")

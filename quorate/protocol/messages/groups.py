@@ -1,6 +1,16 @@
 """Groups and their coordinators; classic members join, sync, send heartbeats and leave."""
 
-from quorate.protocol.fields import array, binary, boolean, int8, int16, int32, string
+from quorate.protocol.fields import (
+    OWN_TAG,
+    array,
+    binary,
+    boolean,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+)
 from quorate.protocol.message import message, nested
 from quorate.protocol.messages.metadata import OPERATIONS_NOT_ASKED_FOR
 
@@ -193,7 +203,7 @@ class DescribedGroupMember:
 
 @nested
 class DescribedGroup:
-    """One group and its members."""
+    """One group and its members; which generation it is in, who leads, and why, only we tell."""
 
     error_code: int = int16()
     error_message: str | None = string("6+", nullable="6+")
@@ -203,6 +213,10 @@ class DescribedGroup:
     protocol_data: str = string()
     members: list[DescribedGroupMember] = array(DescribedGroupMember)
     authorized_operations: int = int32("3+", default=OPERATIONS_NOT_ASKED_FOR)
+    generation_id: int = int32("5+", default=-1, tag=OWN_TAG)
+    leader: str = string("5+", tag=OWN_TAG + 1)
+    rebalance_reason: str = string("5+", tag=OWN_TAG + 2)
+    state_since_ms: int = int64("5+", default=-1, tag=OWN_TAG + 3)
 
 
 @message(versions="0-6", flexible="5+")

@@ -12,6 +12,7 @@ from quorate.protocol.apis import APIS, Api
 from quorate.protocol.fields import FIXED, Field, layout_of
 from quorate.protocol.frames import read_request_header
 from quorate.protocol.message import decoder, encoder
+from quorate.protocol.messages.groups import HeartbeatRequest
 from quorate.protocol.primitives import DecodeError
 
 MUTATIONS = 40
@@ -143,3 +144,12 @@ def test_damaged_headers_are_read_or_refused() -> None:
         except DecodeError:
             continue
         assert pos <= len(damaged)
+
+
+def test_no_string_is_longer_than_two_bytes_can_say() -> None:
+    """Compact strings could be, and then would not fit into the records that name them."""
+    fits = encode(HeartbeatRequest(group_id="g" * 32_767), 4)
+    assert decoder(HeartbeatRequest, 4)(fits, 0, len(fits))[0].group_id == "g" * 32_767
+    longer = encode(HeartbeatRequest(group_id="g" * 32_768), 4)
+    with pytest.raises(DecodeError, match="group_id: too long"):
+        decoder(HeartbeatRequest, 4)(longer, 0, len(longer))
