@@ -56,7 +56,7 @@ class Replicas:
 
     State: the image last applied; a replica for each partition hosted; for each leader that is
     followed, what is fetched of it.  ``on_fetchers`` is called with the leaders for whose fetchers
-    there is something new.
+    there is something new, ``on_followed`` with what changed, once it has been followed.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class Replicas:
         self.on_unsynced: Callable[[], None] | None = None
         self.on_alterations: Callable[[], None] | None = None
         self.on_fetchers: Callable[[int], None] | None = None
+        self.on_followed: list[Callable[[MetadataDelta], None]] = []
         self._rules = rules or FetchRules()
         self._node_texts = node_texts
         self._own_resource = ConfigResource(BROKER, str(node_id))
@@ -181,6 +182,8 @@ class Replicas:
         self.image = self.host.image = delta.after
         for replica in ended:
             replica.close()  # last, so that who waited there finds what is now
+        for followed in self.on_followed:
+            followed(delta)
         self._tell_fetchers()
         if delta.touched.brokers:
             self.review()

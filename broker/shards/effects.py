@@ -62,7 +62,23 @@ class Machine(Protocol):
     """A coordinator's state: the fold of its partition's records, and who waits for changes."""
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Fold one record into the state; at loading, and after each append."""
+        """Fold one record into the state; at loading, and after each append.
+
+        Raises:
+            CorruptRecordError: it is none of ours.
+        """
+        ...
+
+    def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> None:
+        """Keep a record of a transaction in mind, until it is known how that ends.
+
+        Raises:
+            CorruptRecordError: it is none of ours.
+        """
+        ...
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """Fold the pending records of the producer's transaction into the state, or drop them."""
         ...
 
     def loaded(self) -> None:
