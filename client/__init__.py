@@ -49,6 +49,12 @@ if TYPE_CHECKING:
         NoOffsetError,
         NotAssignedError,
     )
+    from quorate.client.groups.results import (
+        GroupDescription,
+        GroupListing,
+        MemberDescription,
+        OffsetAndMetadata,
+    )
     from quorate.client.offsets import TimestampOffset
     from quorate.client.producer import Producer
     from quorate.errors import ErrorCode, KafkaError, NetworkError, QuorateError
@@ -73,13 +79,17 @@ __all__ = [
     "Delivery",
     "DeliveryTimeoutError",
     "ErrorCode",
+    "GroupDescription",
+    "GroupListing",
     "KafkaError",
     "LogDir",
     "LogDirReplica",
+    "MemberDescription",
     "NetworkError",
     "NewTopic",
     "NoOffsetError",
     "NotAssignedError",
+    "OffsetAndMetadata",
     "OffsetSpec",
     "PartitionDescription",
     "Producer",
@@ -138,6 +148,12 @@ _MODULES: Final = {
         "DeliveryTimeoutError",
         "NoOffsetError",
         "NotAssignedError",
+    ),
+    "quorate.client.groups.results": (
+        "GroupDescription",
+        "GroupListing",
+        "MemberDescription",
+        "OffsetAndMetadata",
     ),
     "quorate.client.offsets": ("TimestampOffset",),
     "quorate.client.producer": ("Producer",),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from quorate.client import quorum
 from quorate.client.admin_base import check, error_of, raise_first
-from quorate.client.admin_placement import PlacementAdmin
+from quorate.client.admin_groups import GroupAdmin
 from quorate.client.admin_results import (
     ConfigChange,
     ConfigEntry,
@@ -70,7 +70,7 @@ __all__ = ["Admin", "raise_first"]
 BROKER_RESOURCE: Final = 4
 
 
-class Admin(PlacementAdmin):
+class Admin(GroupAdmin):
     """Creates, describes, changes and deletes what a cluster has.
 
     ::

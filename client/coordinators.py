@@ -73,6 +73,8 @@ class Coordinators:
         api_key: int,
         request: Any,
         codes: Callable[[Any], Iterable[int]],
+        *,
+        version_max: int | None = None,
     ) -> Any:
         """Ask a group's coordinator, anew while another one is to be asked, or this one not yet.
 
@@ -81,12 +83,14 @@ class Coordinators:
             api_key: Which API.
             request: What to ask; it is asked again as it is.
             codes: Returns the error codes of a response, wherever it has them.
+            version_max: The highest version of the API to use.
 
         Raises:
             KafkaError: No coordinator, or no answer in time.
         """
-        response = (await self.call_many([group_id], api_key, lambda _: request, codes))[0]
-        assert response is not None
+        (response,) = await self.call_many(
+            [group_id], api_key, lambda _: request, codes, version_max=version_max
+        )
         return response
 
     async def call_many(
@@ -95,6 +99,8 @@ class Coordinators:
         api_key: int,
         request_for: Callable[[list[str]], Any],
         codes: Callable[[Any], Iterable[int]],
+        *,
+        version_max: int | None = None,
     ) -> list[Any]:
         """Ask the coordinators of groups, with one request each, and return their responses.
 
@@ -115,7 +121,8 @@ class Coordinators:
                 for group_id in pending:
                     by_broker.setdefault(self._known[group_id], []).append(group_id)
                 for broker_id, its_groups in by_broker.items():
-                    answer = await self._ask(broker_id, api_key, request_for(its_groups), codes)
+                    request = request_for(its_groups)
+                    answer = await self._ask(broker_id, api_key, request, codes, version_max)
                     if isinstance(answer, KafkaError):
                         self._trouble = answer
                         for group_id in its_groups:
@@ -131,13 +138,19 @@ class Coordinators:
         return responses
 
     async def _ask(
-        self, broker_id: int, api_key: int, request: Any, codes: Callable[[Any], Iterable[int]]
+        self,
+        broker_id: int,
+        api_key: int,
+        request: Any,
+        codes: Callable[[Any], Iterable[int]],
+        version_max: int | None,
     ) -> Any:
         """Return the response, or the error after which to look for the coordinator anew."""
         try:
             connection = await self._cluster.reach(broker_id)
+            timeout_ms = self._cluster.settings.request_timeout_ms
             response = await connection.call(
-                api_key, request, timeout_ms=self._cluster.settings.request_timeout_ms
+                api_key, request, timeout_ms=timeout_ms, version_max=version_max
             )
         except NetworkError as error:
             self._cluster.refresh_soon()

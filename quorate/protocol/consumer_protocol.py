@@ -72,13 +72,14 @@ class Subscription:
 def encode_subscription(subscription: Subscription) -> bytes:
     """Return a subscription as member metadata."""
     return _encode(
+        ConsumerProtocolSubscription,
         ConsumerProtocolSubscription(
             topics=list(subscription.topics),
             user_data=subscription.user_data,
             owned_partitions=_by_topic(subscription.owned),
             generation_id=subscription.generation_id,
             rack_id=subscription.rack_id,
-        )
+        ),
     )
 
 
@@ -103,7 +104,8 @@ def encode_assignment(
 ) -> bytes:
     """Return an assignment as the group's leader sends it."""
     return _encode(
-        ConsumerProtocolAssignment(assigned_partitions=_by_topic(partitions), user_data=user_data)
+        ConsumerProtocolAssignment,
+        ConsumerProtocolAssignment(assigned_partitions=_by_topic(partitions), user_data=user_data),
     )
 
 
@@ -118,9 +120,9 @@ def decode_assignment(data: bytes) -> tuple[TopicPartition, ...]:
     return _partitions(_decode(ConsumerProtocolAssignment, data).assigned_partitions)
 
 
-def _encode(body: Any) -> bytes:
+def _encode(cls: type[T], body: T) -> bytes:
     parts: list[Any] = [bytearray(_VERSION.to_bytes(_VERSION_BYTES, "big"))]
-    encoder(type(body), _VERSION)(body, parts)
+    encoder(cls, _VERSION)(body, parts)
     return b"".join(parts)
 
 

@@ -1,0 +1,1 @@
+"""What clients ask about groups, and what they read in the answers."""

@@ -1,0 +1,101 @@
+"""What is known of groups, their members and their offsets: values, all frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from quorate.model import UNKNOWN_EPOCH
+
+if TYPE_CHECKING:
+    from quorate.model import TopicPartition
+
+CLASSIC: Final = "Classic"
+CONSUMER: Final = "Consumer"
+"""Types of groups, by Kafka's names: who assigns, a member (CLASSIC) or the broker (KIP-848)."""
+
+EMPTY: Final = "Empty"
+STABLE: Final = "Stable"
+DEAD: Final = "Dead"
+"""Some of the states, by Kafka's names."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """One line of the list of groups; old brokers tell neither ``state`` nor ``type``.
+
+    Attributes:
+        protocol_type: ``consumer`` for consumers, empty for groups that only keep offsets, and
+            whatever others call themselves (``connect``).
+    """
+
+    group_id: str
+    type: str
+    protocol_type: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    """One member of a group.
+
+    Attributes:
+        instance_id: Its ``group.instance.id``, if it is a static member.
+        assignment: What it reads; empty where members are no consumers.
+        target: What it is to read once others gave it up; None in classic groups.
+        member_epoch: How far it is on the way there; None in classic groups.
+        topics: What it wants to read, as far as the broker tells.
+        topic_regex: The pattern that it wants to read (KIP-848).
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assignment: tuple[TopicPartition, ...]
+    target: tuple[TopicPartition, ...] | None = None
+    member_epoch: int | None = None
+    rack_id: str | None = None
+    topics: tuple[str, ...] = ()
+    topic_regex: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group and its members.
+
+    Attributes:
+        assignor: Who divides partitions; empty while nobody has to.
+        coordinator_id: The broker that the group's members talk to.
+        epoch: How often the group changed, and ``assignment_epoch``, for which of these
+            it was assigned; None in classic groups.
+    """
+
+    group_id: str
+    type: str
+    protocol_type: str
+    state: str
+    assignor: str
+    members: tuple[MemberDescription, ...]
+    coordinator_id: int
+    epoch: int | None = None
+    assignment_epoch: int | None = None
+
+    @property
+    def owners(self) -> dict[TopicPartition, MemberDescription]:
+        """Who reads which partition."""
+        return {partition: member for member in self.members for partition in member.assignment}
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndMetadata:
+    """How far a group has read a partition: the offset of the next record to read.
+
+    Attributes:
+        leader_epoch: Of the last record that was read; -1 if the group did not say (KIP-320).
+        metadata: What the group wrote beside it.
+    """
+
+    offset: int
+    leader_epoch: int = UNKNOWN_EPOCH
+    metadata: str = ""
