@@ -1,0 +1,1 @@
+"""Being in a group."""

@@ -1,0 +1,1 @@
+"""Who reads what: Kafka's four assignors."""
