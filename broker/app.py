@@ -14,7 +14,14 @@ from quorate.broker.handlers.context import Broker
 from quorate.broker.handlers.producer_ids import ProducerIds
 from quorate.broker.housekeeping import Housekeeping
 from quorate.broker.isr_sender import IsrSender
-from quorate.broker.listeners import PLAINTEXT, Listener, advertised_endpoints, tls_context
+from quorate.broker.listeners import (
+    PLAINTEXT,
+    BetweenBrokers,
+    Listener,
+    advertised_endpoints,
+    between_brokers,
+    tls_context,
+)
 from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH
 from quorate.broker.log.files import FatalStorageError, OsFileSystem
 from quorate.broker.log.store import LogStore, open_store
@@ -71,16 +78,14 @@ async def run_broker(
             disk failed. Inside exception groups, as nurseries raise what their tasks do.
     """
     try:
-        endpoints = advertised_endpoints(plan.config, plan.listeners)
-        encrypted = any(listener.protocol != PLAINTEXT for listener in plan.listeners)
-        context = tls_context(plan.config) if encrypted else None
+        ways = _ways(plan)
         store = await trio.to_thread.run_sync(_open_store, plan)
         rules = fetch_rules(plan.config)
         replicas = Replicas(plan.config.node_id, store, EMPTY_IMAGE, plan.texts, rules)
         replicas.host.lag_time_max_ms = plan.config.replica_lag_time_max_ms
         clean = True
         try:
-            await _run(plan, replicas, endpoints, context, task_status)
+            await _run(plan, replicas, ways, task_status)
         except BaseException as error:
             clean = is_orderly(error)
             raise
@@ -95,6 +100,22 @@ async def run_broker(
     finally:
         for listener in plan.listeners:
             listener.sock.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """How this broker is reached, with the TLS settings of its SSL listener, and reaches others."""
+
+    endpoints: Mapping[str, Endpoint]
+    context: ssl.SSLContext | None
+    between: BetweenBrokers
+
+
+def _ways(plan: BrokerPlan) -> _Ways:
+    endpoints = advertised_endpoints(plan.config, plan.listeners)
+    encrypted = any(listener.protocol != PLAINTEXT for listener in plan.listeners)
+    context = tls_context(plan.config) if encrypted else None
+    return _Ways(endpoints, context, between_brokers(plan.config, endpoints))
 
 
 def fetch_rules(config: NodeConfig) -> FetchRules:
@@ -129,8 +150,7 @@ def _open_store(plan: BrokerPlan) -> LogStore:
 async def _run(
     plan: BrokerPlan,
     replicas: Replicas,
-    endpoints: Mapping[str, Endpoint],
-    context: ssl.SSLContext | None,
+    ways: _Ways,
     task_status: trio.TaskStatus[RunningBroker],
 ) -> None:
     """Serve until cancelled, and on until what this broker leads has moved away."""
@@ -141,19 +161,22 @@ async def _run(
         replicas=replicas,
         deadlines=Deadlines(),
         producer_ids=ProducerIds(),
+        random=secrets.SystemRandom(),
     )
     server = RequestServer(broker)
     server.begin_turn()
     identity = Identity(
-        secrets.token_bytes(INCARNATION_BYTES), replicas.store.meta.directory_id.encode(), endpoints
+        secrets.token_bytes(INCARNATION_BYTES),
+        replicas.store.meta.directory_id.encode(),
+        ways.endpoints,
     )
     link = ControllerLink(broker, identity, plan.call, server.end_turn)
     serving = trio.CancelScope()
     async with trio.open_nursery() as nursery:
-        parts = _Parts(plan, broker, server, link, context)
+        parts = _Parts(plan, broker, server, link, ways)
         traffic: Traffic = await nursery.start(_run_parts, parts, serving)
         serving.shield = True
-        task_status.started(RunningBroker(endpoints, traffic, broker))
+        task_status.started(RunningBroker(ways.endpoints, traffic, broker))
         try:
             await trio.sleep_forever()
         finally:
@@ -170,7 +193,7 @@ class _Parts:
     broker: Broker
     server: RequestServer
     link: ControllerLink
-    context: ssl.SSLContext | None
+    ways: _Ways
 
 
 async def _run_parts(
@@ -186,9 +209,10 @@ async def _run_parts(
             nursery.start_soon(Housekeeping(broker, begin_turn, end_turn).run)
             await nursery.start(aside.run)
             nursery.start_soon(IsrSender(broker, call, begin_turn, end_turn).run)
-            nursery.start_soon(ReplicaFetchers(broker, begin_turn, end_turn, parts.context).run)
+            between = parts.ways.between
+            nursery.start_soon(ReplicaFetchers(broker, begin_turn, end_turn, between).run)
             await nursery.start(parts.link.run)
-            traffic = _serve(nursery, parts.plan.listeners, parts.context, parts.server)
+            traffic = _serve(nursery, parts.plan.listeners, parts.ways.context, parts.server)
             _calm_collector()
             task_status.started(traffic)
 

@@ -1,4 +1,4 @@
-"""Where a broker listens: listener properties read, sockets bound, TLS set up."""
+"""Where a broker listens, and where it finds others: properties read, sockets bound, TLS set up."""
 
 import re
 import socket
@@ -15,6 +15,11 @@ PLAINTEXT: Final = "PLAINTEXT"
 SSL: Final = "SSL"
 PROTOCOLS: Final = (PLAINTEXT, SSL)
 
+_VERIFY_MODES: Final = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
 _LISTENER: Final = re.compile(r"([A-Za-z_]+)://(?:\[([0-9A-Fa-f:.]+)\]|([^:/\[\]]*)):([0-9]{1,5})")
 
 
@@ -142,18 +147,57 @@ def tls_context(config: NodeConfig) -> ssl.SSLContext:
     """
     if not config.ssl_keystore_location:
         raise InvalidConfigError("ssl.keystore.location: an SSL listener needs a PEM file")
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context = _context(config, ssl.Purpose.CLIENT_AUTH)
+    context.verify_mode = _VERIFY_MODES[config.ssl_client_auth]
+    return context
+
+
+@dataclass(frozen=True, slots=True)
+class BetweenBrokers:
+    """How brokers connect to each other: to which listener, and with what TLS settings, if any."""
+
+    protocol: str
+    context: ssl.SSLContext | None
+
+
+def between_brokers(config: NodeConfig, endpoints: Mapping[str, Endpoint]) -> BetweenBrokers:
+    """Return how this broker connects to others, and they to it.
+
+    Unlike Kafka's, brokers without a PLAINTEXT listener need not be told that SSL it shall be.
+
+    Raises:
+        InvalidConfigError: two properties say it, or one names no listener that there is, or a file
+            of TLS is missing, unreadable or not what it should be.
+    """
+    named, secured = config.inter_broker_listener_name, config.security_inter_broker_protocol
+    if named and secured:
+        raise InvalidConfigError(
+            "inter.broker.listener.name and security.inter.broker.protocol: set only one of them"
+        )
+    protocol = named.upper() or secured or (PLAINTEXT if PLAINTEXT in endpoints else SSL)
+    if protocol not in endpoints:
+        name = "inter.broker.listener.name" if named else "security.inter.broker.protocol"
+        raise InvalidConfigError(f"{name}: there is no listener {protocol} that is advertised")
+    return BetweenBrokers(protocol, _client_context(config) if protocol == SSL else None)
+
+
+def _client_context(config: NodeConfig) -> ssl.SSLContext:
+    """Return the TLS settings with which we connect to other brokers, as their client."""
+    context = _context(config, ssl.Purpose.SERVER_AUTH)
+    context.check_hostname = bool(config.ssl_endpoint_identification_algorithm)
+    return context
+
+
+def _context(config: NodeConfig, purpose: ssl.Purpose) -> ssl.SSLContext:
+    """Return a context with our key, and whom we trust: whom the system does, if we name nobody."""
+    trusted = config.ssl_truststore_location or None
     try:
+        context = ssl.create_default_context(purpose, cafile=trusted)
         context.load_cert_chain(
             config.ssl_keystore_location, password=config.ssl_key_password or None
         )
-        if config.ssl_truststore_location:
-            context.load_verify_locations(config.ssl_truststore_location)
     except (OSError, ssl.SSLError) as error:
         raise InvalidConfigError(f"ssl.keystore or ssl.truststore: {error}") from None
-    context.verify_mode = {
-        "none": ssl.CERT_NONE,
-        "requested": ssl.CERT_OPTIONAL,
-        "required": ssl.CERT_REQUIRED,
-    }[config.ssl_client_auth]
+    if trusted is None:
+        context.load_default_certs(purpose)
     return context

@@ -1,7 +1,7 @@
 """Trio shell: one task per leader that is followed, fetching all its partitions together."""
 
 import logging
-import ssl
+import math
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
@@ -9,7 +9,7 @@ from typing import Final
 import trio
 
 from quorate.broker.handlers.context import Broker
-from quorate.broker.listeners import PLAINTEXT, SSL
+from quorate.broker.listeners import BetweenBrokers
 from quorate.broker.replication.fetching import LeaderFetcher
 from quorate.broker.replication.follower import FollowerReplica
 from quorate.errors import NetworkError, QuorateError
@@ -41,12 +41,12 @@ class ReplicaFetchers:
         broker: Broker,
         begin_turn: Callable[[], int],
         end_turn: Callable[[], None],
-        tls: ssl.SSLContext | None,
+        way: BetweenBrokers,
     ) -> None:
         self._broker = broker
         self._begin_turn = begin_turn
         self._end_turn = end_turn
-        self._tls = tls
+        self._way = way
         self._bells: dict[int, Bell] = {}
         self._nursery: trio.Nursery | None = None
         broker.replicas.on_fetchers = self._something_new
@@ -86,7 +86,7 @@ class ReplicaFetchers:
             pause_s = min(2 * pause_s, RECONNECT_MAX_S)
 
     async def _converse(self, fetcher: LeaderFetcher, bell: Bell) -> None:
-        endpoint, context = self._way_to(fetcher.leader_id)
+        endpoint, context = self._endpoint(fetcher.leader_id), self._way.context
         stream = await connect(endpoint, ssl_context=context, timeout_ms=CONNECT_TIMEOUT_MS)
         name = f"broker-{self._broker.config.node_id}-fetcher"
         exchange = Exchange(stream, peer=f"leader {fetcher.leader_id}", client_id=name)
@@ -123,36 +123,37 @@ class ReplicaFetchers:
         if failure is not None:
             raise failure
 
-    def _way_to(self, leader_id: int) -> tuple[Endpoint, ssl.SSLContext | None]:
-        """Return where a leader is reached, and how.
+    def _endpoint(self, leader_id: int) -> Endpoint:
+        """Return where a leader is reached.
 
         Raises:
-            NetworkError: it is not known, or has no listener that we speak.
+            NetworkError: it is not known, or has no listener of the kind that we use.
         """
         broker = self._broker.replicas.image.brokers.get(leader_id)
         if broker is None:
             raise NetworkError(f"broker {leader_id} is not registered")
-        plain = broker.endpoints.get(PLAINTEXT)
-        if plain is not None:
-            return plain, None
-        secured = broker.endpoints.get(SSL)
-        if secured is None or self._tls is None:
-            raise NetworkError(f"broker {leader_id} has no listener for brokers")
-        return secured, self._tls
+        endpoint = broker.endpoints.get(self._way.protocol)
+        if endpoint is None:
+            raise NetworkError(f"broker {leader_id} has no listener {self._way.protocol}")
+        return endpoint
 
     async def _fetch(self, fetcher: LeaderFetcher, exchange: Exchange) -> None:
-        while True:
-            if not fetcher.in_flight:
-                self._begin_turn()
-                await exchange.send(ApiKey.FETCH, fetcher.build())
-            with trio.fail_after(ANSWER_S_MAX):
+        # One scope for all answers: each would cost more than to read the answer does.
+        with trio.fail_after(ANSWER_S_MAX) as patience:
+            while True:
+                if not fetcher.in_flight:
+                    self._begin_turn()
+                    await exchange.send(ApiKey.FETCH, fetcher.build())
                 response = await exchange.receive()
-            self._begin_turn()
-            grown = fetcher.take(response, self._broker.now_ms)
-            unsynced = [follower for follower in grown if follower.is_unsynced]
-            self._end_turn()
-            if unsynced:
-                await self._sync(unsynced)
+                patience.deadline = trio.current_time() + ANSWER_S_MAX
+                self._begin_turn()
+                grown = fetcher.take(response, self._broker.now_ms)
+                unsynced = [follower for follower in grown if follower.is_unsynced]
+                self._end_turn()
+                if unsynced:
+                    patience.deadline = math.inf
+                    await self._sync(unsynced)
+                    patience.deadline = trio.current_time() + ANSWER_S_MAX
 
     async def _ask_in_between(self, fetcher: LeaderFetcher, exchange: Exchange, bell: Bell) -> None:
         """Ask for what is new while the leader still holds an answer back.

@@ -318,6 +318,18 @@ class NodeConfig(GroupConfig):
         "ssl.client.auth", "none", "Whether clients must show a certificate.",
         choices=("none", "requested", "required"),
     )  # fmt: skip
+    ssl_endpoint_identification_algorithm: str = text_field(
+        "ssl.endpoint.identification.algorithm", "https",
+        "Whether the certificates of other brokers must name the host that is connected to: https, or empty for no.",
+        choices=("https", ""),
+    )  # fmt: skip
+    inter_broker_listener_name: str = text_field(
+        "inter.broker.listener.name", "", "The listener over which brokers follow each other; PLAINTEXT, if there is one, if empty.",
+    )  # fmt: skip
+    security_inter_broker_protocol: str = text_field(
+        "security.inter.broker.protocol", "", "The same by its protocol; to be left empty if the listener is named.",
+        choices=("PLAINTEXT", "SSL", ""),
+    )  # fmt: skip
 
 
 def settings_of(config: type) -> dict[str, Setting]:

@@ -2,118 +2,16 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka import admin as kafka_admin
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, KafkaException
 
 from quorate.tools.log_files import batches_of
-from tests.robustness.node import Process
-from tests.robustness.quorum_network import free_ports
+from tests.integration.brokers import LAG_S, SESSION_S, WAIT_S_MAX, Cluster, send, wait_until
 
 pytestmark = pytest.mark.slow
-
-BROKER_IDS = (1, 2, 3)
-LAG_S = 1.5
-SESSION_S = 3.0
-WAIT_S_MAX = 60.0
-
-BROKER_PROPERTIES = {
-    "replica.lag.time.max.ms": str(int(LAG_S * 1000)),
-    "broker.heartbeat.interval.ms": "300",
-}
-
-
-def words_of(properties: dict[str, str]) -> list[str]:
-    return [word for name, value in properties.items() for word in ("-X", f"{name}={value}")]
-
-
-class Cluster:
-    """The processes, and clients of theirs."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.controller_port, *self.ports = free_ports(1 + len(BROKER_IDS))
-        self.controller = self._start("controller", "100", self.controller_port)
-        self.brokers: dict[int, Process] = {}
-        for broker_id in BROKER_IDS:
-            self.start(broker_id)
-        for broker in self.brokers.values():
-            broker.wait_until_ready()
-        servers = ",".join(f"127.0.0.1:{port}" for port in self.ports)
-        self.options: dict[str, Any] = {"bootstrap.servers": servers, "log_level": 0}
-        self.admin = AdminClient(self.options)
-
-    def _start(self, role: str, node_id: str, port: int) -> Process:
-        directory = self.directory / f"{role}-{node_id}"
-        directory.mkdir(exist_ok=True)
-        words = [role, "start", "--id", node_id, "--dir", str(directory)]
-        if role == "controller":
-            words += ["--listen", f"127.0.0.1:{port}"]
-            words += words_of({"broker.session.timeout.ms": str(int(SESSION_S * 1000))})
-        else:
-            words += ["--controllers", f"127.0.0.1:{self.controller_port}", "--port", str(port)]
-            words += words_of(BROKER_PROPERTIES)
-        process = Process(words, self.directory / f"{role}-{node_id}.log", {})
-        if role == "controller":
-            process.wait_until_ready()
-        return process
-
-    def start(self, broker_id: int) -> None:
-        self.brokers[broker_id] = self._start("broker", str(broker_id), self.ports[broker_id - 1])
-
-    def close(self) -> None:
-        for process in [*self.brokers.values(), self.controller]:
-            process.kill()
-
-    def create(self, topic: str, **configs: str) -> None:
-        properties = {name.replace("_", "."): value for name, value in configs.items()}
-        admin: Any = kafka_admin
-        client: Any = self.admin
-        client.create_topics([admin.NewTopic(topic, 1, 3, config=properties)])[topic].result()
-        wait_until(lambda: len(self.isr(topic)) == 3, "everybody is in sync at first")
-
-    def partition(self, topic: str) -> Any:
-        return self.admin.list_topics(topic, timeout=10).topics[topic].partitions[0]
-
-    def leader(self, topic: str) -> int:
-        return int(self.partition(topic).leader)
-
-    def isr(self, topic: str) -> set[int]:
-        return set(self.partition(topic).isrs)
-
-    def isr_at(self, broker_id: int, topic: str) -> set[int]:
-        """Return the ISR as one broker has it."""
-        server = f"127.0.0.1:{self.ports[broker_id - 1]}"
-        admin = AdminClient({**self.options, "bootstrap.servers": server})
-        return set(admin.list_topics(topic, timeout=10).topics[topic].partitions[0].isrs)
-
-    def producer(self, **options: Any) -> Producer:
-        return Producer({**self.options, "acks": "all", "linger.ms": 0, **options})
-
-    def logs(self, topic: str) -> list[bytes]:
-        """Return what each broker has of the topic, as bytes."""
-        paths = [self.directory / f"broker-{i}" / f"{topic}-0" for i in BROKER_IDS]
-        return [b"".join(f.read_bytes() for f in sorted(p.glob("*.log"))) for p in paths]
-
-
-def wait_until(holds: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + WAIT_S_MAX
-    while not holds():
-        assert time.monotonic() < deadline_s, f"not within {WAIT_S_MAX} s: {what}"
-        time.sleep(0.05)
-
-
-def send(producer: Producer, topic: str, value: bytes) -> KafkaError | None:
-    """Produce a record, wait for what became of it, and return the error if it was one."""
-    heard: list[KafkaError | None] = []
-    producer.produce(topic, value, on_delivery=lambda error, _: heard.append(error))
-    producer.flush(WAIT_S_MAX)
-    return heard[0]
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +49,7 @@ def test_a_record_that_a_paused_follower_lacks_is_acknowledged_once_the_smaller_
     producer = cluster.producer()
     assert send(producer, "paused", b"a") is None
     leader = cluster.leader("paused")
-    paused = next(broker_id for broker_id in BROKER_IDS if broker_id != leader)
+    paused = next(broker_id for broker_id in cluster.broker_ids if broker_id != leader)
     process = cluster.brokers[paused].process
     process.send_signal(signal.SIGSTOP)
     try:
@@ -170,7 +68,7 @@ def test_with_too_few_in_sync_acks_all_is_refused_and_acks_1_is_not(cluster: Clu
     cluster.create("few", min_insync_replicas="3")
     assert send(cluster.producer(), "few", b"a") is None
     leader = cluster.leader("few")
-    stopped = next(broker_id for broker_id in BROKER_IDS if broker_id != leader)
+    stopped = next(broker_id for broker_id in cluster.broker_ids if broker_id != leader)
     assert cluster.brokers[stopped].stop() == 0
     wait_until(lambda: len(cluster.isr("few")) == 2, "who stops leaves the ISR")
     length = len(cluster.logs("few")[leader - 1])
@@ -212,11 +110,11 @@ def test_a_leader_that_is_told_to_stop_hands_over_first(cluster: Cluster) -> Non
 def test_the_last_one_to_stop_and_the_others_find_together_again(cluster: Cluster) -> None:
     cluster.create("all")
     assert send(cluster.producer(), "all", b"a") is None
-    for broker_id in BROKER_IDS:
+    for broker_id in cluster.broker_ids:
         cluster.brokers[broker_id].kill()
-    for broker_id in BROKER_IDS:
+    for broker_id in cluster.broker_ids:
         cluster.start(broker_id)
-    for broker_id in BROKER_IDS:
+    for broker_id in cluster.broker_ids:
         cluster.brokers[broker_id].wait_until_ready()
 
     def all_in_sync() -> bool:

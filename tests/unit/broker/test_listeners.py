@@ -1,14 +1,17 @@
 """Listener properties are read strictly, and sockets are bound as they say."""
 
 import socket
+import ssl
 from pathlib import Path
 
 import pytest
+import trustme
 
 from quorate.broker.listeners import (
     Listener,
     ListenError,
     advertised_endpoints,
+    between_brokers,
     bind_listeners,
     parse_listeners,
     tls_context,
@@ -100,6 +103,66 @@ def test_listening_everywhere_needs_an_advertised_address() -> None:
         pytest.raises(InvalidConfigError, match="advertised"),
     ):
         advertised_endpoints(config, [Listener("PLAINTEXT", sock)])
+
+
+@pytest.fixture
+def keystore(tmp_path: Path) -> Path:
+    authority, path = trustme.CA(), tmp_path / "key.pem"
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(path)
+    return path
+
+
+HERE = Endpoint("127.0.0.1", 1)
+
+
+@pytest.mark.parametrize(
+    ("listeners", "properties", "protocol"),
+    [
+        (("PLAINTEXT", "SSL"), {}, "PLAINTEXT"),
+        (("SSL",), {}, "SSL"),
+        (("PLAINTEXT", "SSL"), {"inter.broker.listener.name": "ssl"}, "SSL"),
+        (("PLAINTEXT", "SSL"), {"security.inter.broker.protocol": "SSL"}, "SSL"),
+    ],
+)
+def test_brokers_connect_to_the_listener_that_is_for_them(
+    keystore: Path, listeners: tuple[str, ...], properties: dict[str, str], protocol: str
+) -> None:
+    config = node_config({"ssl.keystore.location": str(keystore), **properties})
+    between = between_brokers(config, dict.fromkeys(listeners, HERE))
+    assert (between.protocol, between.context is None) == (protocol, protocol == "PLAINTEXT")
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        (
+            {"inter.broker.listener.name": "SSL", "security.inter.broker.protocol": "SSL"},
+            "only one of them",
+        ),
+        ({"inter.broker.listener.name": "INTERNAL"}, r"inter\.broker\.listener.* INTERNAL"),
+        ({"security.inter.broker.protocol": "SSL"}, r"security\.inter\.broker.* SSL"),
+    ],
+)
+def test_the_listener_for_brokers_must_be_there(properties: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidConfigError, match=message):
+        between_brokers(node_config(properties), {"PLAINTEXT": HERE})
+
+
+@pytest.mark.parametrize("algorithm", ["https", ""])
+def test_other_brokers_are_trusted_by_certificate_and_by_name_unless_told_otherwise(
+    keystore: Path, tmp_path: Path, algorithm: str
+) -> None:
+    trusted = tmp_path / "trust.pem"
+    trustme.CA().cert_pem.write_to_path(trusted)
+    properties = {
+        "ssl.keystore.location": str(keystore),
+        "ssl.truststore.location": str(trusted),
+        "ssl.endpoint.identification.algorithm": algorithm,
+    }
+    context = between_brokers(node_config(properties), {"SSL": HERE}).context
+    assert context is not None
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, bool(algorithm))
+    assert len(context.get_ca_certs()) == 1, "nobody but those who were named"
 
 
 def test_tls_needs_a_key_and_says_what_is_wrong_with_it(tmp_path: Path) -> None:
