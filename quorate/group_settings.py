@@ -118,6 +118,11 @@ class GroupConfig:
         "The longest that a group may be configured with.",
         low=1,
     )
+    group_consumer_assignment_interval_ms: int = ms_field(
+        "group.consumer.assignment.interval.ms",
+        1_000,
+        "The pause between two assignments of a group of the new protocol.",
+    )
     group_consumer_max_size: int = number_field(
         "group.consumer.max.size",
         INT_MAX,
