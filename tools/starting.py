@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from quorate.broker.listeners import PLAINTEXT, Listener, bind_listeners, parse_listeners
 from quorate.errors import InvalidConfigError
@@ -46,6 +47,18 @@ class StartArguments:
     node_id: int | None
     defaults: dict[str, str]
     with_parent: bool = False
+
+
+LOCAL_GROUP_PARTITIONS: Final = 8
+"""Enough for the groups of one machine."""
+
+
+def local_defaults(brokers: int) -> dict[str, str]:
+    """Return how a cluster of so many brokers on one machine keeps its groups by default."""
+    return {
+        "offsets.topic.num.partitions": str(LOCAL_GROUP_PARTITIONS),
+        "offsets.topic.replication.factor": str(min(3, brokers)),
+    }
 
 
 def plan_node(options: GlobalOptions, arguments: StartArguments) -> NodePlan:

@@ -1,10 +1,13 @@
 """GroupCoordinator: the groups of one partition of ``__consumer_offsets``."""
 
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from quorate.broker.groups.classic_groups import ClassicGroups
+from quorate.broker.groups.committing import OffsetKeeper
 from quorate.broker.groups.group import GroupContext, GroupProtocol, Surroundings
-from quorate.broker.groups.records import key_type
+from quorate.broker.groups.records import KeyType, key_type
 from quorate.broker.shards.effects import Writer
 
 if TYPE_CHECKING:
@@ -13,6 +16,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 GROUPS_TOPIC: Final = "__consumer_offsets"
+INTERNAL_TOPICS: Final = frozenset({GROUPS_TOPIC})
+"""Topics that only brokers write to; coordinators make them when they are needed."""
+
+OFFSET_KEYS: Final = (KeyType.OFFSET_COMMIT_OLD, KeyType.OFFSET_COMMIT)
+EXPIRED_AT_ONCE: Final = 100
+"""How many groups are looked at before others get a turn."""
+
+
+class GroupListing(NamedTuple):
+    """A group in a list."""
+
+    group_id: str
+    group_type: str
+    protocol_type: str
+    state_name: str
 
 
 class GroupCoordinator:
@@ -24,16 +42,39 @@ class GroupCoordinator:
 
     def __init__(self, writer: Writer, surroundings: Surroundings) -> None:
         self.context = GroupContext({}, writer, surroundings)
-        self._protocols: Mapping[int, GroupProtocol] = {}
+        self.keeper = OffsetKeeper(self.context)
+        self.classic = ClassicGroups(self.context)
+        self._protocols: Mapping[int, GroupProtocol] = {KeyType.GROUP_METADATA: self.classic}
+
+    # --- the fold of the records ----------------------------------------------
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Fold one record into the state; one of a type that is not known is left out."""
+        """Fold one record into the state; one of a type that is not known is left out.
+
+        Raises:
+            CorruptRecordError: it is of a type that is known, and no such record.
+        """
         kind = key_type(key)
+        if kind in OFFSET_KEYS:
+            self.keeper.offsets.replay(key, value)
+            return
         protocol = self._protocols.get(kind)
         if protocol is None:
             logger.warning("a record of unknown type %d among those of groups is ignored", kind)
             return
         protocol.replay(kind, key, value)
+
+    def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> None:
+        """Keep an offset in mind that a transaction commits, until that has ended.
+
+        Raises:
+            CorruptRecordError: it is no offset.
+        """
+        self.keeper.offsets.replay_pending(producer_id, key, value)
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """Fold the offsets of a producer's transaction into the state, or drop them."""
+        self.keeper.offsets.end_transaction(producer_id, committed=committed)
 
     def loaded(self) -> None:
         """Begin to serve."""
@@ -47,3 +88,27 @@ class GroupCoordinator:
 
     def _distinct(self) -> list[GroupProtocol]:
         return list(dict.fromkeys(self._protocols.values()))
+
+    # --- all groups -----------------------------------------------------------
+
+    def group_ids(self) -> list[str]:
+        """Return the ids of all groups, those of which there are only offsets, too."""
+        return list(dict.fromkeys((*self.context.groups, *self.keeper.offsets.groups())))
+
+    def listings(self) -> Iterator[GroupListing]:
+        """Yield all groups; one of which there are only offsets is an empty classic one."""
+        for group_id in self.group_ids():
+            group = self.context.groups.get(group_id)
+            if group is None:
+                yield GroupListing(group_id, "classic", "", "Empty")
+            else:
+                yield GroupListing(
+                    group_id, group.group_type, group.protocol_type, group.state_name
+                )
+
+    def expire(self) -> Iterator[None]:
+        """Forget what is too old, in steps between which others may be served."""
+        for number, group_id in enumerate(self.group_ids(), start=1):
+            self.keeper.expire(group_id)
+            if number % EXPIRED_AT_ONCE == 0:
+                yield

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from quorate.broker.replication.deadlines import Deadlines
 from quorate.broker.shards.effects import Entry, Writer
 from quorate.errors import ErrorCode, KafkaError
+from quorate.protocol.messages.groups import DescribedGroup
 from quorate.quorum.metadata.image import MetadataImage
 from quorate.settings import NodeConfig
 
@@ -112,6 +113,14 @@ class Group(Protocol):
 
     def tombstones(self) -> list[Entry]:
         """Return what takes back all records of the group itself, to delete it."""
+        ...
+
+
+class DescribedClassic(Protocol):
+    """What DescribeGroups asks of classic groups."""
+
+    def describe(self) -> DescribedGroup:
+        """Return the group and its members as they are now."""
         ...
 
 

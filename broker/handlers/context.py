@@ -2,16 +2,26 @@
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from quorate.broker.groups.coordinator import GROUPS_TOPIC, GroupCoordinator
+from quorate.broker.groups.group import Surroundings
+from quorate.broker.handlers.internal_topics import InternalTopic, groups_topic
 from quorate.broker.handlers.producer_ids import ProducerIds
 from quorate.broker.replication.deadlines import Deadlines
 from quorate.broker.replication.replicas import Replicas
+from quorate.broker.shards.effects import Writer
+from quorate.broker.shards.shard import ShardHost
+from quorate.broker.shards.shards import Shards
 from quorate.control.messages import Answer, ErrorAnswer, Request
 from quorate.errors import ErrorCode, KafkaError, QuorateError, known_code
 from quorate.promise import Promise
+from quorate.quorum.metadata.delta import MetadataDelta
 from quorate.settings import NodeConfig
+
+if TYPE_CHECKING:
+    from random import Random
 
 A = TypeVar("A", bound=Answer)
 
@@ -73,6 +83,8 @@ class Broker:
         ask_controller: by the time an answer is given, :attr:`replicas` have followed the metadata
             it speaks of, unless that is much.
         aside: does what may take the disk; by then, the broker may have moved on.
+        coordinators: of the groups that this broker coordinates for now.
+        groups_topic: where groups are kept; made when the first one is looked for.
     """
 
     config: NodeConfig
@@ -81,9 +93,44 @@ class Broker:
     replicas: Replicas
     deadlines: Deadlines
     producer_ids: ProducerIds
+    random: "Random"
     ask_controller: AskController | None = None
     aside: Aside = here_and_now
     now_ms: int = 0
+    coordinators: Shards[GroupCoordinator] = field(init=False)
+    groups_topic: InternalTopic = field(init=False)
+
+    def __post_init__(self) -> None:
+        config, replicas = self.config, self.replicas
+        surroundings = Surroundings(
+            config, self.deadlines, self.random, self._wall_ms, lambda: replicas.image
+        )
+        host = ShardHost(
+            leads=replicas.hosts,
+            aside=self._run_aside,
+            deadlines=self.deadlines,
+            now_ms=self._wall_ms,
+            commit_timeout_ms=config.offsets_commit_timeout_ms,
+        )
+
+        def coordinator(writer: Writer) -> GroupCoordinator:
+            return GroupCoordinator(writer, surroundings)
+
+        self.coordinators = Shards(GROUPS_TOPIC, coordinator, replicas, host)
+        self.groups_topic = groups_topic(GROUPS_TOPIC, config)
+        replicas.on_followed.append(self._forget_topics)
+
+    def _wall_ms(self) -> int:
+        return self.now_ms
+
+    def _run_aside(self, run: Callable[[], None], then: Callable[[], None]) -> None:
+        self.aside(run, then)  # whatever does it by then
+
+    def _forget_topics(self, delta: MetadataDelta) -> None:
+        """Forget what groups have read of topics that exist no more: others may be called so."""
+        for topic in delta.removed_topics():
+            for coordinator in self.coordinators:
+                coordinator.keeper.forget_topic(topic.name)
 
     def ask(
         self,

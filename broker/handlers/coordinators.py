@@ -1,10 +1,14 @@
-"""Coordinators of groups and transactions: there are none yet, and clients are told so."""
+"""FindCoordinator: who coordinates a group; the topic in which groups are kept is made for that."""
 
 from typing import Final
 
 from quorate.broker.handlers.context import Broker, Caller
-from quorate.errors import ErrorCode
+from quorate.broker.handlers.gathering import kept
+from quorate.broker.handlers.metadata import live_brokers
+from quorate.broker.shards.errors import CoordinatorNotAvailableError
+from quorate.errors import ErrorCode, InvalidRequestError, KafkaError
 from quorate.model import NO_LEADER
+from quorate.promise import Promise
 from quorate.protocol.messages.groups import (
     Coordinator,
     FindCoordinatorRequest,
@@ -14,24 +18,83 @@ from quorate.protocol.messages.groups import (
 BATCHED_FROM: Final = 4
 """The version from which one request asks for several coordinators (KIP-699)."""
 
-REASON: Final = "this broker coordinates neither groups nor transactions"
+GROUP: Final = 0
+TRANSACTION: Final = 1
+
+NO_TRANSACTIONS: Final = "this broker does not coordinate transactions"
 
 
 def find_coordinator(
-    _broker: Broker, request: FindCoordinatorRequest, caller: Caller
-) -> FindCoordinatorResponse:
-    """Answer that no coordinator is available.
+    broker: Broker, request: FindCoordinatorRequest, caller: Caller
+) -> FindCoordinatorResponse | Promise[FindCoordinatorResponse]:
+    """Tell who coordinates groups: the leaders of the partitions that they belong to."""
+    topics = broker.replicas.image.topics
+    if request.key_type != GROUP or broker.coordinators.topic in topics:
+        return _response(broker, request, caller, "")
+    promise: Promise[FindCoordinatorResponse] = Promise()
 
-    librdkafka compresses with lz4 only for brokers that serve this API, and sends batches as they
-    are otherwise. The error is one that clients retry in silence, for those that read partitions of
-    their own choice are made with a group's name too, and need no coordinator.
-    """
-    code = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    if caller.api_version < BATCHED_FROM:
-        return FindCoordinatorResponse(error_code=code, error_message=REASON, node_id=NO_LEADER)
+    def made(complaint: str) -> None:
+        promise.resolve(_response(broker, request, caller, complaint))
+
+    broker.groups_topic.make(broker, made)
+    return kept(promise)
+
+
+def _response(
+    broker: Broker, request: FindCoordinatorRequest, caller: Caller, complaint: str
+) -> FindCoordinatorResponse:
+    batched = caller.api_version >= BATCHED_FROM
+    keys = request.coordinator_keys if batched else [request.key]
+    found = [_coordinator(broker, request.key_type, key, caller, complaint) for key in keys]
+    if batched:
+        return FindCoordinatorResponse(coordinators=found)
+    (only,) = found
     return FindCoordinatorResponse(
-        coordinators=[
-            Coordinator(key=key, node_id=NO_LEADER, error_code=code, error_message=REASON, port=-1)
-            for key in request.coordinator_keys
-        ]
+        error_code=only.error_code,
+        error_message=only.error_message,
+        node_id=only.node_id,
+        host=only.host,
+        port=only.port,
     )
+
+
+def _coordinator(
+    broker: Broker, key_type: int, key: str, caller: Caller, complaint: str
+) -> Coordinator:
+    try:
+        return _find(broker, key_type, key, caller, complaint)
+    except KafkaError as error:
+        return Coordinator(
+            key=key,
+            node_id=NO_LEADER,
+            port=-1,
+            error_code=int(error.code),
+            error_message=error.message,
+        )
+
+
+def _find(broker: Broker, key_type: int, key: str, caller: Caller, complaint: str) -> Coordinator:
+    """Return who coordinates a key.
+
+    Raises:
+        InvalidRequestError: nobody coordinates things of that type.
+        CoordinatorNotAvailableError: nobody does now. Clients try again in silence: those that read
+            partitions of their own choice are made with a group's name, too, and need nobody.
+    """
+    if key_type == TRANSACTION:
+        raise CoordinatorNotAvailableError(NO_TRANSACTIONS)
+    if key_type != GROUP:
+        raise InvalidRequestError(f"there are no coordinators of type {key_type} here")
+    if complaint:
+        raise CoordinatorNotAvailableError(complaint)
+    partition, state = broker.coordinators.partition_of(key)
+    for node, endpoint in live_brokers(broker.replicas.image, caller.listener):
+        if node.broker_id == state.leader_id:
+            return Coordinator(
+                key=key,
+                node_id=node.broker_id,
+                host=endpoint.host,
+                port=endpoint.port,
+                error_code=int(ErrorCode.NONE),
+            )
+    raise CoordinatorNotAvailableError(f"{broker.coordinators.topic}-{partition} has no leader")

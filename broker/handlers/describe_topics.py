@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from quorate.broker.groups.coordinator import INTERNAL_TOPICS
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.broker.handlers.metadata import offline_replicas, partition_code
 from quorate.errors import ErrorCode
@@ -57,6 +58,7 @@ def _described(
     return DescribeTopicPartitionsResponseTopic(
         name=name,
         topic_id=topic.topic_id,
+        is_internal=name in INTERNAL_TOPICS,
         partitions=[
             DescribeTopicPartitionsResponsePartition(
                 error_code=partition_code(state),

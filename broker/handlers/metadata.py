@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
+from quorate.broker.groups.coordinator import INTERNAL_TOPICS
 from quorate.broker.handlers.context import ANONYMOUS, Broker, Caller
 from quorate.control.messages import CreateTopics, CreateTopicsAnswer, NewTopic
 from quorate.errors import RETRIABLE, ErrorCode, known_code
@@ -52,7 +53,11 @@ def _to_create(broker: Broker, request: MetadataRequest, caller: Caller) -> list
         return []
     topics = broker.replicas.image.topics
     names = (topic.name for topic in request.topics or [])
-    return list(dict.fromkeys(name for name in names if name is not None and name not in topics))
+    return [
+        name
+        for name in dict.fromkeys(names)
+        if name is not None and name not in topics and name not in INTERNAL_TOPICS
+    ]
 
 
 def _wants_all(request: MetadataRequest, caller: Caller) -> bool:
@@ -122,6 +127,7 @@ def _topic(image: MetadataImage, topic: TopicImage) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[
             MetadataResponsePartition(
                 error_code=partition_code(state),

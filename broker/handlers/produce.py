@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Final, cast
 
+from quorate.broker.groups.coordinator import INTERNAL_TOPICS
 from quorate.broker.handlers.context import Broker, Caller, CloseConnectionError, Shortcut
 from quorate.broker.handlers.leaders import LeaderHints
 from quorate.broker.log.log import AppendResult
@@ -10,6 +11,7 @@ from quorate.broker.replication.leader import ACKS_ALL, LeaderReplica
 from quorate.errors import (
     ErrorCode,
     InvalidRecordError,
+    InvalidTopicError,
     KafkaError,
     UnknownTopicIdError,
     UnsupportedCompressionTypeError,
@@ -154,6 +156,8 @@ def _append(
 ) -> AppendResult:
     if not records:
         raise InvalidRecordError("the request has no records for the partition")
+    if replica.topic_partition.topic in INTERNAL_TOPICS:
+        raise InvalidTopicError("clients cannot write to internal topics")
     if len(records) < HEADER_BYTES or size_of_first(records) != len(records):
         _check_shape(records)
     return replica.append(records, acks=acks, now_ms=now_ms)

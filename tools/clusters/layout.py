@@ -220,6 +220,7 @@ def command_words(layout: Layout, member: Member, directory: str) -> list[str]:
             words += ["--join", layout.join]
     else:
         words += ["--port", str(member.port), "--controllers", layout.join]
+        words += ["--local-brokers", str(len(layout.brokers))]
         if member.rack:
             words += ["--rack", member.rack]
     return [*words, "--dir", f"{directory}/{member.name}"]

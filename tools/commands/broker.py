@@ -47,9 +47,10 @@ def start(
         Path | None, typer.Option("--config", help="TOML file with node properties.")
     ] = None,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
+    local_brokers: Annotated[int, typer.Option("--local-brokers", hidden=True)] = 0,
 ) -> None:
     """Start a broker whose controllers are other processes."""
-    from quorate.tools.starting import StartArguments, start_broker
+    from quorate.tools.starting import StartArguments, local_defaults, start_broker
 
     options = options_of(context)
     defaults = {
@@ -58,6 +59,7 @@ def start(
         "broker.rack": rack,
     }
     given = {name: text for name, text in defaults.items() if text}
+    given |= local_defaults(local_brokers) if local_brokers else {}
     start_broker(options, StartArguments(config, directory, port, node_id, given, with_parent))
 
 

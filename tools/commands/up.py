@@ -55,9 +55,10 @@ def up(
     options = options_of(context)
     is_cluster = bool(brokers or controllers or racks or detach)
     if not is_cluster and not ((directory or DEFAULT_DIRECTORY) / LAYOUT_NAME).exists():
-        from quorate.tools.starting import StartArguments, start_up
+        from quorate.tools.starting import StartArguments, local_defaults, start_up
 
-        start_up(options, StartArguments(config, directory, port, None, {}, with_parent))
+        alone = StartArguments(config, directory, port, None, local_defaults(1), with_parent)
+        start_up(options, alone)
         return
 
     from quorate.tools.cluster_up import UpRequest, up

@@ -76,6 +76,7 @@ class BrokerProcess:
             replicas=self._replicas,
             deadlines=Deadlines(),
             producer_ids=ProducerIds(),
+            random=self._rng,
         )
         self._incarnation_id = self._rng.randbytes(16)
         self._previous_epoch = self._store.previous_broker_epoch

@@ -5,6 +5,7 @@ hands; its controller answers with values.
 """
 
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any, TypeVar
 
 from quorate.broker.handlers.context import Broker, Caller
@@ -68,6 +69,7 @@ class Node:
             replicas=Replicas(node_id, store, EMPTY_IMAGE, texts),
             deadlines=Deadlines(),
             producer_ids=ProducerIds(),
+            random=Random(NODE_ID),
             ask_controller=self.controller.ask,
             now_ms=NOW_MS,
         )

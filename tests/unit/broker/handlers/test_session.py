@@ -1,13 +1,9 @@
 """What a client asks first: versions, a producer id, a coordinator."""
 
-import pytest
-
-from quorate.broker.handlers.coordinators import find_coordinator
 from quorate.broker.handlers.session import init_producer_id
 from quorate.broker.handlers.table import API_VERSIONS_HANDLER, HANDLERS
 from quorate.errors import ErrorCode
 from quorate.protocol.apis import APIS, ApiKey
-from quorate.protocol.messages.groups import FindCoordinatorRequest
 from quorate.protocol.messages.session import ApiVersionsRequest
 from quorate.protocol.messages.transactions import InitProducerIdRequest
 from tests.unit.broker.harness import codes, new_node, now, over, waits
@@ -65,17 +61,3 @@ def test_transactions_are_refused_for_good() -> None:
     request = InitProducerIdRequest(transactional_id="t")
     answer = now(init_producer_id(new_node().broker, request, over(4)))
     assert codes([answer]) == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
-
-
-@pytest.mark.parametrize("version", [0, 3])
-def test_no_coordinator_is_available(version: int) -> None:
-    request = FindCoordinatorRequest(key="group")
-    answer = find_coordinator(new_node().broker, request, over(version))
-    assert (codes([answer]), answer.node_id) == ([ErrorCode.COORDINATOR_NOT_AVAILABLE], -1)
-
-
-def test_no_coordinator_is_available_to_any_of_several_groups() -> None:
-    request = FindCoordinatorRequest(coordinator_keys=["a", "b"])
-    answer = find_coordinator(new_node().broker, request, over(4))
-    assert [found.key for found in answer.coordinators] == ["a", "b"]
-    assert codes(answer.coordinators) == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2

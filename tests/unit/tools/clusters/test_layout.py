@@ -117,8 +117,8 @@ def test_nodes_are_started_as_one_would_type_it() -> None:
         "--dir", "/d/controller-101",
     ]  # fmt: skip
     assert command_words(layout, layout.brokers[0], "/d") == [
-        "broker", "start", "--id", "1", "--port", "9092", "--controllers", join, "--rack", "a",
-        "--dir", "/d/broker-1",
+        "broker", "start", "--id", "1", "--port", "9092", "--controllers", join,
+        "--local-brokers", "1", "--rack", "a", "--dir", "/d/broker-1",
     ]  # fmt: skip
     alone = layout_of(Wish(1, 1))
     assert "--join" not in command_words(alone, alone.controllers[0], "/d")
