@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from quorate.broker.log.files import FileSystem, OpenFiles
-from quorate.broker.log.trash import Trash
+from quorate.broker.log.segment import SEGMENT_SUFFIXES
+from quorate.broker.log.trash import DELETED_SUFFIX, Trash
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +22,15 @@ class LogContext:
     Before a log takes back what it promised (by truncation) it lowers its own promise and has it
     written down, or else a crash would find the new records under the old promise.
     """
+
+    def set_aside(self, stem: str, delay_ms: int) -> None:
+        """Take a segment's names away; what they stand for is removed later, not on the loop.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        for suffix in reversed(SEGMENT_SUFFIXES):
+            path = stem + suffix
+            self.files.forget(path)
+            self.fs.rename(path, path + DELETED_SUFFIX)
+            self.trash.add([path + DELETED_SUFFIX], delay_ms)

@@ -1,11 +1,14 @@
 """Log: the records of one partition; append, read, truncate, roll, flush."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
 
 from quorate.broker.log.active import ActiveSegment, create_segment, cut_segment
+from quorate.broker.log.appended import AppendResult, new_append_result
+from quorate.broker.log.cleaned import CleanedPart
 from quorate.broker.log.cleaning import segments_expired
 from quorate.broker.log.cold import find_cached
+from quorate.broker.log.compacting import CompactedSegment
+from quorate.broker.log.compaction import ClosedPart
 from quorate.broker.log.context import LogContext
 from quorate.broker.log.durability import Durability
 from quorate.broker.log.files import FatalStorageError, storage_error
@@ -14,35 +17,16 @@ from quorate.broker.log.lookup import Searchable, batch_start, slice_of
 from quorate.broker.log.naming import PARTITION_NAME, DirectoryMaker
 from quorate.broker.log.producers import ProducerStates, WrittenBatch
 from quorate.broker.log.recovery import LoadedLog, rebuild_producers
-from quorate.broker.log.segment import SEGMENT_SUFFIXES, closed_segment
+from quorate.broker.log.segment import closed_segment
 from quorate.broker.log.segments import Segments
+from quorate.broker.log.swap import Swap
 from quorate.broker.log.times import TimeLookup, start_lookup
-from quorate.broker.log.trash import DELETED_SUFFIX
-from quorate.broker.log.validation import AppendRules, check_replicated
+from quorate.broker.log.validation import AppendRules, check_replicated, date_batches
 from quorate.errors import FencedLeaderEpochError, OffsetOutOfRangeError, StorageError
 from quorate.model import NO_TIMESTAMP, UNKNOWN_EPOCH, TopicPartition
-from quorate.records.batch import LOG_OVERHEAD_BYTES, BatchHeader, assign_append_time, assign_offset
+from quorate.records.batch import LOG_OVERHEAD_BYTES, BatchHeader, assign_offset
 from quorate.records.slices import FileSlice
 from quorate.settings import TopicConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
-class AppendResult(NamedTuple):
-    """Where an append's records are.  A tuple, because one is made for every append."""
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    """The broker's time, if the topic has LogAppendTime; else -1."""
-    log_start_offset: int
-    duplicate: bool
-    """Whether the records were there already and nothing was written."""
-
-
-_new_result = cast("Callable[[type[AppendResult], tuple[int, ...]], AppendResult]", tuple.__new__)  # pyright: ignore[reportUnknownMemberType]
-"""An AppendResult of a tuple, without a call in Python: there is one for every append."""
 
 
 class Log:
@@ -62,6 +46,7 @@ class Log:
         "_rules",
         "_segments",
         "_snapshots",
+        "cleaned",
         "directory",
         "leader_epochs",
         "log_end_offset",
@@ -99,6 +84,7 @@ class Log:
             unsynced=loaded.unsynced,
             snapshots=loaded.snapshots,
         )
+        self.cleaned = CleanedPart(context.fs, directory, loaded.cleaned_offset)
         self._failure: StorageError | None = None
         self._config = config
         self._rules = AppendRules(config)
@@ -182,7 +168,7 @@ class Log:
         append_time_ms = NO_TIMESTAMP
         if self._rules.append_time:
             append_time_ms = now_ms
-            headers = _assign_append_time(records, headers, now_ms)
+            headers = date_batches(records, headers, now_ms)
         offset = base_offset
         position = 0
         for header in headers:
@@ -191,7 +177,7 @@ class Log:
             position += header.batch_length + LOG_OVERHEAD_BYTES
         self._write(records, headers, offset, now_ms)
         placed = (base_offset, offset - 1, append_time_ms, self.log_start_offset, False)
-        return _new_result(AppendResult, placed)
+        return new_append_result(AppendResult, placed)
 
     def append_replicated(self, records: memoryview, *, now_ms: int) -> None:
         """Append what the leader sent, as a follower: offsets and epochs are in the batches.
@@ -376,6 +362,7 @@ class Log:
             StorageError: the disk failed.
         """
         try:
+            self.cleaned.cut(offset)
             if offset <= self._segments.first_offset and offset < self.log_end_offset:
                 self._restart_at(offset, now_ms)
             elif offset < self.log_end_offset:
@@ -392,6 +379,7 @@ class Log:
             StorageError: the disk failed.
         """
         try:
+            self.cleaned.cut(0)
             self._restart_at(offset, now_ms)
             self.leader_epochs.replace([])
             self.leader_epochs.truncate_from_start(offset)
@@ -411,6 +399,7 @@ class Log:
         if offset <= self.log_start_offset:
             return 0
         try:
+            self.cleaned.settle()
             self.log_start_offset = offset
             self.leader_epochs.truncate_from_start(offset)
             return self._delete_oldest(self._segments.number_of(offset))
@@ -490,23 +479,45 @@ class Log:
         dropped = self._segments.drop_oldest(count)
         self._durability.deleted(dropped)
         for segment in dropped:
-            self._set_aside(segment, self._config.file_delete_delay_ms)
+            self._context.set_aside(segment.stem, self._config.file_delete_delay_ms)
         return len(dropped)
-
-    def _set_aside(self, segment: Searchable, delay_ms: int) -> None:
-        """Take a segment's names away; what they stand for is removed later, not on the loop."""
-        for suffix in reversed(SEGMENT_SUFFIXES):
-            path = segment.stem + suffix
-            self._context.files.forget(path)
-            self._context.fs.rename(path, path + DELETED_SUFFIX)
-            self._context.trash.add([path + DELETED_SUFFIX], delay_ms)
 
     def _remove_files(self, segments: Sequence[Searchable]) -> None:
         """Remove segments from the end backwards, so that a crash leaves the log's beginning."""
         for segment in reversed(segments):
-            self._set_aside(segment, 0)
+            self._context.set_aside(segment.stem, 0)
         if segments:
             self._context.fs.sync_directory(self.directory)
+
+    # Compaction
+
+    def closed_part(self, high_watermark: int) -> ClosedPart:
+        """Return what may be compacted: the closed segments below the high watermark, all synced.
+
+        A segment that waits to be synced may be written to still.
+        """
+        limit = min(high_watermark, self._durability.recovery_point)
+        number = self._segments.number_of(max(limit, self._segments.first_offset))
+        end_offset = self._segments.base_of(number)
+        closed = self._segments.closed[:number]
+        return ClosedPart(closed, end_offset, self.cleaned.offset, self._config)
+
+    def begin_swap(self, compacted: CompactedSegment) -> Swap | None:
+        """Read from a compacted segment from now on; None if its sources are not there any more.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        if self._failure is not None or not self._segments.holds(compacted.sources):
+            return None
+        try:
+            self.cleaned.settle()
+            swap = Swap(self._context, self.directory, compacted)
+        except OSError as error:
+            raise self._fail_if_fatal(storage_error(error, self.directory)) from error
+        self._segments.replace(compacted.sources, swap.segment)
+        self.cleaned.swap = swap
+        return swap
 
     # Durability
 
@@ -585,15 +596,3 @@ class Log:
         except OSError as error:
             raise self._fail_if_fatal(storage_error(error, self.directory)) from error
         return True
-
-
-def _assign_append_time(
-    records: memoryview, headers: Sequence[BatchHeader], now_ms: int
-) -> list[BatchHeader]:
-    position = 0
-    dated: list[BatchHeader] = []
-    for header in headers:
-        assign_append_time(records, position, header, now_ms)
-        dated.append(header._replace(max_timestamp_ms=now_ms))
-        position += header.size_bytes
-    return dated

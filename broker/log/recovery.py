@@ -17,6 +17,8 @@ from quorate.broker.log.active import (
     resume_segment,
 )
 from quorate.broker.log.checkpoints import LogCheckpoint
+from quorate.broker.log.cleaned import FILE_NAME as CLEANER_OFFSET_NAME
+from quorate.broker.log.cleaned import load_cleaned_offset
 from quorate.broker.log.context import LogContext
 from quorate.broker.log.documents import CorruptDocumentError
 from quorate.broker.log.epochs import FILE_NAME, EpochStart, LeaderEpochs, load_epochs
@@ -31,11 +33,13 @@ from quorate.broker.log.index import (
 from quorate.broker.log.lookup import batches_from
 from quorate.broker.log.naming import Birth
 from quorate.broker.log.producers import ProducerStates
+from quorate.broker.log.rewriting import CLEANED_SUFFIX
 from quorate.broker.log.scan import PlacedBatch, crc_in_file, scan_headers
 from quorate.broker.log.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
+    SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     Segment,
     closed_segment,
@@ -43,6 +47,7 @@ from quorate.broker.log.segment import (
 )
 from quorate.broker.log.segments import Segments
 from quorate.broker.log.snapshots import SNAPSHOT_SUFFIX, Snapshots
+from quorate.broker.log.swap import recover_swaps
 from quorate.broker.log.trash import DELETED_SUFFIX
 from quorate.errors import CorruptRecordError, InvalidRecordError
 from quorate.model import UNKNOWN_EPOCH
@@ -67,6 +72,8 @@ class LoadedLog:
     """Whether the files' names are on disk for certain."""
     sealed: bool = True
     """Whether the directory is on disk for certain, and can say whose it is."""
+    cleaned_offset: int = 0
+    """How far the log was compacted."""
 
 
 def planned_log(
@@ -111,6 +118,7 @@ class LogLoader:
         self._now_ms = now_ms
         self._epochs = LeaderEpochs(context.fs, self._epochs_path, [])
         self._epochs_known = True
+        self._cleaned_offset = 0
 
     def load(self, checkpoint: LogCheckpoint, *, clean: bool) -> LoadedLog:
         """Return the log.
@@ -166,7 +174,7 @@ class LogLoader:
         """Say what each file is; remove those that a crash left half way."""
         fs = self._context.fs
         found = Directory()
-        names = set(fs.list_directory(self._directory))
+        names = self._settled_names()
         for name in names:
             stem, dot, suffix = name.partition(".")
             if dot and stem.isdigit() and len(stem) == 20:
@@ -185,6 +193,17 @@ class LogLoader:
             else:
                 fs.remove(f"{self._directory}/{name}")
         return found
+
+    def _settled_names(self) -> set[str]:
+        """Return the names of all files, after what compaction left half way is put right."""
+        fs = self._context.fs
+        names = set(fs.list_directory(self._directory))
+        if any(name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
+            recover_swaps(fs, self._directory)
+            names = set(fs.list_directory(self._directory))
+        if CLEANER_OFFSET_NAME in names:
+            self._cleaned_offset = load_cleaned_offset(fs, self._directory)
+        return names
 
     def _load_epochs(self, bases: Sequence[int]) -> None:
         try:
@@ -336,6 +355,7 @@ class LogLoader:
             log_start_offset=found.bases[0],
             log_end_offset=end_offset,
             flushed_offset=flushed_offset,
+            cleaned_offset=min(self._cleaned_offset, end_offset),
         )
 
     def _create(self, base: int) -> ActiveSegment:

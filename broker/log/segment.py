@@ -13,6 +13,8 @@ INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
 SEGMENT_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)
 """In the order of making them: a segment exists if its log file does, so that one comes last."""
+SWAP_SUFFIX: Final = ".swap"
+"""Of the files of a compacted segment that is about to take the place of others (as in Kafka)."""
 
 
 def segment_stem(directory: str, base_offset: int) -> str:
@@ -21,13 +23,19 @@ def segment_stem(directory: str, base_offset: int) -> str:
 
 
 class Facts:
-    """What is found out about a closed segment once, by whoever needs it first, in any thread."""
+    """What is found out about a closed segment once, by whoever needs it first, in any thread.
 
-    __slots__ = ("largest", "size_bytes")
+    And what only the loop changes: how its files are called beside their usual names, and whether
+    compaction has put another segment in its place.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("is_replaced", "largest", "size_bytes", "suffix")
+
+    def __init__(self, suffix: str) -> None:
         self.size_bytes = -1
         self.largest: TimestampPlace | None = None
+        self.suffix = suffix
+        self.is_replaced = False
 
 
 class Segment:
@@ -58,13 +66,13 @@ class Segment:
         """Bytes of batches; asked of the file system once."""
         facts = self._facts
         if facts.size_bytes < 0:
-            facts.size_bytes = self._files.size_bytes(self.stem + LOG_SUFFIX)
+            facts.size_bytes = self._files.size_bytes(self.path(LOG_SUFFIX))
         return facts.size_bytes
 
     @property
     def file(self) -> File:
         """The file of batches."""
-        return self._files.get(self.stem + LOG_SUFFIX)
+        return self._files.get(self.path(LOG_SUFFIX))
 
     @property
     def offset_index(self) -> Index:
@@ -90,7 +98,30 @@ class Segment:
     @property
     def modified_ms(self) -> int:
         """When the file was last written."""
-        return self._files.modified_ms(self.stem + LOG_SUFFIX)
+        return self._files.modified_ms(self.path(LOG_SUFFIX))
+
+    @property
+    def index_sizes(self) -> tuple[int, int]:
+        """Bytes of the offset index and of the time index."""
+        size_of = self._files.size_bytes
+        return size_of(self.path(INDEX_SUFFIX)), size_of(self.path(TIME_INDEX_SUFFIX))
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether its files may be gone, or be another segment's by now."""
+        return self._facts.is_replaced
+
+    def path(self, suffix: str) -> str:
+        """Return where one of its files is."""
+        return self.stem + suffix + self._facts.suffix
+
+    def call_files(self, suffix: str) -> None:
+        """Take note that the files were renamed."""
+        self._facts.suffix = suffix
+
+    def replace(self) -> None:
+        """Take note that another segment has its place."""
+        self._facts.is_replaced = True
 
     def position_of(self, offset: int) -> int:
         """Return where the first batch begins whose last offset is at least ``offset``."""
@@ -101,10 +132,10 @@ class Segment:
         return search_boundary(self, target, start)
 
     def _index(self, suffix: str, entry: struct.Struct) -> Index:
-        path = self.stem + suffix
+        path = self.path(suffix)
         return Index(self._files, path, entry, count=count_entries(self._files.get(path), entry))
 
 
-def closed_segment(files: Files, directory: str, base_offset: int) -> Segment:
+def closed_segment(files: Files, directory: str, base_offset: int, suffix: str = "") -> Segment:
     """Return a closed segment of which nothing is known yet."""
-    return Segment(files, segment_stem(directory, base_offset), base_offset, Facts())
+    return Segment(files, segment_stem(directory, base_offset), base_offset, Facts(suffix))

@@ -1,7 +1,8 @@
 """Segments: the row of a log's segments, and which of them holds an offset."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from operator import is_
 
 from quorate.broker.log.active import ActiveSegment
 from quorate.broker.log.files import Files
@@ -59,9 +60,9 @@ class Segments:
         """Return the offset at which the segment of that number ends."""
         return log_end_offset if number == len(self._closed) else self._bases[number + 1]
 
-    def through(self, files: Files) -> Iterable[Searchable]:
+    def through(self, files: Files) -> "FrozenSegments":
         """Return the segments there are now, oldest first, to be read from these files."""
-        return _Row(list(self._closed), self.active.through(files), files)
+        return FrozenSegments(list(self._closed), self.active.through(files), files)
 
     def roll(self, closed: Segment, active: ActiveSegment) -> None:
         """The active segment was closed and another one begun."""
@@ -69,6 +70,19 @@ class Segments:
         self._closed.append(closed)
         self._bases.append(active.base_offset)
         self.active = active
+
+    def holds(self, sources: Sequence[Segment]) -> bool:
+        """Whether these are neighbours in the row still."""
+        number = bisect_right(self._bases, sources[0].base_offset) - 1
+        held = self._closed[max(number, 0) : number + len(sources)]
+        return len(held) == len(sources) and all(map(is_, held, sources))
+
+    def replace(self, sources: Sequence[Segment], segment: Segment) -> None:
+        """Put one segment in the place of neighbours, the first of which has the same base."""
+        assert self.holds(sources)
+        number = self._bases.index(segment.base_offset)
+        self._closed[number : number + len(sources)] = [segment]
+        self._bases[number : number + len(sources)] = [segment.base_offset]
 
     def drop_oldest(self, count: int) -> list[Segment]:
         """Take the oldest closed segments out."""
@@ -78,7 +92,7 @@ class Segments:
         return dropped
 
 
-class _Row:
+class FrozenSegments:
     """Segments as they were at a moment; may be walked through in another thread."""
 
     __slots__ = ("_active", "_closed", "_files")
@@ -92,3 +106,8 @@ class _Row:
         for segment in self._closed:
             yield segment.through(self._files)
         yield self._active
+
+    @property
+    def are_replaced(self) -> bool:
+        """Whether compaction has put others in the place of some since."""
+        return any(segment.is_replaced for segment in self._closed)

@@ -8,7 +8,7 @@ from quorate.broker.log.cold import OWN_FILES_MAX
 from quorate.broker.log.files import FileSystem, OpenFiles
 from quorate.broker.log.lookup import Searchable, batches_since
 from quorate.broker.log.scan import PlacedBatch
-from quorate.broker.log.segments import Segments
+from quorate.broker.log.segments import FrozenSegments, Segments
 from quorate.errors import CorruptRecordError, KafkaError
 from quorate.model import TopicPartition
 from quorate.records.record import Record, read_records
@@ -67,9 +67,12 @@ class TimeLookup:
     It finds what was in the log when it was made.
     """
 
-    __slots__ = ("_error", "_found", "_search")
+    __slots__ = ("_error", "_found", "_search", "_segments")
 
-    def __init__(self, search: Callable[[], TimestampOffset | None]) -> None:
+    def __init__(
+        self, segments: FrozenSegments, search: Callable[[], TimestampOffset | None]
+    ) -> None:
+        self._segments = segments
         self._search = search
         self._found: TimestampOffset | None = None
         self._error: OSError | KafkaError | None = None
@@ -85,8 +88,8 @@ class TimeLookup:
 
     @property
     def missed(self) -> bool:
-        """Whether a segment was deleted before it could be searched: do it all again."""
-        return isinstance(self._error, FileNotFoundError)
+        """Whether a segment was deleted, or another put in its place, meanwhile: do it again."""
+        return isinstance(self._error, FileNotFoundError) or self._segments.are_replaced
 
     def result(self) -> TimestampOffset | None:
         """Return what was found.
@@ -112,10 +115,11 @@ def start_lookup(
     Without a timestamp it finds the first record with the largest one.
     """
     own_files = OpenFiles(fs, OWN_FILES_MAX)
-    search = TimeSearch(segments.through(own_files), topic_partition, start_offset)
+    frozen = segments.through(own_files)
+    search = TimeSearch(frozen, topic_partition, start_offset)
     if timestamp_ms is None:
-        return TimeLookup(search.latest)
-    return TimeLookup(lambda: search.first_since(timestamp_ms))
+        return TimeLookup(frozen, search.latest)
+    return TimeLookup(frozen, lambda: search.first_since(timestamp_ms))
 
 
 def _answer(record: Record, batch: PlacedBatch) -> TimestampOffset:

@@ -23,6 +23,7 @@ from quorate.records.batch import (
     LOG_OVERHEAD_BYTES,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
+    assign_append_time,
     check_header,
     crc_matches,
     parse_header,
@@ -187,3 +188,16 @@ def check_replicated(
         log_end_offset, latest_epoch = header.next_offset, header.leader_epoch
         pos += header.size_bytes
     return headers
+
+
+def date_batches(
+    records: memoryview, headers: Sequence[BatchHeader], now_ms: int
+) -> list[BatchHeader]:
+    """Give all records the broker's time; return the headers as they are then."""
+    position = 0
+    dated: list[BatchHeader] = []
+    for header in headers:
+        assign_append_time(records, position, header, now_ms)
+        dated.append(header._replace(max_timestamp_ms=now_ms))
+        position += header.size_bytes
+    return dated

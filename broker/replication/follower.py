@@ -13,6 +13,7 @@ from quorate.errors import ErrorCode, KafkaError, known_code
 from quorate.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET
 from quorate.protocol.messages.data import FetchPartition, PartitionData
 from quorate.records.batch import HEADER_BYTES, parse_header
+from quorate.records.compacting import empty_batch, is_empty_batch
 
 logger = logging.getLogger(__name__)
 
@@ -63,24 +64,31 @@ class FollowerReplica(Replica):
         appended = False
         if records:
             before = self.log.log_end_offset
-            self._fit(records, now_ms)
-            self.log.append_replicated(records, now_ms=now_ms)
+            self.log.append_replicated(self._fit(records, now_ms), now_ms=now_ms)
             appended = self.log.log_end_offset != before
         self._learn(data)
         return appended
 
-    def _fit(self, records: memoryview, now_ms: int) -> None:
-        """Begin an empty log where the first batch does, if the leader's begins in its midst.
+    def _fit(self, records: memoryview, now_ms: int) -> memoryview:
+        """Return records that continue our log, if the leader's begin with a batch that we are in.
 
-        That is so after DeleteRecords; what is too much is forgotten again once the leader's log
-        start is learnt.
+        After DeleteRecords an empty log begins where that batch does; what is too much is forgotten
+        again once the leader's log start is learnt.  A batch that compaction left for offsets
+        without records may reach over our end: we take the rest of it.
         """
         log = self.log
-        if log.log_start_offset == log.log_end_offset and len(records) >= HEADER_BYTES:
-            first = parse_header(records, 0)
-            if first.base_offset < log.log_end_offset < first.next_offset:
-                log.reset_to(first.base_offset, now_ms=now_ms)
-                self.bound_high_watermark()
+        if len(records) < HEADER_BYTES:
+            return records
+        first = parse_header(records, 0)
+        if not first.base_offset < log.log_end_offset < first.next_offset:
+            return records
+        if log.log_start_offset == log.log_end_offset:
+            log.reset_to(first.base_offset, now_ms=now_ms)
+            self.bound_high_watermark()
+        elif is_empty_batch(first):
+            rest = empty_batch(log.log_end_offset, first.last_offset, first.leader_epoch)
+            return memoryview(rest + records[first.size_bytes :])
+        return records
 
     def _learn(self, data: PartitionData) -> None:
         """Take over the leader's high watermark, as far as we have the log, and its log start."""

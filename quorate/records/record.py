@@ -470,7 +470,7 @@ def _read_records(  # noqa: C901, PLR0912, PLR0915 - varints in line: three time
             key = None
             at += 1
         else:
-            key, at = _read_bytes(data, at)
+            key, at = read_bytes(data, at)
         number = data[at]
         at += 1
         if number > 0x7F:
@@ -520,7 +520,13 @@ def _long_varint(data: bytes, at: int, low: int) -> tuple[int, int]:
     _refuse("a number of more than ten bytes")
 
 
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return an unsigned number (of a signed one: its zigzag) and where it ends.
+
+    Raises:
+        IndexError: the data end before.
+        CorruptRecordError: it is no number of 64 bits.
+    """
     number = data[at]
     at += 1
     if number > 0x7F:
@@ -531,9 +537,9 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     return number, at
 
 
-def _read_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
+def read_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
     """Read a length and as many bytes; length -1 stands for null."""
-    number, at = _read_varint(data, at)
+    number, at = read_varint(data, at)
     if number & 1:
         return (None, at) if number == 1 else _refuse("a negative length")
     end = at + (number >> 1)
@@ -541,13 +547,13 @@ def _read_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def _read_headers(data: bytes, at: int, end: int) -> tuple[tuple[Header, ...], int]:
-    number, at = _read_varint(data, at)
+    number, at = read_varint(data, at)
     if number & 1 or number > end - at:  # twice the count; a header takes two bytes at least
         _refuse("more headers than the record can hold")
     headers: list[Header] = []
     for _ in range(number >> 1):
-        name, at = _read_bytes(data, at)
-        value, at = _read_bytes(data, at)
+        name, at = read_bytes(data, at)
+        value, at = read_bytes(data, at)
         if name is None or at > end:
             _refuse("a header does not fit its record")
         try:
