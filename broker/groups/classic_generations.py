@@ -109,9 +109,9 @@ class Generations:
 
     def _stopped_joining(self, member: Member, promise: Promise[JoinGroupResponse]) -> None:
         """Do not count on a member whose connection is gone, unless it comes back in time."""
-        if member.joining is promise:
-            self.members.set_joining(member, None)
-            self.sessions.heard(member.member_id, member.session_timeout_ms)
+        assert member.joining is promise, "nobody else answers, and answers are not abandoned"
+        self.members.set_joining(member, None)
+        self.heard(member)
 
     def rebalance(self, why: str) -> None:
         """Have all members join again; if they are at it, see whether all have."""
@@ -241,9 +241,9 @@ class Generations:
         return promise
 
     def _stopped_syncing(self, member: Member, promise: Promise[SyncGroupResponse]) -> None:
-        if member.syncing is promise:
-            member.syncing = None
-            self.sessions.heard(member.member_id, member.session_timeout_ms)
+        assert member.syncing is promise, "nobody else answers, and answers are not abandoned"
+        member.syncing = None
+        self.heard(member)
 
     def _store(self, assignments: Mapping[str, bytes]) -> None:
         """Write what the leader assigned; all who sync hear of it once it is committed."""

@@ -17,7 +17,7 @@ class ClassicGroups:
     def __init__(self, context: GroupContext) -> None:
         self._context = context
 
-    def replay(self, _key_type: int, key: bytes, value: bytes | None) -> None:
+    def replay(self, key_type: int, key: bytes, value: bytes | None) -> None:  # noqa: ARG002 - there is one type
         """Fold one record into its group: the last one says all of it.
 
         Raises:

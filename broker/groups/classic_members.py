@@ -150,11 +150,6 @@ class Members:
         return member
 
     @property
-    def static_count(self) -> int:
-        """How many have an instance id."""
-        return len(self._static)
-
-    @property
     def rebalance_timeout_ms(self) -> int:
         """How long the slowest of them may take to join again."""
         return max((member.rebalance_timeout_ms for member in self), default=0)
