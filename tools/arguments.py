@@ -17,6 +17,7 @@ NOUNS: Final = {
     "config": "configs",
     "partition": "partitions",
     "offset": "offsets",
+    "group": "groups",
     "logs": "log",
     "brokers": "broker",
     "controllers": "controller",

@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "partitions": "List, describe, elect, move and compare partitions.",
     "produce": "Send lines of standard input to a topic.",
     "consume": "Print records of topics.",
+    "groups": "List, describe, reset, delete consumer groups; see how far behind they are.",
     "offsets": "Show first and next offsets of partitions.",
     "configs": "Show and change configurations of topics and brokers.",
     "log": "Print and check log files without a broker.",

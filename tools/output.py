@@ -14,15 +14,19 @@ _GAP: Final = "  "
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; ``name`` is the key in JSON and, in capitals, the heading of a table."""
+    """A column; ``name`` is the key in JSON and, in capitals, the heading of a table.
+
+    ``title`` is a heading that is written otherwise.
+    """
 
     name: str
     wide_only: bool = False
+    title: str = ""
 
     @property
     def heading(self) -> str:
         """The heading in a table."""
-        return self.name.upper().replace("_", "-")
+        return self.title or self.name.upper().replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,11 +43,11 @@ class Client:
         """Return an admin client, not connected yet."""
         return Admin(self.bootstrap, **self.options)
 
-    def consumer(self) -> "Consumer":
+    def consumer(self, **more: Any) -> "Consumer":
         """Return a consumer, not connected yet."""
         from quorate.client.consumer import Consumer
 
-        return Consumer(self.bootstrap, **self.options)
+        return Consumer(self.bootstrap, **self.options, **more)
 
 
 def uuid_text(uuid: bytes) -> str:

@@ -141,6 +141,10 @@ def _classic_group(told: DescribedGroup, coordinator_id: int) -> GroupDescriptio
         assignor=told.protocol_data,
         members=tuple(_classic_member(member, consumers=consumers) for member in told.members),
         coordinator_id=coordinator_id,
+        generation_id=None if told.generation_id < 0 else told.generation_id,
+        leader=told.leader,
+        rebalance_reason=told.rebalance_reason,
+        state_since_ms=None if told.state_since_ms < 0 else told.state_since_ms,
     )
 
 

@@ -69,6 +69,11 @@ class GroupDescription:
         coordinator_id: The broker that the group's members talk to.
         epoch: How often the group changed, and ``assignment_epoch``, for which of these
             it was assigned; None in classic groups.
+        generation_id: Which of its generations a classic group is in; this and the following are
+            told by Quorate only, and else None or empty.
+        leader: The member that assigns in a classic group.
+        rebalance_reason: Why it rebalanced last.
+        state_since_ms: When it came to be in this state, in milliseconds since 1970.
     """
 
     group_id: str
@@ -80,6 +85,10 @@ class GroupDescription:
     coordinator_id: int
     epoch: int | None = None
     assignment_epoch: int | None = None
+    generation_id: int | None = None
+    leader: str = ""
+    rebalance_reason: str = ""
+    state_since_ms: int | None = None
 
     @property
     def owners(self) -> dict[TopicPartition, MemberDescription]:

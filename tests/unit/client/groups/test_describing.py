@@ -66,6 +66,18 @@ def test_a_classic_member_is_described_with_what_it_tells_other_members() -> Non
     )
     assert group.owners == {T0: told, T1: told}
     assert (group.type, group.assignor, group.coordinator_id) == ("Classic", "range", 3)
+    assert (group.generation_id, group.state_since_ms) == (None, None)
+
+
+def test_our_brokers_tell_more_of_a_classic_group() -> None:
+    group = DescribedGroup(
+        group_id="g", error_message=None, generation_id=4, leader="m-1", rebalance_reason="why",
+        state_since_ms=99,
+    )  # fmt: skip
+    told = classic_groups_of(DescribeGroupsResponse(groups=[group]), {"g": 3})["g"]
+    assert isinstance(told, GroupDescription)
+    assert (told.generation_id, told.leader) == (4, "m-1")
+    assert (told.rebalance_reason, told.state_since_ms) == ("why", 99)
 
 
 def test_before_the_group_agrees_members_have_neither_topics_nor_partitions() -> None:

@@ -1,0 +1,1 @@
+"""The pure part of ``quorate groups``: lag, plans of resets, tables."""
