@@ -3,6 +3,7 @@
 from typing import Final
 
 from quorate.broker.handlers.context import Broker, Caller, code_into
+from quorate.broker.handlers.pending import Pending
 from quorate.broker.replication.leader import LeaderReplica
 from quorate.broker.replication.replica import Replica
 from quorate.errors import (
@@ -221,21 +222,26 @@ def _epoch_end(
 
 def delete_records(
     broker: Broker, request: DeleteRecordsRequest, _caller: Caller
-) -> DeleteRecordsResponse:
-    """Forget what lies before an offset of each partition (KIP-107)."""
-    return DeleteRecordsResponse(
+) -> DeleteRecordsResponse | Promise[object]:
+    """Forget what lies before an offset of each partition, here and on all replicas (KIP-107).
+
+    Those out of service are not waited for: they will follow when they are back.
+    """
+    pending = Pending()
+    response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
-                partitions=[_delete_one(broker, topic.name, p) for p in topic.partitions],
+                partitions=[_delete_one(broker, topic.name, p, pending) for p in topic.partitions],
             )
             for topic in request.topics
         ]
     )
+    return pending.promise_of(broker, response, request.timeout_ms) if len(pending) else response
 
 
 def _delete_one(
-    broker: Broker, topic: str, partition: DeleteRecordsPartition
+    broker: Broker, topic: str, partition: DeleteRecordsPartition, pending: Pending
 ) -> DeleteRecordsPartitionResult:
     answer = DeleteRecordsPartitionResult(
         partition_index=partition.partition_index, low_watermark=UNKNOWN_OFFSET
@@ -249,6 +255,13 @@ def _delete_one(
         offset = end if partition.offset == HIGH_WATERMARK else partition.offset
         if not 0 <= offset <= end:
             raise OffsetOutOfRangeError(f"offset {offset}: the high watermark is {end}")
-        replica.log.delete_records_before(offset)
-        answer.low_watermark = replica.log.log_start_offset
+        replica.delete_records_before(offset)
+        answer.low_watermark = replica.low_watermark
+        if answer.low_watermark < offset:
+
+            def settle(code: ErrorCode) -> None:
+                answer.error_code = int(code)
+                answer.low_watermark = replica.low_watermark
+
+            replica.when_deleted(offset, pending.waiter(settle))
     return answer

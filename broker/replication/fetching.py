@@ -11,6 +11,7 @@ from typing import Final
 from quorate.broker.replication.follower import FollowerReplica
 from quorate.broker.replication.host import Host
 from quorate.errors import ErrorCode, KafkaError, known_code
+from quorate.model import UNKNOWN_OFFSET
 from quorate.protocol.messages.data import (
     FetchPartition,
     FetchRequest,
@@ -53,7 +54,7 @@ class FetchRules:
 class _Entry:
     """A partition, the request that last told its position, and when to try again after errors."""
 
-    __slots__ = ("asked_in", "follower", "pause_ms", "retry_at_ms")
+    __slots__ = ("asked_in", "follower", "pause_ms", "retry_at_ms", "told_start")
 
     def __init__(self, follower: FollowerReplica) -> None:
         self.follower = follower
@@ -61,6 +62,8 @@ class _Entry:
         """The number of that request; 0 if the leader does not know the position."""
         self.pause_ms = 0
         self.retry_at_ms = 0
+        self.told_start = UNKNOWN_OFFSET
+        """Where the leader was told that our log begins."""
 
 
 class LeaderFetcher:
@@ -137,6 +140,7 @@ class LeaderFetcher:
             topic_id = key[0]
             if topic_id not in topics:
                 topics[topic_id] = FetchTopic(topic_id=topic_id)
+            entry.told_start = entry.follower.log.log_start_offset
             topics[topic_id].partitions.append(self._position(entry.follower))
         rules = self._rules
         request = FetchRequest(
@@ -189,7 +193,7 @@ class LeaderFetcher:
             self._pause(key, entry, error)
             return False
         entry.pause_ms = 0
-        if moved:
+        if moved or entry.told_start != follower.log.log_start_offset:
             entry.asked_in = 0
             entry.retry_at_ms = self._resume_ms(follower, data)
             self._due[key] = None

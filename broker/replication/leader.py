@@ -8,9 +8,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from quorate.broker.log.appended import AppendResult
 from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH
 from quorate.broker.log.epochs import EpochEnd
-from quorate.broker.log.log import AppendResult, Log
+from quorate.broker.log.log import Log
 from quorate.broker.replication.host import Host
 from quorate.broker.replication.isr import (
     LONG_AGO_MS,
@@ -86,6 +87,7 @@ class LeaderReplica(Replica):
     __slots__ = (
         "_codec",
         "_commit_waiters",
+        "_delete_waiters",
         "_flush_messages",
         "_min_isr",
         "_proposal",
@@ -117,6 +119,7 @@ class LeaderReplica(Replica):
         """The followers' fetches that wait here for records."""
         self._commit_waiters: deque[tuple[int, CommitWaiter]] = deque()
         self._sync_waiters: deque[tuple[int, CommitWaiter]] = deque()
+        self._delete_waiters: deque[tuple[int, CommitWaiter]] = deque()
         self._proposal: tuple[InSyncReplica, ...] = ()
         """Who was proposed for the ISR, each in the registration in which it was found in sync."""
         self._refused = False
@@ -250,6 +253,7 @@ class LeaderReplica(Replica):
         self._min_isr = min(self.log.config.min_insync_replicas, len(state.replicas))
         self.isr.commit(state.isr, state.partition_epoch)
         self._isr_changed()
+        self._tell_deleted()
 
     def _count_followers(self, now_ms: int) -> None:
         """Have a follower for each replica but ours."""
@@ -292,7 +296,7 @@ class LeaderReplica(Replica):
         self.check_readable(fetch.offset)
         if self._host.is_stale(broker_id, broker_epoch):
             raise NotLeaderOrFollowerError(f"broker {broker_id} was registered again since")
-        before = follower.log_end_offset
+        before, start_before = follower.log_end_offset, follower.log_start_offset
         follower.visits(visits, broker_epoch)
         follower.fetched(
             fetch.offset,
@@ -304,6 +308,8 @@ class LeaderReplica(Replica):
             self._consider(follower)
         if fetch.offset != before:
             self.advance()
+        if fetch.log_start_offset != start_before:
+            self._tell_deleted()
         return None
 
     def _diverging(self, offset: int, last_fetched_epoch: int) -> EpochEnd | None:
@@ -371,7 +377,11 @@ class LeaderReplica(Replica):
     # --- the ISR --------------------------------------------------------------
 
     def review(self) -> None:
-        """Propose to leave out of the ISR who lags for too long, else to take in who caught up."""
+        """Propose to leave out of the ISR who lags for too long, else to take in who caught up.
+
+        Who has gone out of service is not waited for any more by those who deleted records.
+        """
+        self._tell_deleted()
         if self.isr.in_flight:
             return
         host, end_offset = self._host, self.log.log_end_offset
@@ -465,6 +475,38 @@ class LeaderReplica(Replica):
             if follower.broker_id not in self.isr.committed:
                 self._consider(follower)
 
+    # --- deleting -------------------------------------------------------------
+
+    @property
+    def low_watermark(self) -> int:
+        """What lies before it no replica in service has any more; -1 while one has not said."""
+        brokers = self._host.image.brokers
+        starts = [
+            follower.log_start_offset
+            for follower in self.followers.values()
+            if (broker := brokers.get(follower.broker_id)) is not None and not broker.fenced
+        ]
+        return min((self.log.log_start_offset, *starts))
+
+    def delete_records_before(self, offset: int) -> None:
+        """Make the offset the first one that can be read, here and by and by on all replicas.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        self.log.delete_records_before(offset)
+        for part in self.parts:
+            part.on_log_start()
+
+    def when_deleted(self, offset: int, waiter: CommitWaiter) -> None:
+        """Call back when the low watermark reaches ``offset``, or will not while we lead."""
+        assert offset > self.low_watermark, "what is deleted is not waited for"
+        _insert(self._delete_waiters, offset, waiter)
+
+    def _tell_deleted(self) -> None:
+        if self._delete_waiters:
+            _serve(self._delete_waiters, self.low_watermark)
+
     # --- reading --------------------------------------------------------------
 
     def read_for_follower(
@@ -493,7 +535,7 @@ class LeaderReplica(Replica):
         super().close()
         for part in list(self.parts):
             part.on_closed()
-        for waiters in (self._commit_waiters, self._sync_waiters):
+        for waiters in (self._commit_waiters, self._sync_waiters, self._delete_waiters):
             gone = list(waiters)
             waiters.clear()
             for _, commit_waiter in gone:

@@ -130,6 +130,10 @@ class SessionPartition:
         if self.is_asked_for:
             self.session.has_news(self)
 
+    def on_log_start(self) -> None:
+        """Tell that our log begins later than it did."""
+        self.session.has_news(self)
+
     def on_high_watermark(self, *, hurry: bool) -> None:
         """Tell the new high watermark: now, or along with whatever is sent next."""
         self.session.has_hint(self, hurry=hurry)
