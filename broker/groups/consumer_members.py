@@ -1,7 +1,7 @@
 """Members of consumer groups (KIP-848): what they want, what they have."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, unique
 from typing import Final, NamedTuple, TypeAlias
 
@@ -20,6 +20,10 @@ Holding: TypeAlias = Mapping[TopicIdPartition, int]
 """Partitions, and at which epoch each was given to the member (KIP-1251)."""
 
 NO_HOLDING: Final[Holding] = {}
+
+
+def _nothing() -> Holding:
+    return NO_HOLDING
 
 
 @unique
@@ -86,8 +90,8 @@ class Standing:
     epoch: int = JOINING
     previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
-    assigned: Holding = NO_HOLDING
-    revoking: Holding = NO_HOLDING
+    assigned: Holding = field(default_factory=_nothing)
+    revoking: Holding = field(default_factory=_nothing)
 
     def is_settled_at(self, epoch: int) -> bool:
         """Whether nothing is left to do to be at the assignment of an epoch."""

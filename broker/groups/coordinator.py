@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quorate.broker.groups.classic_groups import ClassicGroups
 from quorate.broker.groups.committing import OffsetKeeper
+from quorate.broker.groups.consumer_groups import ConsumerGroups
+from quorate.broker.groups.consumer_records import KINDS as CONSUMER_KINDS
 from quorate.broker.groups.group import GroupContext, GroupProtocol, Surroundings
 from quorate.broker.groups.records import KeyType, key_type
 from quorate.broker.shards.effects import Writer
@@ -44,7 +46,11 @@ class GroupCoordinator:
         self.context = GroupContext({}, writer, surroundings)
         self.keeper = OffsetKeeper(self.context)
         self.classic = ClassicGroups(self.context)
-        self._protocols: Mapping[int, GroupProtocol] = {KeyType.GROUP_METADATA: self.classic}
+        self.consumer = ConsumerGroups(self.context)
+        self._protocols: Mapping[int, GroupProtocol] = {
+            KeyType.GROUP_METADATA: self.classic,
+            **dict.fromkeys(CONSUMER_KINDS, self.consumer),
+        }
 
     # --- the fold of the records ----------------------------------------------
 

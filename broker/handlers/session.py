@@ -1,5 +1,7 @@
 """What a client asks first: which APIs are there, and an id to be idempotent with."""
 
+from typing import Final
+
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.errors import ErrorCode
 from quorate.promise import Promise
@@ -7,11 +9,25 @@ from quorate.protocol.messages.session import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
 )
 from quorate.protocol.messages.transactions import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+
+GROUP_VERSION: Final = "group.version"
+"""The feature by which Kafka's tools see that groups may use the new protocol (KIP-848).
+
+Every version of Quorate that has groups has these, so the level is the same on all brokers. The
+cluster's other features are no business of clients.
+"""
+
+GROUP_LEVEL: Final = 1
+
+ZERO_LEVELS_FROM: Final = 4
+"""The version from which a feature may be told that could be switched off, with a level of 0."""
 
 
 class ApiVersionsHandler:
@@ -21,13 +37,28 @@ class ApiVersionsHandler:
         self._versions = versions
 
     def __call__(
-        self, _broker: Broker, request: ApiVersionsRequest, caller: Caller
+        self, broker: Broker, request: ApiVersionsRequest, caller: Caller
     ) -> ApiVersionsResponse:
         """Return the table; from version 3 on, clients must say who they are (KIP-511)."""
         named = request.client_software_name and request.client_software_version
         if caller.api_version >= 3 and not named:
             return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST))
-        return ApiVersionsResponse(api_keys=self._versions)
+        return ApiVersionsResponse(
+            api_keys=self._versions,
+            supported_features=[
+                SupportedFeatureKey(name=GROUP_VERSION, min_version=0, max_version=GROUP_LEVEL)
+            ]
+            if caller.api_version >= ZERO_LEVELS_FROM
+            else [],
+            finalized_features_epoch=broker.replicas.image.version,
+            finalized_features=[
+                FinalizedFeatureKey(
+                    name=GROUP_VERSION,
+                    min_version_level=GROUP_LEVEL,
+                    max_version_level=GROUP_LEVEL,
+                )
+            ],
+        )
 
     def unsupported(self) -> ApiVersionsResponse:
         """Return the answer to a version that we do not know, to be written as version 0."""

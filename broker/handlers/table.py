@@ -7,6 +7,7 @@ from quorate.broker.handlers import (
     classic_groups,
     cluster,
     configs,
+    consumer_groups,
     coordinators,
     describe_topics,
     elections,
@@ -63,6 +64,8 @@ _SERVED: Final[dict[int, Handler]] = {
     ApiKey.DESCRIBE_PRODUCERS: cluster.describe_producers,
     ApiKey.UNREGISTER_BROKER: cluster.unregister_broker,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topics.describe_topic_partitions,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.consumer_group_heartbeat,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.consumer_group_describe,
     ApiKey.ADD_RAFT_VOTER: quorum.add_raft_voter,
     ApiKey.REMOVE_RAFT_VOTER: quorum.remove_raft_voter,
 }
