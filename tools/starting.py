@@ -58,6 +58,7 @@ def local_defaults(brokers: int) -> dict[str, str]:
     return {
         "offsets.topic.num.partitions": str(LOCAL_GROUP_PARTITIONS),
         "offsets.topic.replication.factor": str(min(3, brokers)),
+        "group.initial.rebalance.delay.ms": "0",  # nobody starts hundreds of consumers here
     }
 
 
