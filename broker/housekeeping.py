@@ -54,6 +54,7 @@ class Housekeeping:
             nursery.start_soon(self._empty_trash)
             nursery.start_soon(self._checkpoint)
             nursery.start_soon(self._watch_disk)
+            nursery.start_soon(self._expire_groups)
 
     async def _meet_deadlines(self) -> None:
         deadlines = self._broker.deadlines
@@ -179,6 +180,21 @@ class Housekeeping:
                 failure = replica.log.failure
                 if failure is not None:
                     raise failure
+
+    # --- groups ---------------------------------------------------------------
+
+    async def _expire_groups(self) -> None:
+        """Forget what groups have read that nobody wants to know any more, and empty groups."""
+        interval_s = self._broker.config.offsets_retention_check_interval_ms / 1000
+        while True:
+            await trio.sleep(interval_s)
+            for coordinator in self._broker.coordinators:
+                self._begin_turn()
+                for _ in coordinator.expire():
+                    self._end_turn()
+                    await trio.lowlevel.checkpoint()
+                    self._begin_turn()
+                self._end_turn()
 
 
 def _led(replicas: Iterable[Replica]) -> list[LeaderReplica]:

@@ -63,8 +63,8 @@ class Loader:
 
     def _end(self, error: KafkaError | None) -> None:
         then, self._then = self._then, None
-        if then is not None:
-            then(error)
+        assert then is not None, "it ends once"
+        then(error)
 
     def _next(self, *, may_wait: bool) -> None:
         if self._then is None:
@@ -76,10 +76,12 @@ class Loader:
         except (KafkaError, OSError) as error:
             self._end(_unreadable(error))
         else:
-            if piece is None:
+            if piece is not None:
+                self._read(piece)
+            elif self._offset >= self._replica.log.log_end_offset:
                 self._end(None)
             else:
-                self._read(piece)
+                self._end(CorruptRecordError(f"nothing is to be read from {self._offset} on"))
 
     def _find(self, *, may_wait: bool) -> FileSlice | None:
         log = self._replica.log
@@ -127,7 +129,6 @@ class Loader:
             raise data
         begin = self._offset
         for header, batch in _batches(data):
-            # Compaction leaves gaps, and may take the rest of what the last batch held.
             self._offset = header.next_offset
             self._replay_batch(header, batch)
         if self._offset == begin:
