@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     )
     from quorate.client.offsets import TimestampOffset
     from quorate.client.producer import Producer
+    from quorate.client.typed import TypedConsumer, TypedProducer, TypedRecord
     from quorate.errors import ErrorCode, KafkaError, NetworkError, QuorateError
     from quorate.model import TopicPartition
     from quorate.records.record import Record
@@ -105,6 +106,9 @@ __all__ = [
     "TopicDescription",
     "TopicListing",
     "TopicPartition",
+    "TypedConsumer",
+    "TypedProducer",
+    "TypedRecord",
     "raise_first",
 ]
 
@@ -157,6 +161,7 @@ _MODULES: Final = {
     ),
     "quorate.client.offsets": ("TimestampOffset",),
     "quorate.client.producer": ("Producer",),
+    "quorate.client.typed": ("TypedConsumer", "TypedProducer", "TypedRecord"),
     "quorate.errors": (
         "ErrorCode",
         "KafkaError",
