@@ -126,19 +126,15 @@ def _member(draft: Draft, who: Applicant, member_id: str) -> Member:
     return Member(member_id) if before is None else succeed(draft, before, member_id)
 
 
-def classic_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member:
-    """Return a member that speaks the classic protocol.
+def present_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member:
+    """Return a member of either protocol.
 
     Raises:
-        KafkaError: UNKNOWN_MEMBER_ID (also if it does not speak that), FENCED_INSTANCE_ID.
+        KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
     """
     if instance_id is None:
-        member = group.member(member_id)
-    else:
-        member = present_static_member(group, member_id, instance_id)
-    if member.profile.classic is None:
-        raise UnknownMemberIdError(f"Member {member_id} does not use the classic protocol.")
-    return member
+        return group.member(member_id)
+    return present_static_member(group, member_id, instance_id)
 
 
 def sync(group: ConsumerGroup, who: Assigner, image: MetadataImage) -> SyncGroupResponse:
@@ -182,9 +178,12 @@ def check_member(
     """Return the classic member that says where it is.
 
     Raises:
-        KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.
+        KafkaError: UNKNOWN_MEMBER_ID (also if it speaks the new protocol), FENCED_INSTANCE_ID,
+            ILLEGAL_GENERATION.
     """
-    member = classic_member(group, member_id, instance_id)
+    member = present_member(group, member_id, instance_id)
+    if member.profile.classic is None:
+        raise UnknownMemberIdError(f"Member {member_id} does not use the classic protocol.")
     if generation != member.standing.epoch:
         raise IllegalGenerationError(
             f"The generation {generation} is not the epoch {member.standing.epoch} of member "
@@ -207,7 +206,7 @@ def must_rejoin(group: ConsumerGroup, member: Member) -> bool:
 
 
 def who_leaves(group: ConsumerGroup, leaver: Leaver) -> Member:
-    """Return the member that leaves, or that an administrator takes out by its instance id.
+    """Return the member that leaves, or that an administrator takes out, of either protocol.
 
     Raises:
         KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
@@ -216,4 +215,4 @@ def who_leaves(group: ConsumerGroup, leaver: Leaver) -> Member:
     if leaver.instance_id is not None and not member_id:
         static = group.static_member(leaver.instance_id)
         member_id = "" if static is None else static.member_id
-    return classic_member(group, member_id, leaver.instance_id)
+    return present_member(group, member_id, leaver.instance_id)

@@ -268,7 +268,7 @@ class ConsumerGroups:
         if gone:
             remove_members(draft, gone, self._terms())
         promise, done = _answered(codes, lambda code: [code] * len(leavers))
-        self._take_out(draft, list(gone), f"classic members: {', '.join(gone.values())}", done)
+        self._take_out(draft, list(gone), ", ".join(gone.values()), done)
         return promise
 
     # --- members that go ---------------------------------------------------------
