@@ -69,7 +69,7 @@ class TopicConfig:
     )  # fmt: skip
     leader_replication_throttled_replicas: tuple[str, ...] = setting_field(
         "leader.replication.throttled.replicas", Kind.LIST, (),
-        "Taken from Kafka's tools, and without effect: replicas that fetch are throttled where they are.",
+        "Replicas that send no faster to followers that are not in sync: partition:broker, or * for all.",
         broker_name="leader.replication.throttled.replicas",
     )  # fmt: skip
     max_compaction_lag_ms: int = ms_field(
@@ -209,7 +209,7 @@ class NodeConfig(GroupConfig):
         low=1, high=LONG_MAX, unit="bytes", dynamic=True,
     )  # fmt: skip
     leader_replication_throttled_rate: int = setting_field(
-        "leader.replication.throttled.rate", Kind.LONG, LONG_MAX, "Taken from Kafka's tools, and without effect.",
+        "leader.replication.throttled.rate", Kind.LONG, LONG_MAX, "Bytes a second that throttled replicas here send together to followers that are not in sync.",
         low=1, high=LONG_MAX, unit="bytes", dynamic=True,
     )  # fmt: skip
     replica_alter_log_dirs_io_max_bytes_per_second: int = setting_field(

@@ -17,7 +17,10 @@ def replica_fetch(broker: Broker, request: FetchRequest) -> FetchResponse | Prom
     response = session.answer()
     if response.responses or request.max_wait_ms <= 0:
         return response
-    return _park(broker, session, min(request.max_wait_ms, WAIT_MAX_MS))
+    wait_ms = min(request.max_wait_ms, WAIT_MAX_MS)
+    if session.held_until_ms:
+        wait_ms = min(wait_ms, session.held_until_ms - broker.deadlines.now_ms)
+    return _park(broker, session, wait_ms)
 
 
 def _park(broker: Broker, session: FollowerSession, wait_ms: int) -> Promise[FetchResponse]:

@@ -203,7 +203,7 @@ class LeaderFetcher:
         """Return when a partition that has just been fetched may be fetched again."""
         host = self._host
         fetched = follower.topic_partition, len(data.records or b"")
-        return host.throttle.resume_ms(host.image, follower.log.config, fetched, host.now_ms)
+        return host.fetching.resume_ms(host.image, follower.log.config, fetched, host.now_ms)
 
     def _pause(self, key: tuple[bytes, int], entry: _Entry, error: KafkaError) -> None:
         """Ask again later, and later each time."""

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH
-from quorate.broker.replication.throttle import Throttle
+from quorate.broker.replication.throttle import FOLLOWING, LEADING, Throttle
 from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage
 
 if TYPE_CHECKING:
@@ -42,16 +42,19 @@ class Host:
         now_ms: a monotonic time, as of the current turn of the loop; lag is measured by it.
         image: the metadata last followed.
         broker_epoch: of this broker's registration.
+        fetching: how fast replicas here that follow may fetch.
+        sending: how fast replicas here that lead may send to who is not in sync.
     """
 
     __slots__ = (
         "broker_epoch",
+        "fetching",
         "image",
         "lag_time_max_ms",
         "news",
         "node_id",
         "now_ms",
-        "throttle",
+        "sending",
     )
 
     def __init__(self, node_id: int) -> None:
@@ -61,7 +64,8 @@ class Host:
         self.now_ms = 0
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
         self.lag_time_max_ms = LAG_TIME_MAX_MS
-        self.throttle = Throttle(node_id)
+        self.fetching = Throttle(node_id, FOLLOWING)
+        self.sending = Throttle(node_id, LEADING)
 
     def may_join_isr(self, broker_id: int, broker_epoch: int | None) -> bool:
         """Whether a follower that fetched in this registration may be called in sync (KIP-903)."""

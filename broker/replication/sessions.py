@@ -174,6 +174,8 @@ class FollowerSession:
         self.broker_id = broker_id
         self.broker_epoch = broker_epoch
         self.parked: Answered | None = None
+        self.held_until_ms = 0
+        """When there is more to send that may not be sent faster; 0 if there is nothing such."""
         self._max_bytes = 0
         self._host = host
         self._visits = Visits(host.now_ms)
@@ -245,6 +247,7 @@ class FollowerSession:
         topics: dict[str | bytes, FetchableTopicResponse] = {}
         left_bytes = self._max_bytes
         sent_bytes = 0
+        self.held_until_ms = 0
         too_large: list[SessionPartition] = []
         for part in list(self._ready):
             if left_bytes <= 0 < sent_bytes:
@@ -282,6 +285,9 @@ class FollowerSession:
                 epoch=part.diverging.leader_epoch, end_offset=part.diverging.end_offset
             )
             return data
+        joining = self.broker_id not in replica.isr.committed
+        if joining and self._is_held_back(replica):
+            return data if part.knows_less_than(data) else None
         try:
             records = replica.read_for_follower(
                 part.offset,
@@ -295,9 +301,26 @@ class FollowerSession:
         if records is not None:
             part.is_asked_for = False
             data.records = records
+            if joining:
+                self._count(replica, len(records))
         elif not part.knows_less_than(data):
             return None
         return data
+
+    def _is_held_back(self, replica: LeaderReplica) -> bool:
+        """Whether a replica that is throttled has sent as much as it may by now (KIP-73)."""
+        host = self._host
+        partition, config = replica.topic_partition.partition, replica.log.config
+        until_ms = host.sending.held_until_ms(host.image, config, partition)
+        if until_ms <= host.now_ms:
+            return False
+        self.held_until_ms = until_ms
+        return True
+
+    def _count(self, replica: LeaderReplica, size_bytes: int) -> None:
+        host = self._host
+        sent = replica.topic_partition, size_bytes
+        host.sending.resume_ms(host.image, replica.log.config, sent, host.now_ms)
 
     def _drop(self, part: SessionPartition) -> None:
         """Forget a partition; a follower that still wants it will say where it is."""
