@@ -4,6 +4,7 @@ Requests leave at once, and answers come in their order. There are no tasks behi
 an answer is who reads it from the socket, so that an answer costs one wake-up.
 """
 
+import os
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,13 +12,13 @@ from typing import Any, Final
 import trio
 
 from quorate.errors import ErrorCode, NetworkError, UnsupportedVersionError
+from quorate.net.receiving import FrameReader
 from quorate.protocol.apis import APIS, Api, ApiKey
-from quorate.protocol.frames import FrameBuffer, encode_request, read_response_header
+from quorate.protocol.frames import encode_request, read_response_header
 from quorate.protocol.message import decoder
 from quorate.protocol.messages.session import ApiVersionsRequest, ApiVersionsResponse
 from quorate.protocol.primitives import DecodeError
 
-RECEIVE_BYTES: Final = 1 << 20
 FRAME_BYTES_MAX: Final = 256 << 20
 CORRELATION_ID_MASK: Final = 0x7FFFFFFF
 API_VERSIONS_ASKED: Final = 0
@@ -44,7 +45,7 @@ class Exchange:
         self._stream = stream
         self._client_id = client_id
         self._sent: deque[_Sent] = deque()
-        self._frames = FrameBuffer(FRAME_BYTES_MAX)
+        self._frames = FrameReader(stream, FRAME_BYTES_MAX)
         self._versions: dict[int, int] = {}
         self._correlation_id = 0
         self._sending = trio.Lock()
@@ -69,7 +70,7 @@ class Exchange:
             self._versions[key] = last
 
     async def send(self, api_key: int, request: Any) -> None:
-        """Send a request.
+        """Send a request; at once and without a turn of the loop if there is room for it.
 
         Raises:
             NetworkError: the connection broke.
@@ -81,39 +82,39 @@ class Exchange:
         self._sent.append(_Sent(api, version, self._correlation_id))
         frame = encode_request(api, version, self._correlation_id, self._client_id, request)
         try:
-            async with self._sending:
-                await self._stream.send_all(frame)
+            sent_bytes = 0 if self._sending.locked() else _send_now(self._stream, frame)
+            if sent_bytes < len(frame):
+                async with self._sending:
+                    await self._stream.send_all(frame[sent_bytes:])
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise self._broken(error) from None
 
     async def receive(self) -> Any:
         """Return the answer to the oldest request that has none yet.
 
+        Its records are views of memory that the next call uses again.
+
         Raises:
             NetworkError: the connection broke, or the peer speaks something else.
         """
         try:
-            while (frame := self._frames.next_frame()) is None:
-                chunk = await self._stream.receive_some(RECEIVE_BYTES)
-                if not chunk:
-                    raise NetworkError(f"{self.peer}: closed by the other side")
-                self._frames.feed(chunk)
-            return self._read(frame)
+            frame = await self._frames.next_frame()
+            if frame is None:
+                raise NetworkError(f"{self.peer}: closed by the other side")
+            return self._read(*frame)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise self._broken(error) from None
         except DecodeError as error:
             raise NetworkError(f"{self.peer} does not speak the Kafka protocol: {error}") from None
 
-    def _read(self, frame: bytearray) -> Any:
+    def _read(self, buffer: bytearray, begin: int, end: int) -> Any:
         if not self._sent:
             raise DecodeError("an answer that nothing was asked for")
         sent = self._sent.popleft()
-        correlation_id, position = read_response_header(
-            frame, 0, len(frame), sent.api, sent.version
-        )
+        correlation_id, position = read_response_header(buffer, begin, end, sent.api, sent.version)
         if correlation_id != sent.correlation_id:
             raise DecodeError(f"an answer to {correlation_id} instead of {sent.correlation_id}")
-        answer, _ = decoder(sent.api.response, sent.version)(frame, position, len(frame))
+        answer, _ = decoder(sent.api.response, sent.version)(buffer, position, end)
         return answer
 
     def _broken(self, error: Exception) -> NetworkError:
@@ -122,3 +123,15 @@ class Exchange:
     async def close(self) -> None:
         """Close the connection, without waiting for anything."""
         await trio.aclose_forcefully(self._stream)
+
+
+def _send_now(stream: trio.abc.Stream, frame: bytes) -> int:
+    """Send what there is room for, without waiting; return how many bytes."""
+    if not isinstance(stream, trio.SocketStream):
+        return 0
+    try:
+        return os.write(stream.socket.fileno(), frame)
+    except BlockingIOError:
+        return 0
+    except OSError as error:
+        raise trio.BrokenResourceError(str(error)) from error
