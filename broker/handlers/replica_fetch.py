@@ -14,7 +14,7 @@ def replica_fetch(broker: Broker, request: FetchRequest) -> FetchResponse | Prom
     session = broker.replicas.sessions.take(request)
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=int(session))
-    response = session.answer()
+    response = session.answer(all_hints=request.max_wait_ms <= 0)
     if response.responses or request.max_wait_ms <= 0:
         return response
     wait_ms = min(request.max_wait_ms, WAIT_MAX_MS)

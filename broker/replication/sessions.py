@@ -118,13 +118,6 @@ class SessionPartition:
             records=b"",
         )
 
-    def knows_less_than(self, data: PartitionData) -> bool:
-        """Whether the follower was told less of the leader's high watermark and log start."""
-        return (
-            self.told_high_watermark < data.high_watermark
-            or self.told_log_start_offset < data.log_start_offset
-        )
-
     def on_append(self) -> None:
         """Send what was appended, if the follower waits for it."""
         if self.is_asked_for:
@@ -182,6 +175,7 @@ class FollowerSession:
         self._parts: dict[tuple[str | bytes, int], SessionPartition] = {}
         self._ready: dict[SessionPartition, None] = {}
         self._hints: dict[SessionPartition, None] = {}
+        self._hurries = False
 
     def take(self, request: FetchRequest, find: FindLeader) -> None:
         """Take note of where the follower is now: what lies below, it has."""
@@ -226,24 +220,31 @@ class FollowerSession:
     def has_hint(self, part: SessionPartition, *, hurry: bool) -> None:
         """Send a partition's high watermark, at the latest when there is an opportunity.
 
-        There is one soon as long as records come. Only who has readers is in a hurry (KIP-392): to
-        tell every new one at once would double the number of fetches.
+        There is one soon as long as records come, and one when the wait for them is over. Only who
+        has readers is in a hurry (KIP-392): to tell every new one at once would double the number
+        of fetches, and the next record would find the follower not waiting for it.
         """
         self._hints[part] = None
-        if hurry and self.parked is not None:
-            self._host.news.sessions[self] = None
+        if hurry:
+            self._hurries = True
+            if self.parked is not None:
+                self._host.news.sessions[self] = None
 
     def wake(self) -> None:
         """Answer the parked request if there is something to send."""
         if self.parked is None:
             return
-        response = self.answer()
+        response = self.answer(all_hints=False)
         if response.responses:
             parked, self.parked = self.parked, None
             parked(response)
 
-    def answer(self) -> FetchResponse:
-        """Return what there is to send, and count it as sent."""
+    def answer(self, *, all_hints: bool) -> FetchResponse:
+        """Return what there is to send, and count it as sent.
+
+        Without ``all_hints``, high watermarks are no reason to send anything if nobody is in a
+        hurry.
+        """
         topics: dict[str | bytes, FetchableTopicResponse] = {}
         left_bytes = self._max_bytes
         sent_bytes = 0
@@ -262,12 +263,14 @@ class FollowerSession:
                 sent_bytes += size_bytes
                 _add(topics, part, data)
         self._ready.update(dict.fromkeys(too_large))
-        for part in self._hints:
-            if part in self._ready or part.replica is None:
-                continue
-            if part.told_high_watermark < part.replica.high_watermark:
-                _add(topics, part, part.state(part.replica))
-        self._hints.clear()
+        if topics or all_hints or self._hurries:
+            self._hurries = False
+            for part in self._hints:
+                if part in self._ready or part.replica is None:
+                    continue
+                if part.told_high_watermark < part.replica.high_watermark:
+                    _add(topics, part, part.state(part.replica))
+            self._hints.clear()
         return FetchResponse(session_id=self.session_id, responses=list(topics.values()))
 
     def _data_of(
@@ -287,7 +290,7 @@ class FollowerSession:
             return data
         joining = self.broker_id not in replica.isr.committed
         if joining and self._is_held_back(replica):
-            return data if part.knows_less_than(data) else None
+            return self._without_records(part, data)
         try:
             records = replica.read_for_follower(
                 part.offset,
@@ -303,9 +306,15 @@ class FollowerSession:
             data.records = records
             if joining:
                 self._count(replica, len(records))
-        elif not part.knows_less_than(data):
-            return None
-        return data
+            return data
+        return self._without_records(part, data)
+
+    def _without_records(self, part: SessionPartition, data: PartitionData) -> PartitionData | None:
+        """Return the state of a partition if it is to be told now, when there are no records."""
+        if part.told_log_start_offset < data.log_start_offset:
+            return data
+        self._hints[part] = None
+        return None
 
     def _is_held_back(self, replica: LeaderReplica) -> bool:
         """Whether a replica that is throttled has sent as much as it may by now (KIP-73)."""
@@ -391,7 +400,7 @@ def end_waiting(session: FollowerSession) -> None:
     """Answer the request that is parked, if one is, with what there is by now."""
     parked, session.parked = session.parked, None
     if parked is not None:
-        parked(session.answer())
+        parked(session.answer(all_hints=True))
 
 
 def follower_of(request: FetchRequest) -> tuple[int, int]:

@@ -47,6 +47,21 @@ def test_a_wait_ends_in_time_and_tells_the_high_watermark() -> None:
     assert cluster.follower(2).high_watermark == 1
 
 
+def test_what_is_committed_is_told_along_with_the_next_records_without_a_fetch_of_its_own() -> None:
+    cluster = Cluster((1, 2))
+    cluster.fetch(2)
+    cluster.append(b"a")
+    cluster.take(2, cluster.ask(cluster.fetcher(2).build()))
+    answer = cluster.ask(cluster.fetcher(2).build())
+    assert cluster.leader().high_watermark == 1
+    assert waits(answer)
+    cluster.append(b"b")
+    assert not waits(answer)
+    cluster.take(2, answer)
+    assert cluster.follower(2).log.log_end_offset == 2
+    assert cluster.follower(2).high_watermark == 1
+
+
 def test_partitions_without_news_are_in_no_request_and_no_answer() -> None:
     cluster = Cluster((1, 2), partitions=3)
     cluster.fetch(2)
