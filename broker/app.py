@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import trio
 
 from quorate.broker.aside import Aside
+from quorate.broker.cleaner import Cleaner
 from quorate.broker.controller_link import Call, ControllerLink, Identity
 from quorate.broker.handlers.context import Broker
 from quorate.broker.handlers.producer_ids import ProducerIds
@@ -207,6 +208,7 @@ async def _run_parts(
         async with trio.open_nursery() as nursery:
             # Before any log is led: what was recovered may have to be synced before it counts.
             nursery.start_soon(Housekeeping(broker, begin_turn, end_turn).run)
+            nursery.start_soon(Cleaner(broker, begin_turn).run)
             await nursery.start(aside.run)
             nursery.start_soon(IsrSender(broker, call, begin_turn, end_turn).run)
             between = parts.ways.between

@@ -8,6 +8,7 @@ does not have begin with ``quorate.``.
 import dataclasses
 import difflib
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -280,6 +281,24 @@ class NodeConfig(GroupConfig):
     log_flush_offset_checkpoint_interval_ms: int = ms_field(
         "log.flush.offset.checkpoint.interval.ms", 60_000, "How often logs are synced and the recovery point is noted.",
         low=1,
+    )  # fmt: skip
+    log_cleaner_enable: bool = flag_field(
+        "log.cleaner.enable", True, "Compact topics that are to be compacted.",
+    )  # fmt: skip
+    log_cleaner_threads: int = number_field(
+        "log.cleaner.threads", 1, "Logs compacted at once.", low=1, high=64,
+    )  # fmt: skip
+    log_cleaner_io_max_bytes_per_second: float = setting_field(
+        "log.cleaner.io.max.bytes.per.second", Kind.DOUBLE, sys.float_info.max,
+        "Bytes a second that compaction reads and writes together.", low=1, dynamic=True,
+    )  # fmt: skip
+    log_cleaner_dedupe_buffer_size: int = setting_field(
+        "log.cleaner.dedupe.buffer.size", Kind.LONG, 134_217_728,
+        "Memory for the keys of logs that are compacted, of all threads together; a key takes some 32 bytes.",
+        low=1_048_576, high=LONG_MAX, unit="bytes",
+    )  # fmt: skip
+    log_cleaner_backoff_ms: int = ms_field(
+        "log.cleaner.backoff.ms", 15_000, "How often logs to compact are looked for, if there are none.", low=1,
     )  # fmt: skip
     producer_id_expiration_ms: int = ms_field(
         "producer.id.expiration.ms", 86_400_000, "Forget an idle producer's sequences after so long.", low=1,

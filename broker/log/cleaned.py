@@ -1,13 +1,14 @@
 """CleanedPart: how far a log was compacted, and the swap that is under way in it.
 
-The offset is written down beside the segments (Kafka: ``cleaner-offset-checkpoint``).  If that is
-lost, the log is compacted from its beginning again, and nothing else happens.
+It is written down beside the segments (Kafka: ``cleaner-offset-checkpoint``).  If that is lost, the
+log is compacted from its beginning again.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from quorate.broker.log.documents import CorruptDocumentError, encode_document, read_document
 from quorate.broker.log.files import FileSystem, replace_file
+from quorate.setting_fields import LONG_MAX
 
 if TYPE_CHECKING:
     from quorate.broker.log.swap import Swap
@@ -17,20 +18,38 @@ KIND: Final = "cleaner-offset"
 VERSION: Final = 1
 
 
+class Cleaned(NamedTuple):
+    """How far a log was compacted: see CleanedPart."""
+
+    offset: int
+    reach: int
+
+
+NOT_CLEANED: Final = Cleaned(0, 0)
+
+
 class CleanedPart:
     """What compaction left behind in one log.
 
-    Invariant: below ``offset`` each key stands once, apart from records that compaction did not
-    have memory for; what is written down is never ahead of it.
+    Invariants: below ``offset`` each key stands once, apart from records that compaction did not
+    have memory for; below ``reach`` records may be missing because of others below it.  What is
+    written down is never ahead of the one, nor behind the other.
     """
 
-    __slots__ = ("_fs", "_path", "offset", "swap")
+    __slots__ = ("_fs", "_path", "cuts", "offset", "reach", "swap")
 
-    def __init__(self, fs: FileSystem, directory: str, offset: int) -> None:
+    def __init__(self, fs: FileSystem, directory: str, known: Cleaned) -> None:
         self._fs = fs
         self._path = f"{directory}/{FILE_NAME}"
-        self.offset = offset
+        self.offset, self.reach = known
+        self.cuts = 0
+        """How often the log was cut: compactions that began before have nothing to say any more."""
         self.swap: Swap | None = None
+
+    def forget(self, swap: "Swap") -> None:
+        """Take note that a swap came to its end."""
+        if self.swap is swap:
+            self.swap = None
 
     def settle(self) -> None:
         """Bring the swap under way to its end, here and now.
@@ -42,31 +61,46 @@ class CleanedPart:
         if swap is not None:
             swap.settle()
 
-    def cut(self, offset: int) -> None:
-        """Take note, durably, that the log is about to be cut at the offset.
+    def cut(self, offset: int, start_offset: int) -> int:
+        """Take note, durably, that the log is about to be cut; return where.
+
+        What is cut off may be the reason why older records of the same keys are not there any more
+        (only an unclean election asks for that): then nothing may stay, and the log has to be
+        fetched again from its beginning.
+
+        Args:
+            offset: where it is to be cut.
+            start_offset: where it begins.
 
         Raises:
             OSError: the disk failed.
         """
         self.settle()
-        if offset < self.offset:
-            self.offset = offset
-            self.write_down(offset)
+        self.cuts += 1
+        if offset >= self.reach:
+            return offset
+        self.offset = self.reach = 0
+        self.write_down()
+        return min(start_offset, offset)
 
-    def write_down(self, offset: int) -> None:
+    def write_down(self) -> None:
         """Write down how far the log was compacted; may run in a worker thread.
 
         Raises:
             OSError: it could not be written; what stood there stands.
         """
-        document = encode_document(KIND, VERSION, {"offset": offset})
-        replace_file(self._fs, self._path, document)
+        body = {"offset": self.offset, "reach": self.reach}
+        replace_file(self._fs, self._path, encode_document(KIND, VERSION, body))
 
 
-def load_cleaned_offset(fs: FileSystem, directory: str) -> int:
-    """Return the offset that was written down; 0 if none was, or it cannot be read."""
+def load_cleaned(fs: FileSystem, directory: str) -> Cleaned:
+    """Return what was written down.
+
+    Raises:
+        OSError: the disk fails.
+    """
     try:
         body: Any = read_document(fs, f"{directory}/{FILE_NAME}", KIND, VERSION)
-        return int(body["offset"])
-    except (CorruptDocumentError, FileNotFoundError, KeyError, TypeError, ValueError):
-        return 0
+        return Cleaned(int(body["offset"]), int(body["reach"]))
+    except (CorruptDocumentError, KeyError, TypeError, ValueError):
+        return Cleaned(0, LONG_MAX)

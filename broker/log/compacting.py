@@ -101,16 +101,13 @@ class Compaction:
             charge: see there.
         """
         self._fs = fs
-        self._part = part
+        self.part = part
         self._producers = producers
         self._now_ms = now_ms
         self._charge = charge
         self._files = OpenFiles(fs, OPEN_FILES_MAX)
-        self._keys = KeyOffsets(
-            fs.random_bytes(SECRET_BYTES),
-            buffer_bytes=buffer_bytes,
-            keys_max=part.end_offset - self._dirty_offset,
-        )
+        self._buffer_bytes = buffer_bytes
+        self._keys = KeyOffsets(bytes(SECRET_BYTES), buffer_bytes=0, keys_max=0)
         self.cleaned_offset = part.end_offset
         """Where the dirty part will begin."""
         self.outcome = Outcome()
@@ -118,8 +115,8 @@ class Compaction:
 
     @property
     def _dirty_offset(self) -> int:
-        first_offset = self._part.segments[0].base_offset
-        return max(self._part.cleaned_offset, first_offset)
+        first_offset = self.part.segments[0].base_offset
+        return max(self.part.cleaned_offset, first_offset)
 
     def read_keys(self) -> None:
         """Find out which record of each key is the last one, as far as there is memory for it.
@@ -129,16 +126,21 @@ class Compaction:
             KafkaError: there is something in the log that is no record.
             OSError: the disk fails, or the segments are gone.
         """
+        self._keys = KeyOffsets(
+            self._fs.random_bytes(SECRET_BYTES),
+            buffer_bytes=self._buffer_bytes,
+            keys_max=self.part.end_offset - self._dirty_offset,
+        )
         for header, data in self._dirty_batches():
             if not self._note_keys(header, data):
                 self.cleaned_offset = header.base_offset
                 break
         self.outcome.keys = self._keys.count
-        if self.cleaned_offset <= self._dirty_offset:
+        if self.cleaned_offset <= self._dirty_offset < self.part.end_offset:
             raise BufferTooSmallError("log.cleaner.dedupe.buffer.size is too small for one batch")
 
     def _dirty_batches(self) -> Iterator[PlainBatch]:
-        for segment, end in zip(self._part.segments, self._part.ends(), strict=True):
+        for segment, end in zip(self.part.segments, self.part.ends(), strict=True):
             if end > self._dirty_offset:
                 for batch in read_batches(segment.through(self._files), self._charge):
                     if batch.header.next_offset > self._dirty_offset:
@@ -159,7 +161,7 @@ class Compaction:
 
     def groups(self) -> list[ClosedPart]:
         """Return what is to be copied, oldest first."""
-        return group_segments(self._part.below(self.cleaned_offset))
+        return group_segments(self.part.below(self.cleaned_offset))
 
     def copy(self, group: ClosedPart) -> CompactedSegment | None:
         """Write what stays of some neighbours into one segment; None if all of it does.
@@ -189,6 +191,14 @@ class Compaction:
             return None
         self._fs.sync_directory(folder)
         return CompactedSegment(group.segments, writer.path, group.end_offset)
+
+    def discard(self, group: ClosedPart) -> None:
+        """Remove what was written for some neighbours.
+
+        Raises:
+            OSError: the disk fails.
+        """
+        discard(self._fs, group.segments[0].stem)
 
     def _survivors(self, group: ClosedPart) -> Iterator[bytes]:
         """Yield the batches that take the place of the group's, which are summed up meanwhile."""
@@ -247,7 +257,7 @@ class Compaction:
         """Return when the tombstones of a batch may go, if that is to be said now (KIP-534)."""
         if header.attributes & DELETE_HORIZON_BIT or not any(each.is_tombstone for each in kept):
             return None
-        return self._now_ms + self._part.config.delete_retention_ms
+        return self._now_ms + self.part.config.delete_retention_ms
 
 
 class Gap:

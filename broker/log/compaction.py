@@ -7,6 +7,7 @@ it.  The filthiest log comes first; logs that have waited too long need not be f
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from quorate.broker.log.files import Files
 from quorate.broker.log.index import RELATIVE_OFFSET_MAX
 from quorate.broker.log.lookup import batches_from
 from quorate.broker.log.segment import Segment
@@ -64,32 +65,34 @@ class Filth:
         return self.is_overdue or self.dirty_ratio > self.part.config.min_cleanable_dirty_ratio
 
 
-def filth_of(part: ClosedPart, now_ms: int) -> Filth:
-    """Look how dirty a log is; may run in a worker thread.
+def filth_of(part: ClosedPart, files: Files, now_ms: int) -> Filth:
+    """Look, through these files, how dirty a log is; may run in a worker thread.
 
     Raises:
         OSError: a segment is not there any more, or the disk fails.
     """
-    part = _old_enough(part, now_ms)
+    part = _old_enough(part, files, now_ms)
     dirty_bytes = total_bytes = 0
     is_overdue = False
     for segment, end in zip(part.segments, part.ends(), strict=True):
         total_bytes += segment.size_bytes
         if end > part.cleaned_offset:
             if dirty_bytes == 0:
-                is_overdue = _is_overdue(segment, part.config, now_ms)
+                is_overdue = _is_overdue(segment.through(files), part.config, now_ms)
             dirty_bytes += segment.size_bytes
     return Filth(part, dirty_bytes, total_bytes, is_overdue)
 
 
-def _old_enough(part: ClosedPart, now_ms: int) -> ClosedPart:
+def _old_enough(part: ClosedPart, files: Files, now_ms: int) -> ClosedPart:
     """Return the part up to the first dirty segment with a record that is too young."""
     lag_ms = part.config.min_compaction_lag_ms
     if lag_ms == 0:
         return part
     for segment, end in zip(part.segments, part.ends(), strict=True):
-        if end > part.cleaned_offset and segment.largest.timestamp_ms > now_ms - lag_ms:
-            return part.below(segment.base_offset)
+        if end > part.cleaned_offset:
+            largest = segment.through(files).largest
+            if largest.timestamp_ms > now_ms - lag_ms:
+                return part.below(segment.base_offset)
     return part
 
 

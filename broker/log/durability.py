@@ -61,6 +61,11 @@ class Durability:
         self._truncations = 0
         self._unflushed_since_ms: int | None = None
 
+    @property
+    def has_unsynced_segments(self) -> bool:
+        """Whether closed segments wait to be synced."""
+        return bool(self._unsynced)
+
     def rolled(self, closed: Segment, snapshot: Snapshot) -> None:
         """A segment was closed and another begun: the next flush has to see to both."""
         self._unsynced[closed.base_offset] = closed

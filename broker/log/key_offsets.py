@@ -7,7 +7,7 @@ dict of Python it would take some 180.
 
 import hashlib
 import struct
-from array import array
+from mmap import mmap
 from typing import Final
 
 ENTRY_BYTES: Final = 24
@@ -15,6 +15,7 @@ FILLED_MAX: Final = 0.75
 """Of the entries; beyond that a look-up probes too many."""
 
 SECRET_BYTES: Final = 16
+ENTRIES_MIN: Final = 2
 
 _HASH_BYTES: Final = 16
 _HALVES: Final = struct.Struct("<QQ")
@@ -39,12 +40,14 @@ class KeyOffsets:
             buffer_bytes: of memory at most.
             keys_max: how many there can be.
         """
-        entries = min(buffer_bytes // ENTRY_BYTES, int(keys_max / FILLED_MAX) + 1)
+        wanted = min(buffer_bytes // ENTRY_BYTES, int(keys_max / FILLED_MAX) + 1)
+        entries = max(wanted, ENTRIES_MIN)
         self._secret = secret
-        self._table = array("Q", bytes(ENTRY_BYTES * max(entries, 2)))
-        self._size = len(self._table)
+        # Anonymous pages are zero when they are first touched: nobody waits for them to be cleared.
+        self._table = memoryview(mmap(-1, ENTRY_BYTES * entries)).cast("B").cast("Q")
+        self._size = 3 * entries
         self.count = 0
-        self.count_max = int(max(entries, 2) * FILLED_MAX)
+        self.count_max = int(entries * FILLED_MAX)
 
     @property
     def is_full(self) -> bool:

@@ -17,7 +17,7 @@ from quorate.broker.log.lookup import Searchable, batch_start, slice_of
 from quorate.broker.log.naming import PARTITION_NAME, DirectoryMaker
 from quorate.broker.log.producers import ProducerStates, WrittenBatch
 from quorate.broker.log.recovery import LoadedLog, rebuild_producers
-from quorate.broker.log.segment import closed_segment
+from quorate.broker.log.segment import Segment, closed_segment
 from quorate.broker.log.segments import Segments
 from quorate.broker.log.swap import Swap
 from quorate.broker.log.times import TimeLookup, start_lookup
@@ -84,7 +84,7 @@ class Log:
             unsynced=loaded.unsynced,
             snapshots=loaded.snapshots,
         )
-        self.cleaned = CleanedPart(context.fs, directory, loaded.cleaned_offset)
+        self.cleaned = CleanedPart(context.fs, directory, loaded.cleaned)
         self._failure: StorageError | None = None
         self._config = config
         self._rules = AppendRules(config)
@@ -131,6 +131,11 @@ class Log:
         return self._maker is None
 
     @property
+    def has_unsynced_segments(self) -> bool:
+        """Whether closed segments wait to be synced."""
+        return self._durability.has_unsynced_segments
+
+    @property
     def size_bytes(self) -> int:
         """Bytes of batches in all segments."""
         return sum(segment.size_bytes for segment in self._segments)
@@ -153,8 +158,7 @@ class Log:
         Raises:
             KafkaError: the records are refused, nothing was written.
             StorageError: the disk is full (the next append may succeed) or failed; nothing counts
-            as
-                written.
+                as written.
         """
         if self._failure is not None:
             raise self._failure
@@ -185,8 +189,7 @@ class Log:
         A batch that is cut off at the end is left out.
 
         Raises:
-            CorruptRecordError: a checksum does not match, or offsets or epochs do not continue
-            ours.
+            CorruptRecordError: a checksum, or what offsets and epochs should continue, is wrong.
             StorageError: as ``append``.
         """
         if self._failure is not None:
@@ -356,13 +359,13 @@ class Log:
     # Shortening
 
     def truncate_to(self, offset: int, *, now_ms: int) -> None:
-        """Remove, durably, all batches that reach beyond the offset.
+        """Remove, durably, all batches that reach beyond the offset; perhaps more if compacted.
 
         Raises:
             StorageError: the disk failed.
         """
         try:
-            self.cleaned.cut(offset)
+            offset = self.cleaned.cut(offset, self.log_start_offset)
             if offset <= self._segments.first_offset and offset < self.log_end_offset:
                 self._restart_at(offset, now_ms)
             elif offset < self.log_end_offset:
@@ -379,7 +382,7 @@ class Log:
             StorageError: the disk failed.
         """
         try:
-            self.cleaned.cut(0)
+            self.cleaned.cut(0, 0)
             self._restart_at(offset, now_ms)
             self.leader_epochs.replace([])
             self.leader_epochs.truncate_from_start(offset)
@@ -492,24 +495,23 @@ class Log:
     # Compaction
 
     def closed_part(self, high_watermark: int) -> ClosedPart:
-        """Return what may be compacted: the closed segments below the high watermark, all synced.
-
-        A segment that waits to be synced may be written to still.
-        """
+        """Return what may be compacted: the closed segments below the high watermark, synced."""
         limit = min(high_watermark, self._durability.recovery_point)
         number = self._segments.number_of(max(limit, self._segments.first_offset))
         end_offset = self._segments.base_of(number)
         closed = self._segments.closed[:number]
         return ClosedPart(closed, end_offset, self.cleaned.offset, self._config)
 
-    def begin_swap(self, compacted: CompactedSegment) -> Swap | None:
-        """Read from a compacted segment from now on; None if its sources are not there any more.
+    def has(self, segments: Sequence[Segment]) -> bool:
+        """Whether these are closed segments of the log still, and its neighbours."""
+        return self._failure is None and self._segments.holds(segments)
+
+    def begin_swap(self, compacted: CompactedSegment) -> Swap:
+        """Read from a compacted segment from now on; its sources must be there still.
 
         Raises:
             StorageError: the disk failed.
         """
-        if self._failure is not None or not self._segments.holds(compacted.sources):
-            return None
         try:
             self.cleaned.settle()
             swap = Swap(self._context, self.directory, compacted)
@@ -555,8 +557,7 @@ class Log:
         Raises:
             FatalStorageError: the flush failed.  Nobody knows what is on disk now, so the log
                 accepts nothing any more.
-            StorageError: the disk is full; the records are safe, but the flush does not count: the
-                next one has to do it all.
+            StorageError: the disk is full; the records are safe, but the flush does not count.
         """
         if flush.error is not None:
             message = f"{self.directory}: sync failed: {flush.error.strerror}"

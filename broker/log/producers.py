@@ -109,6 +109,14 @@ class ProducerStates:
         """Return what is known of a producer."""
         return self._producers.get(producer_id)
 
+    def last_offsets(self) -> dict[int, int]:
+        """Return the last offset that each producer wrote, of those whose last batch is known."""
+        return {
+            producer_id: producer.batches[-1].last_offset
+            for producer_id, producer in self._producers.items()
+            if producer.batches
+        }
+
     def check(self, headers: Sequence[BatchHeader]) -> WrittenBatch | None:
         """Check the sequences of batches that a client wants appended together.
 

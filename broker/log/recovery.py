@@ -18,7 +18,7 @@ from quorate.broker.log.active import (
 )
 from quorate.broker.log.checkpoints import LogCheckpoint
 from quorate.broker.log.cleaned import FILE_NAME as CLEANER_OFFSET_NAME
-from quorate.broker.log.cleaned import load_cleaned_offset
+from quorate.broker.log.cleaned import NOT_CLEANED, Cleaned, load_cleaned
 from quorate.broker.log.context import LogContext
 from quorate.broker.log.documents import CorruptDocumentError
 from quorate.broker.log.epochs import FILE_NAME, EpochStart, LeaderEpochs, load_epochs
@@ -72,7 +72,7 @@ class LoadedLog:
     """Whether the files' names are on disk for certain."""
     sealed: bool = True
     """Whether the directory is on disk for certain, and can say whose it is."""
-    cleaned_offset: int = 0
+    cleaned: Cleaned = NOT_CLEANED
     """How far the log was compacted."""
 
 
@@ -118,7 +118,7 @@ class LogLoader:
         self._now_ms = now_ms
         self._epochs = LeaderEpochs(context.fs, self._epochs_path, [])
         self._epochs_known = True
-        self._cleaned_offset = 0
+        self._cleaned = NOT_CLEANED
 
     def load(self, checkpoint: LogCheckpoint, *, clean: bool) -> LoadedLog:
         """Return the log.
@@ -202,7 +202,7 @@ class LogLoader:
             recover_swaps(fs, self._directory)
             names = set(fs.list_directory(self._directory))
         if CLEANER_OFFSET_NAME in names:
-            self._cleaned_offset = load_cleaned_offset(fs, self._directory)
+            self._cleaned = load_cleaned(fs, self._directory)
         return names
 
     def _load_epochs(self, bases: Sequence[int]) -> None:
@@ -355,7 +355,7 @@ class LogLoader:
             log_start_offset=found.bases[0],
             log_end_offset=end_offset,
             flushed_offset=flushed_offset,
-            cleaned_offset=min(self._cleaned_offset, end_offset),
+            cleaned=self._cleaned,
         )
 
     def _create(self, base: int) -> ActiveSegment:

@@ -120,6 +120,11 @@ class LogStore:
         )
 
     @property
+    def fs(self) -> FileSystem:
+        """The disk."""
+        return self._context.fs
+
+    @property
     def trash(self) -> Trash:
         """Deleted files that wait to be removed."""
         return self._context.trash

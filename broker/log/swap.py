@@ -68,6 +68,11 @@ class Swap:
             for suffix in SEGMENT_SUFFIXES:
                 context.files.forget(source.path(suffix))
 
+    @property
+    def is_done(self) -> bool:
+        """Whether the new segment is like any other."""
+        return self.stage is Stage.DONE
+
     def sync(self) -> None:
         """Make the names durable; may run in a worker thread."""
         self._context.fs.sync_directory(self._directory)
