@@ -10,6 +10,7 @@ from quorate.broker.groups.group import Surroundings
 from quorate.broker.handlers.internal_topics import InternalTopic, groups_topic
 from quorate.broker.handlers.producer_ids import ProducerIds
 from quorate.broker.replication.deadlines import Deadlines
+from quorate.broker.replication.host import Aside, here_and_now
 from quorate.broker.replication.replicas import Replicas
 from quorate.broker.shards.effects import Writer
 from quorate.broker.shards.shard import ShardHost
@@ -60,20 +61,6 @@ class AskController(Protocol):
         ...
 
 
-class Aside(Protocol):
-    """Does what may take the disk, so that others are served meanwhile."""
-
-    def __call__(self, run: Callable[[], None], then: Callable[[], None], /) -> None:
-        """Run the first in another thread, and when it is through the second on the loop."""
-        ...
-
-
-def here_and_now(run: Callable[[], None], then: Callable[[], None], /) -> None:
-    """Let everybody wait, where there is nobody to wait."""
-    run()
-    then()
-
-
 @dataclass(slots=True)
 class Broker:
     """The broker as handlers see it.
@@ -119,6 +106,7 @@ class Broker:
         self.coordinators = Shards(GROUPS_TOPIC, coordinator, replicas, host)
         self.groups_topic = groups_topic(GROUPS_TOPIC, config)
         replicas.on_followed.append(self._forget_topics)
+        replicas.host.aside = self._run_aside
 
     def _wall_ms(self) -> int:
         return self.now_ms

@@ -1,5 +1,6 @@
 """Host: what all replicas of a broker share: who it is, whom it knows, and the news of a turn."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH
@@ -12,6 +13,16 @@ if TYPE_CHECKING:
     from quorate.broker.replication.sessions import FollowerSession
 
 LAG_TIME_MAX_MS: Final = 30_000
+
+
+Aside = Callable[[Callable[[], None], Callable[[], None]], None]
+"""Runs the first in another thread, and when it is through the second on the loop."""
+
+
+def here_and_now(run: Callable[[], None], then: Callable[[], None], /) -> None:
+    """Let everybody wait, where there is nobody to wait."""
+    run()
+    then()
 
 
 class News:
@@ -42,11 +53,13 @@ class Host:
         now_ms: a monotonic time, as of the current turn of the loop; lag is measured by it.
         image: the metadata last followed.
         broker_epoch: of this broker's registration.
+        aside: does what may take the disk.
         fetching: how fast replicas here that follow may fetch.
         sending: how fast replicas here that lead may send to who is not in sync.
     """
 
     __slots__ = (
+        "aside",
         "broker_epoch",
         "fetching",
         "image",
@@ -64,6 +77,7 @@ class Host:
         self.now_ms = 0
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
         self.lag_time_max_ms = LAG_TIME_MAX_MS
+        self.aside: Aside = here_and_now
         self.fetching = Throttle(node_id, FOLLOWING)
         self.sending = Throttle(node_id, LEADING)
 

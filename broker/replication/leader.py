@@ -510,11 +510,12 @@ class LeaderReplica(Replica):
     # --- reading --------------------------------------------------------------
 
     def read_for_follower(
-        self, offset: int, *, max_bytes: int, at_least_one: bool
+        self, offset: int, *, max_bytes: int, at_least_one: bool, may_wait: bool
     ) -> FileSlice | None:
         """Return batches from ``offset`` on, committed or not, or None when there is none yet.
 
         Raises:
+            ColdError: the disk may not be waited for, but would have to be.
             OffsetOutOfRangeError: see :meth:`check_readable`.
             StorageError: the log could not be read now.
         """
@@ -524,6 +525,7 @@ class LeaderReplica(Replica):
                 max_bytes=max_bytes,
                 limit_offset=self.log.log_end_offset,
                 at_least_one=at_least_one,
+                may_wait=may_wait,
             )
         except OSError as error:
             raise self._unreadable(error) from error

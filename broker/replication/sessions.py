@@ -8,6 +8,7 @@ something to say. So what a fetch costs goes by what happens, not by how many pa
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from quorate.broker.log.cold import ColdError, ColdRead
 from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH
 from quorate.broker.replication.host import Host
 from quorate.broker.replication.isr import Visits
@@ -53,6 +54,7 @@ class SessionPartition:
         "last_fetched_epoch",
         "log_start_offset",
         "max_bytes",
+        "may_wait",
         "offset",
         "partition",
         "replica",
@@ -71,6 +73,8 @@ class SessionPartition:
         self.diverging: EpochEnd | None = None
         self.is_asked_for = False
         """Whether the follower still waits for what lies at its position."""
+        self.may_wait = False
+        """Whether the disk may be waited for: what is needed of it was in memory a moment ago."""
         self.told_high_watermark = UNKNOWN_OFFSET
         self.told_log_start_offset = UNKNOWN_OFFSET
 
@@ -170,6 +174,8 @@ class FollowerSession:
         self.held_until_ms = 0
         """When there is more to send that may not be sent faster; 0 if there is nothing such."""
         self._max_bytes = 0
+        self._cold: dict[SessionPartition, ColdRead] = {}
+        self._loading = False
         self._host = host
         self._visits = Visits(host.now_ms)
         self._parts: dict[tuple[str | bytes, int], SessionPartition] = {}
@@ -243,8 +249,34 @@ class FollowerSession:
         """Return what there is to send, and count it as sent.
 
         Without ``all_hints``, high watermarks are no reason to send anything if nobody is in a
-        hurry.
+        hurry. What only the disk knows is loaded in a thread, and sent after that.
         """
+        response = self._gather(all_hints=all_hints)
+        cold, self._cold = self._cold, {}
+        if cold and not self._loading:
+            self._load(cold)
+            if not response.responses:  # it may be loaded already
+                response = self._gather(all_hints=all_hints)
+                self._cold = {}
+        return response
+
+    def _load(self, cold: "dict[SessionPartition, ColdRead]") -> None:
+        self._loading = True
+
+        def run() -> None:
+            for read in cold.values():
+                read.run()
+
+        def then() -> None:
+            self._loading = False
+            for part in cold:
+                part.may_wait = True
+            if self.parked is not None:
+                self._host.news.sessions[self] = None
+
+        self._host.aside(run, then)
+
+    def _gather(self, *, all_hints: bool) -> FetchResponse:
         topics: dict[str | bytes, FetchableTopicResponse] = {}
         left_bytes = self._max_bytes
         sent_bytes = 0
@@ -281,13 +313,25 @@ class FollowerSession:
         if replica is None:
             self._drop(part)
             return part.failure
-        data = part.state(replica)
         if part.diverging is not None:
             part.is_asked_for = False
+            data = part.state(replica)
             data.diverging_epoch = FetchEpochEndOffset(
                 epoch=part.diverging.leader_epoch, end_offset=part.diverging.end_offset
             )
             return data
+        return self._read(part, replica, room_bytes, at_least_one=at_least_one)
+
+    def _read(
+        self,
+        part: SessionPartition,
+        replica: LeaderReplica,
+        room_bytes: int,
+        *,
+        at_least_one: bool,
+    ) -> PartitionData | None:
+        """Return the records at the follower's position, if they may be sent now."""
+        data = part.state(replica)
         joining = self.broker_id not in replica.isr.committed
         if joining and self._is_held_back(replica):
             return self._without_records(part, data)
@@ -296,13 +340,17 @@ class FollowerSession:
                 part.offset,
                 max_bytes=max(min(part.max_bytes, room_bytes), 0),
                 at_least_one=at_least_one,
+                may_wait=part.may_wait,
             )
+        except ColdError as error:
+            self._cold[part] = error.cold
+            return None
         except KafkaError as error:
             part.fail(error, replica)
             self._drop(part)
             return part.failure
         if records is not None:
-            part.is_asked_for = False
+            part.is_asked_for = part.may_wait = False
             data.records = records
             if joining:
                 self._count(replica, len(records))

@@ -6,6 +6,7 @@ from typing import Any
 from quorate.broker.handlers.fetch import fetch
 from quorate.broker.handlers.offsets import SEARCHES_MAX, list_offsets
 from quorate.broker.log.active import RECENT_BATCHES_MAX
+from quorate.broker.replication.host import here_and_now
 from quorate.errors import ErrorCode
 from quorate.protocol.messages.data import (
     FetchPartition,
@@ -14,7 +15,9 @@ from quorate.protocol.messages.data import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
+    ReplicaState,
 )
+from quorate.quorum.metadata import records as r
 from tests.simulation.cold_disk import ColdDisk
 from tests.unit.broker.harness import NOW_MS, Node, codes, new_node, now, over, stored, waits
 from tests.unit.broker.log.batches import headers_of, make_batch
@@ -215,3 +218,85 @@ def test_a_search_by_time_has_no_answer_from_a_broker_that_leads_no_longer() -> 
 
     (topic,) = now(answer).topics
     assert codes(topic.partitions) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+# --- followers
+
+
+def follow(
+    scene: Scene, *offsets: int, session: tuple[int, int] = (0, 0), wait_ms: int = 500
+) -> Any:
+    """Fetch as broker 2 does, which follows."""
+    partitions = [
+        FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1000)
+        for index, offset in enumerate(offsets)
+    ]
+    request = FetchRequest(
+        replica_state=ReplicaState(replica_id=2, replica_epoch=-1),
+        max_wait_ms=wait_ms,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_id=session[0],
+        session_epoch=session[1],
+        topics=[FetchTopic(topic=TOPIC, partitions=partitions)] if offsets else [],
+    )
+    return fetch(scene.node.broker, request, over(12))
+
+
+def followed(*, partitions: int = 1) -> Scene:
+    """Return a scene in which broker 2 follows, too."""
+    scene = Scene(partitions=partitions)
+    topic = scene.node.replicas.image.topics[TOPIC]
+    scene.node.apply(
+        r.FeatureLevelSet("test", 0, "metadata.version", 3),
+        *(
+            r.PartitionChanged("test", 0, topic.topic_id, index, 1, 0, (1,), replicas=(1, 2))
+            for index in range(partitions)
+        ),
+    )
+    scene.disk.chill()
+    scene.disk.waits = 0
+    return scene
+
+
+def test_a_followers_cold_records_are_found_in_a_thread_too() -> None:
+    scene = followed()
+    cold = follow(scene, 3)
+    assert waits(cold)
+    scene.disk.work()
+    scene.node.replicas.settle()
+    assert fetched(cold) == [[3]]
+    assert (scene.disk.waits, scene.disk.at_work) == (0, [])
+
+
+def test_a_follower_gets_what_is_warm_while_the_rest_is_loaded() -> None:
+    scene = followed(partitions=2)
+    answer = follow(scene, 3, 10)
+    assert scene.disk.waits == 0
+    assert fetched(answer) == [[10]]
+    scene.disk.waits = 0
+    session = now(answer).session_id
+    waiting = follow(scene, session=(session, 1))
+    assert waits(waiting)
+    assert len(scene.disk.at_work) == 1, "it is not loaded twice"
+    scene.disk.work()
+    scene.node.replicas.settle()
+    assert fetched(waiting) == [[3]]
+    assert scene.disk.waits == 0
+
+
+def test_what_is_loaded_for_a_follower_that_does_not_wait_comes_with_its_next_fetch() -> None:
+    scene = followed()
+    session = now(follow(scene, 3, wait_ms=0)).session_id
+    scene.disk.work()
+    scene.disk.chill()  # a loop that always found it cold would never send it
+    assert fetched(follow(scene, session=(session, 1))) == [[3]]
+
+
+def test_without_a_thread_a_follower_gets_cold_records_at_once() -> None:
+    scene = followed(partitions=2)
+    scene.node.broker.aside = here_and_now
+    answer = follow(scene, 3, 10)
+    assert fetched(answer) == [[10]]
+    assert fetched(follow(scene, session=(now(answer).session_id, 1))) == [[3]]
+    assert fetched(follow(scene, 4)) == [[4]]
