@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         TopicDescription,
         TopicListing,
     )
+    from quorate.client.commits import Commit
     from quorate.client.connections import ConnectionOptions
     from quorate.client.consumer import Consumer
     from quorate.client.delivery import Delivery, RecordMetadata
@@ -45,7 +46,10 @@ if TYPE_CHECKING:
         BootstrapError,
         BufferFullError,
         ClosedError,
+        CommitFailedError,
         DeliveryTimeoutError,
+        FencedInstanceError,
+        LogTruncationError,
         NoOffsetError,
         NotAssignedError,
     )
@@ -55,8 +59,11 @@ if TYPE_CHECKING:
         MemberDescription,
         OffsetAndMetadata,
     )
+    from quorate.client.membership.identity import GroupMetadata
     from quorate.client.offsets import TimestampOffset
     from quorate.client.producer import Producer
+    from quorate.client.rebalancing import RebalanceListener
+    from quorate.client.table_view import TableView
     from quorate.client.typed import TypedConsumer, TypedProducer, TypedRecord
     from quorate.errors import ErrorCode, KafkaError, NetworkError, QuorateError
     from quorate.model import TopicPartition
@@ -70,6 +77,8 @@ __all__ = [
     "BufferFullError",
     "ClosedError",
     "ClusterDescription",
+    "Commit",
+    "CommitFailedError",
     "ConfigChange",
     "ConfigEntry",
     "ConfigOperation",
@@ -80,11 +89,14 @@ __all__ = [
     "Delivery",
     "DeliveryTimeoutError",
     "ErrorCode",
+    "FencedInstanceError",
     "GroupDescription",
     "GroupListing",
+    "GroupMetadata",
     "KafkaError",
     "LogDir",
     "LogDirReplica",
+    "LogTruncationError",
     "MemberDescription",
     "NetworkError",
     "NewTopic",
@@ -98,10 +110,12 @@ __all__ = [
     "QuorumDescription",
     "QuorumReplica",
     "Reassignment",
+    "RebalanceListener",
     "Record",
     "RecordMetadata",
     "ReplicaPart",
     "ResourceType",
+    "TableView",
     "TimestampOffset",
     "TopicDescription",
     "TopicListing",
@@ -139,6 +153,7 @@ _MODULES: Final = {
         "TopicDescription",
         "TopicListing",
     ),
+    "quorate.client.commits": ("Commit",),
     "quorate.client.connections": ("ConnectionOptions",),
     "quorate.client.consumer": ("Consumer",),
     "quorate.client.delivery": (
@@ -149,7 +164,10 @@ _MODULES: Final = {
         "BootstrapError",
         "BufferFullError",
         "ClosedError",
+        "CommitFailedError",
         "DeliveryTimeoutError",
+        "FencedInstanceError",
+        "LogTruncationError",
         "NoOffsetError",
         "NotAssignedError",
     ),
@@ -159,8 +177,11 @@ _MODULES: Final = {
         "MemberDescription",
         "OffsetAndMetadata",
     ),
+    "quorate.client.membership.identity": ("GroupMetadata",),
     "quorate.client.offsets": ("TimestampOffset",),
     "quorate.client.producer": ("Producer",),
+    "quorate.client.rebalancing": ("RebalanceListener",),
+    "quorate.client.table_view": ("TableView",),
     "quorate.client.typed": ("TypedConsumer", "TypedProducer", "TypedRecord"),
     "quorate.errors": (
         "ErrorCode",

@@ -244,7 +244,7 @@ class Cluster:
         endpoint = self.view.brokers.get(broker_id)
         return None if endpoint is None else self._link(endpoint).last_error
 
-    async def reach(self, broker_id: int) -> Connection:
+    async def reach(self, broker_id: int, lane: str = MAIN_LANE) -> Connection:
         """Return a connection to a broker, once there is one; the caller sets the deadline.
 
         Raises:
@@ -253,7 +253,7 @@ class Cluster:
         endpoint = self.view.brokers.get(broker_id)
         if endpoint is None:
             raise NetworkError(f"the cluster has no broker {broker_id} that is alive")
-        return await self._reach(self._link(endpoint))
+        return await self._reach(self._link(endpoint, lane))
 
     def _link(self, endpoint: Endpoint, lane: str = MAIN_LANE) -> _Link:
         link = self._links.get((endpoint, lane))

@@ -1,8 +1,7 @@
-"""Trio shell: the Consumer, which reads records of partitions that it was told to read."""
+"""Trio shell: the Consumer, which reads records: those of its group, or what it is told to read."""
 
 from __future__ import annotations
 
-from collections import deque
 from random import Random
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -10,27 +9,19 @@ import trio
 
 from quorate.client.connections import (
     RETRY,
-    Cluster,
     ConnectionOptions,
     client_settings,
     require_at_least,
 )
-from quorate.client.errors import NoOffsetError, NotAssignedError
+from quorate.client.consumer_groups import GroupConsumer
+from quorate.client.consumer_settings import group_settings
 from quorate.client.fetcher import Fetcher
-from quorate.client.lifetime import Lifetime
-from quorate.client.offsets import TimestampOffset, list_offsets
+from quorate.client.reading import Reading
 from quorate.client.receiving.fetches import FetchSettings
-from quorate.client.receiving.positions import (
-    EARLIEST_TIMESTAMP,
-    LATEST_TIMESTAMP,
-    OffsetReset,
-)
-from quorate.client.receiving.streams import PartitionStream
-from quorate.errors import QuorateError
-from quorate.model import TopicPartition
+from quorate.client.receiving.positions import OffsetReset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
     from types import TracebackType
     from typing import Self, Unpack
 
@@ -40,25 +31,41 @@ POLL_RECORDS_MAX: Final = 500
 ITERATION_RECORDS_MAX: Final = 4096
 
 
-class Consumer:
-    """Reads records of the partitions that it is told to read, from where it is told to.
+class Consumer(GroupConsumer):
+    """Reads records of the partitions that its group assigns to it, or that it is told to read.
 
     ::
 
-        async with Consumer("127.0.0.1:9092", auto_offset_reset="earliest") as consumer:
-            await consumer.assign_topics("appLogs")
+        async with Consumer("127.0.0.1:9092", group_id="billing") as consumer:
+            consumer.subscribe("orders")
             async for record in consumer:
                 print(record.partition, record.offset, record.value)
 
     Records of a partition come in the order of their offsets, each once; between partitions there
     is no order. It fetches ahead, up to about two fetches for each partition. One task may use a
-    consumer at a time; others may seek, pause and ask for offsets.
+    consumer at a time; others may seek, pause, commit and ask for offsets.
+
+    **In a group** a record counts as processed when its user comes back for more. Unless
+    ``enable_auto_commit`` is off, what was processed is committed now and then, before partitions
+    are given up, and when the block ends: every record is processed at least once. If an error ends
+    the block, the batch (or the record) that it was about is not committed. However it ends, the
+    member leaves its group.
     """
 
     def __init__(  # noqa: PLR0913 - the public settings, by name
         self,
         bootstrap: str | Sequence[str],
         *,
+        group_id: str | None = None,
+        group_instance_id: str | None = None,
+        enable_auto_commit: bool = True,
+        auto_commit_interval_ms: int = 5_000,
+        partition_assignment_strategy: str | Sequence[str] = ("range", "cooperative-sticky"),
+        session_timeout_ms: int = 45_000,
+        heartbeat_interval_ms: int = 3_000,
+        max_poll_interval_ms: int = 300_000,
+        max_poll_records: int = POLL_RECORDS_MAX,
+        client_rack: str = "",
         auto_offset_reset: Literal["earliest", "latest", "none"] = "latest",
         isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
         fetch_min_bytes: int = 1,
@@ -72,8 +79,25 @@ class Consumer:
 
         Args:
             bootstrap: Where to find a first broker: ``host:port``, several with commas.
+            group_id: The group whose offsets it commits, and in which it may subscribe.
+            group_instance_id: A name for a static member (KIP-345): it keeps its partitions over a
+                restart that takes less than ``session_timeout_ms``, because it does not leave.
+            enable_auto_commit: Whether to commit by itself what was processed.
+            auto_commit_interval_ms: How often it does, beside rebalances and the end.
+            partition_assignment_strategy: The assignors that it can work with, the one it likes
+                best first: ``range``, ``roundrobin``, ``sticky``, ``cooperative-sticky``. All
+                members need one in common. With ``cooperative-sticky`` alone, partitions that stay
+                are read on while the group rebalances.
+            session_timeout_ms: How long the group waits for a sign of life.
+            heartbeat_interval_ms: How often it gives one.
+            max_poll_interval_ms: How long the user may take between two polls; then it leaves, and
+                joins again with the next poll. (For an iteration: between two records.)
+            max_poll_records: How many records one poll returns at most.
+            client_rack: Where it runs; partitions with a replica there are assigned to it if the
+                group can choose (KIP-881).
             auto_offset_reset: Where to begin without a position, or with one whose record is gone:
-                at the first record there is, behind the last, or not at all (NoOffsetError).
+                at the first record there is, behind the last, or not at all (NoOffsetError; and
+                LogTruncationError if records that were read are gone).
             isolation_level: Whether to give out records of transactions that are not committed.
             fetch_min_bytes: How much a broker should have before it answers early.
             fetch_max_wait_ms: How long it may wait for that.
@@ -93,10 +117,11 @@ class Consumer:
             ("fetch_max_wait_ms", fetch_max_wait_ms, 0),
             ("fetch_max_bytes", fetch_max_bytes, 1),
             ("max_partition_fetch_bytes", max_partition_fetch_bytes, 1),
+            ("max_poll_records", max_poll_records, 1),
         ):
             require_at_least(name, value, least)
         self._settings = client_settings(bootstrap, options)
-        self._fetch_settings = FetchSettings(
+        fetch_settings = FetchSettings(
             min_bytes=fetch_min_bytes,
             max_wait_ms=fetch_max_wait_ms,
             max_bytes=fetch_max_bytes,
@@ -105,13 +130,21 @@ class Consumer:
             offset_reset=OffsetReset(auto_offset_reset),
             backoff=RETRY,
         )
+        group = group_settings(
+            group_id,
+            group_instance_id=group_instance_id,
+            enable_auto_commit=enable_auto_commit,
+            auto_commit_interval_ms=auto_commit_interval_ms,
+            partition_assignment_strategy=partition_assignment_strategy,
+            session_timeout_ms=session_timeout_ms,
+            heartbeat_interval_ms=heartbeat_interval_ms,
+            max_poll_interval_ms=max_poll_interval_ms,
+            client_rack=client_rack,
+        )
+        super().__init__(fetch_settings, group)
+        self._max_poll_records = max_poll_records
         self._check_crcs = check_crcs
         self._rng = Random()  # noqa: S311 - spreads load, guards no secret
-        self._lifetime = Lifetime("consumer")
-        self._cluster: Cluster | None = None
-        self._fetcher: Fetcher | None = None
-        self._streams: dict[TopicPartition, PartitionStream] = {}
-        self._iterated: deque[Record] = deque()
 
     async def __aenter__(self) -> Self:
         """Connect.
@@ -121,8 +154,14 @@ class Consumer:
         """
         self._cluster = await self._lifetime.open(self._settings, self._rng)
         nursery = self._lifetime.nursery
-        self._fetcher = Fetcher(self._cluster, self._fetch_settings, nursery, self._rng)
-        nursery.start_soon(self._fetcher.run)
+        fetcher = Fetcher(self._cluster, self._fetch_settings, nursery, self._rng)
+        self._reading = Reading(
+            fetcher,
+            committed_only=self._fetch_settings.committed_only,
+            check_crcs=self._check_crcs,
+        )
+        nursery.start_soon(fetcher.run)
+        self._open_group()
         return self
 
     async def __aexit__(
@@ -131,215 +170,55 @@ class Consumer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Disconnect."""
-        await self._lifetime.close(error, traceback)
-
-    # What to read
-
-    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
-        """Read these partitions from now on, and no others.
-
-        Partitions that were assigned before go on where they are; the others begin as
-        ``auto_offset_reset`` says, unless :meth:`seek` says otherwise. A partition that does not
-        exist shows when records are asked for.
-        """
-        fetcher = self._running()
-        reset = self._fetch_settings.offset_reset
-        asked_timestamp = None if reset is OffsetReset.NONE else reset.timestamp
-        wanted = [TopicPartition(*partition) for partition in partitions]
-        for partition in wanted:
-            if partition.partition < 0:
-                raise ValueError(f"{partition} is not a partition: they are numbered from 0")
-        streams: dict[TopicPartition, PartitionStream] = {}
-        for topic_partition in wanted:
-            stream = self._streams.get(topic_partition) or PartitionStream(
-                topic_partition,
-                asked_timestamp,
-                committed_only=self._fetch_settings.committed_only,
-                check_crcs=self._check_crcs,
-            )
-            if asked_timestamp is None and stream.position.offset is None:
-                message = (
-                    f"{topic_partition} has no position, and auto_offset_reset is 'none': seek"
-                )
-                stream.error = NoOffsetError(message)
-            streams[topic_partition] = stream
-        self._streams = streams
-        self._iterated = deque(r for r in self._iterated if r.topic_partition in streams)
-        fetcher.read(list(streams.values()))
-
-    async def assign_topics(self, *topics: str) -> None:
-        """Read all partitions that these topics have now.
-
-        Raises:
-            UnknownTopicOrPartitionError: There is no such topic.
-        """
-        partitions = [
-            TopicPartition(topic, number)
-            for topic in topics
-            for number in await self.partitions_of(topic)
-        ]
-        self.assign(partitions)
-
-    @property
-    def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that are read."""
-        return frozenset(self._streams)
-
-    async def partitions_of(self, topic: str) -> list[int]:
-        """Return the numbers of a topic's partitions.
-
-        Raises:
-            UnknownTopicOrPartitionError: There is no such topic.
-        """
-        return sorted((await self._connected().topic(topic)).partitions)
-
-    def pause(self, *partitions: TopicPartition | tuple[str, int]) -> None:
-        """Give out no records of these partitions until :meth:`resume`; positions stay."""
-        for stream in self._assigned(partitions):
-            stream.paused = True
-
-    def resume(self, *partitions: TopicPartition | tuple[str, int]) -> None:
-        """Go on with partitions that were paused."""
-        for stream in self._assigned(partitions):
-            stream.paused = False
-        self._running().wake()
-
-    # Where to read
-
-    def seek(self, partition: TopicPartition | tuple[str, int], offset: int) -> None:
-        """Go on with the record at that offset, or the next one that exists."""
-        if offset < 0:
-            raise ValueError(f"offset is {offset}; for the ends there is seek_to_end()")
-        (stream,) = self._assigned((partition,))
-        stream.seek(offset)
-        self._forget([stream])
-
-    def seek_to_beginning(self, *partitions: TopicPartition | tuple[str, int]) -> None:
-        """Go on with the first record there is; all assigned partitions, if none is named."""
-        self._look_for(EARLIEST_TIMESTAMP, partitions)
-
-    def seek_to_end(self, *partitions: TopicPartition | tuple[str, int]) -> None:
-        """Go on with the next record that is written."""
-        self._look_for(LATEST_TIMESTAMP, partitions)
-
-    async def seek_to_time(
-        self, timestamp_ms: int, *partitions: TopicPartition | tuple[str, int]
-    ) -> None:
-        """Go on with the first record of that time or later, or at the end if there is none."""
-        streams = self._assigned(partitions) if partitions else list(self._streams.values())
-        asked = {stream.topic_partition: timestamp_ms for stream in streams}
-        found = await self.offsets_for_times(asked)
-        ends = await self.end_offsets([p for p, offset in found.items() if offset is None])
-        for stream in streams:
-            offset = found[stream.topic_partition]
-            stream.seek(ends[stream.topic_partition] if offset is None else offset.offset)
-        self._forget(streams)
-
-    def _look_for(
-        self, timestamp: int, partitions: Sequence[TopicPartition | tuple[str, int]]
-    ) -> None:
-        streams = self._assigned(partitions) if partitions else list(self._streams.values())
-        for stream in streams:
-            stream.look_for(timestamp)
-        self._forget(streams)
-
-    def _forget(self, streams: list[PartitionStream]) -> None:
-        """Drop what was decoded for iteration before a seek."""
-        moved = {stream.topic_partition for stream in streams}
-        self._iterated = deque(r for r in self._iterated if r.topic_partition not in moved)
-        self._running().wake()
-
-    async def position(self, partition: TopicPartition | tuple[str, int]) -> int:
-        """Return the offset of the next record to be given out.
-
-        Raises:
-            NoOffsetError: There is none, and ``auto_offset_reset`` is ``none``.
-            QuorateError: It cannot be found out.
-        """
-        (stream,) = self._assigned((partition,))
-        fetcher = self._running()
-        while True:
-            for record in self._iterated:
-                if record.topic_partition == stream.topic_partition:
-                    return record.offset
-            if stream.error is not None:
-                raise stream.error
-            if stream.position.offset is not None:
-                return stream.position.offset
-            await fetcher.changed.park()
-
-    async def beginning_offsets(
-        self, partitions: Iterable[TopicPartition | tuple[str, int]]
-    ) -> dict[TopicPartition, int]:
-        """Return the offset of the first record there is, for partitions assigned or not."""
-        return await self._offsets_at(EARLIEST_TIMESTAMP, partitions)
-
-    async def end_offsets(
-        self, partitions: Iterable[TopicPartition | tuple[str, int]]
-    ) -> dict[TopicPartition, int]:
-        """Return the offset that the next record will get, as far as consumers may read."""
-        return await self._offsets_at(LATEST_TIMESTAMP, partitions)
-
-    async def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, TimestampOffset | None]:
-        """Return the first record of each partition with that time or later; None without one."""
-        return {
-            partition: offset if offset.offset >= 0 else None
-            for partition, offset in (await self._list_offsets(timestamps)).items()
-        }
-
-    async def _offsets_at(
-        self, timestamp: int, partitions: Iterable[TopicPartition | tuple[str, int]]
-    ) -> dict[TopicPartition, int]:
-        asked = {TopicPartition(*partition): timestamp for partition in partitions}
-        return {
-            partition: found.offset
-            for partition, found in (await self._list_offsets(asked)).items()
-        }
-
-    async def _list_offsets(
-        self, timestamps: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, TimestampOffset]:
-        cluster = self._connected()
-        committed_only = self._fetch_settings.committed_only
-        found = await list_offsets(cluster, timestamps, committed_only=committed_only)
-        offsets: dict[TopicPartition, TimestampOffset] = {}
-        for partition, result in found.items():
-            if isinstance(result, QuorateError):
-                raise result
-            offsets[partition] = result
-        return offsets
-
-    # Records
+        """Commit what was processed, leave the group, disconnect."""
+        try:
+            await self._close_group(error)
+        finally:
+            await self._lifetime.close(error, traceback)
 
     async def poll(
-        self, *, max_records: int = POLL_RECORDS_MAX, timeout_ms: int = 1_000
+        self, *, max_records: int | None = None, timeout_ms: int = 1_000
     ) -> list[Record]:
         """Return records as soon as there are some; none, if none came in time.
 
+        Rebalances happen in here. Cancelling loses nothing: what it has not returned is returned
+        next time, and a rebalance goes on meanwhile.
+
+        Args:
+            max_records: How many at most; by default ``max_poll_records``.
+            timeout_ms: How long to wait for the first one.
+
         Raises:
             QuorateError: A partition cannot be read on (what it is, why, what helps). The others
-                can: ask again. Seeking makes a partition readable again.
+                can: ask again. Seeking makes a partition readable again. Or: the group will not
+                have this consumer.
+            Exception: What a rebalance listener raised.
         """
+        if max_records is None:
+            max_records = self._max_poll_records
         require_at_least("max_records", max_records, 1)
-        fetcher = self._running()
-        if self._iterated:
-            iterated = self._iterated
-            count = min(max_records, len(iterated))
-            return [iterated.popleft() for _ in range(count)]
+        reading = self._come_back()
         await trio.lowlevel.checkpoint_if_cancelled()
-        records = fetcher.take(max_records)
-        if records or timeout_ms <= 0:
-            # Others get their turn now and then, even if there is always something to read.
-            await trio.lowlevel.cancel_shielded_checkpoint()
-            return records
-        with trio.move_on_after(timeout_ms / 1000):
-            while not records:
-                await fetcher.changed.park()
-                records = fetcher.take(max_records)
-        return records
+        if not self._turns.wanted:
+            self._raise_failures()
+            records = reading.take(max_records)
+            if records or timeout_ms <= 0:
+                # Others get their turn now and then, even if there is always something to read.
+                await trio.lowlevel.cancel_shielded_checkpoint()
+                return records
+        self._polling += 1
+        try:
+            with trio.move_on_after(max(0, timeout_ms) / 1000):
+                while True:
+                    await self._turns.over()
+                    self._raise_failures()
+                    records = reading.take(max_records)
+                    if records:
+                        return records
+                    await reading.fetcher.changed.park()
+        finally:
+            self._polling -= 1
+        return []
 
     def __aiter__(self) -> Self:
         """Iterate over records; without an end, for more may be written."""
@@ -351,33 +230,35 @@ class Consumer:
         Raises:
             QuorateError: As in :meth:`poll`.
         """
-        iterated = self._iterated
-        while not iterated:
-            iterated = self._iterated
-            iterated.extend(await self.poll(max_records=ITERATION_RECORDS_MAX, timeout_ms=60_000))
-        return iterated.popleft()
+        reading = self._reading
+        if reading is None or not reading.iterated or self._turns.wanted:
+            reading = self._come_back()
+            await self._refill(reading)
+        record = reading.current = reading.iterated.popleft()
+        return record
 
-    def _assigned(
-        self, partitions: Sequence[TopicPartition | tuple[str, int]]
-    ) -> list[PartitionStream]:
-        self._lifetime.check_open()
-        streams: list[PartitionStream] = []
-        for partition in partitions:
-            stream = self._streams.get(TopicPartition(*partition))
-            if stream is None:
-                message = (
-                    f"{TopicPartition(*partition)} is not assigned to this consumer: assign it"
-                )
-                raise NotAssignedError(message)
-            streams.append(stream)
-        return streams
+    async def _refill(self, reading: Reading) -> None:
+        """Wait for records to iterate over, and for rebalances that want their turn."""
+        # Others get their turn now and then, even if there is always something to read.
+        await trio.lowlevel.checkpoint()
+        self._polling += 1
+        try:
+            while True:
+                await self._turns.over()
+                self._raise_failures()
+                if reading.iterated or reading.take_for_iteration(ITERATION_RECORDS_MAX):
+                    return
+                await reading.fetcher.changed.park()
+        finally:
+            self._polling -= 1
 
-    def _connected(self) -> Cluster:
-        self._lifetime.check_open()
-        assert self._cluster is not None
-        return self._cluster
-
-    def _running(self) -> Fetcher:
-        self._lifetime.check_open()
-        assert self._fetcher is not None
-        return self._fetcher
+    def _come_back(self) -> Reading:
+        """Know that the user has done with what it was given."""
+        reading = self._open()
+        if self._turns.holder is trio.lowlevel.current_task():
+            raise RuntimeError(
+                "a rebalance listener cannot ask for records: its turn would not end"
+            )
+        reading.come_back()
+        self._polls += 1
+        return reading

@@ -1,6 +1,7 @@
 """What can go wrong in a client beside the errors that brokers answer with."""
 
 from quorate.errors import ErrorCode, KafkaError, NetworkError, QuorateError
+from quorate.model import TopicPartition
 
 
 class BootstrapError(NetworkError):
@@ -15,10 +16,50 @@ class ClosedError(QuorateError):
     """The producer, consumer or admin client was closed."""
 
 
+class CommitFailedError(KafkaError):
+    """Offsets were not committed, because their partitions may be another member's by now.
+
+    What was read of them since the last commit is read again, by whoever has them.
+    """
+
+    code = ErrorCode.ILLEGAL_GENERATION
+
+
 class DeliveryTimeoutError(KafkaError):
     """Not acknowledged within the delivery timeout; the record may be written all the same."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class FencedInstanceError(KafkaError):
+    """Another consumer is in the group under the same ``group_instance_id``."""
+
+    code = ErrorCode.FENCED_INSTANCE_ID
+
+
+class LogTruncationError(KafkaError):
+    """Records that were read are gone: an unclean leader election took them (KIP-320).
+
+    Attributes:
+        topic_partition: Where.
+        offset: The position, behind records that do not exist any more.
+        diverging_offset: The first offset that the new log does not share with the old one; None if
+            nobody knows. Seek there to read what took the place of the lost records.
+    """
+
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+    def __init__(
+        self, topic_partition: TopicPartition, offset: int, diverging_offset: int | None
+    ) -> None:
+        where = "" if diverging_offset is None else f" from offset {diverging_offset} on"
+        super().__init__(
+            f"{topic_partition} was truncated: what was read before offset {offset} is gone{where}."
+            " Seek, or set auto_offset_reset to go on where the logs part"
+        )
+        self.topic_partition = topic_partition
+        self.offset = offset
+        self.diverging_offset = diverging_offset
 
 
 class NoOffsetError(KafkaError):

@@ -19,7 +19,13 @@ from quorate.client.receiving.fetches import (
     take_fetched,
     take_found,
 )
-from quorate.errors import QuorateError
+from quorate.client.receiving.truncation import (
+    Check,
+    checks_request,
+    plan_checks,
+    take_checked,
+)
+from quorate.errors import QuorateError, UnsupportedVersionError
 from quorate.model import TopicPartition
 from quorate.net.bell import Bell
 from quorate.protocol.apis import ApiKey
@@ -29,7 +35,11 @@ if TYPE_CHECKING:
 
     from quorate.client.receiving.streams import PartitionStream
     from quorate.client.routing.cluster import Leader
-    from quorate.protocol.messages.data import FetchResponse, ListOffsetsResponse
+    from quorate.protocol.messages.data import (
+        FetchResponse,
+        ListOffsetsResponse,
+        OffsetForLeaderEpochResponse,
+    )
     from quorate.records.record import Record
 
 FETCH_VERSION_MAX: Final = 12
@@ -87,8 +97,12 @@ class Fetcher:
             self._checked.discard(stream.topic_partition)
             self.changed.unpark_all()
 
-    def take(self, records_max: int) -> list[Record]:
+    def take(self, records_max: int, begun: dict[TopicPartition, tuple[int, int]]) -> list[Record]:
         """Return the next records, of one partition after the other; none if none are there.
+
+        Args:
+            records_max: How many at most.
+            begun: Gets offset and epoch where this began in each partition.
 
         Raises:
             QuorateError: A partition cannot be read on.
@@ -99,7 +113,11 @@ class Fetcher:
                 continue
             # The next ones come first next time.
             self._streams = self._streams[turn + 1 :] + self._streams[: turn + 1]
+            position = stream.position
+            before = (position.offset or 0, position.epoch)
             taken = stream.take(records_max - len(records))
+            if taken:
+                begun[stream.topic_partition] = before
             if records:
                 records += taken
             else:
@@ -126,6 +144,8 @@ class Fetcher:
         now = now_ms()
         for broker_id, searches in plan_searches(self._streams, self._leader_of, now).items():
             self._search(broker_id, searches)
+        for broker_id, checks in plan_checks(self._streams, self._leader_of, now).items():
+            self._check(broker_id, checks)
         fetches = plan_fetches(self._streams, self._settings, self._free_leader_of, now)
         for broker_id, fetch in fetches.items():
             self._fetch(broker_id, fetch)
@@ -173,6 +193,41 @@ class Fetcher:
             asked.stream.asking = False
             told = found.get(asked.stream.topic_partition)
             stale |= take_found(asked, told, self._settings.backoff, now, self._rng)
+        self._continue(stale=stale)
+
+    # Truncation
+
+    def _check(self, broker_id: int, checks: list[Check]) -> None:
+        connection = self._cluster.connection(broker_id)
+        if connection is None:
+            return
+        for check in checks:
+            check.stream.asking = True
+        timeout_ms = self._cluster.settings.request_timeout_ms
+        try:
+            answer = connection.submit(
+                ApiKey.OFFSET_FOR_LEADER_EPOCH, checks_request(checks), timeout_ms=timeout_ms
+            )
+        except UnsupportedVersionError:
+            for check in checks:  # a broker that cannot tell: read on, as one always did
+                check.stream.asking = False
+                check.stream.agreed_epoch = check.leader_epoch
+        else:
+            answer.when_resolved(partial(self._on_checked, checks))
+
+    def _on_checked(
+        self, checks: list[Check], answer: OffsetForLeaderEpochResponse | QuorateError
+    ) -> None:
+        now, stale = now_ms(), False
+        told = {
+            TopicPartition(topic.topic, end.partition): end
+            for topic in ([] if isinstance(answer, QuorateError) else answer.topics)
+            for end in topic.partitions
+        }
+        for check in checks:
+            check.stream.asking = False
+            end = told.get(check.stream.topic_partition)
+            stale |= take_checked(check, end, self._settings, now, self._rng)
         self._continue(stale=stale)
 
     # Records

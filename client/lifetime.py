@@ -22,13 +22,16 @@ class Lifetime:
     """Opens a nursery with the client and closes it with the client.
 
     Exceptions of the block pass unchanged: a user who raises ValueError sees a ValueError, and not
-    a group of one.
+    a group of one. Cancelling the block cancels the user's code, and the client's tasks only when
+    it has left the block: what is to be done there, such as leaving a group, needs connections.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
+        self._outer: trio.Nursery | None = None
         self._nursery: trio.Nursery | None = None
+        self._tasks = trio.CancelScope(shield=True)
         self._over = False
 
     def check_open(self) -> None:
@@ -60,9 +63,11 @@ class Lifetime:
         if self._manager is not None:
             raise ClosedError(f"a {self._name} can be opened once: make another one")
         self._manager = trio.open_nursery()
-        self._nursery = await self._manager.__aenter__()
+        self._outer = await self._manager.__aenter__()
         try:
-            cluster = Cluster(settings, self._nursery, rng)
+            nursery: trio.Nursery = await self._outer.start(self._host)
+            self._nursery = nursery
+            cluster = Cluster(settings, nursery, rng)
             for callback in on_change:
                 cluster.on_change(callback)
             await cluster.open()
@@ -70,6 +75,12 @@ class Lifetime:
             await self.close(error, error.__traceback__)
             raise
         return cluster
+
+    async def _host(self, *, task_status: trio.TaskStatus[trio.Nursery]) -> None:
+        with self._tasks:
+            async with trio.open_nursery() as nursery:
+                task_status.started(nursery)
+                await trio.sleep_forever()
 
     def start_soon(self, task: Callable[[str], Awaitable[None]], argument: str) -> None:
         """Run a task in the nursery."""
@@ -79,8 +90,9 @@ class Lifetime:
         """Cancel the tasks and wait for their end."""
         self._over = True
         assert self._manager is not None
-        assert self._nursery is not None
-        self._nursery.cancel_scope.cancel()
+        assert self._outer is not None
+        self._tasks.cancel()
+        self._outer.cancel_scope.cancel()
         if isinstance(error, trio.Cancelled):
             # It may be the nursery's own, because one of our tasks crashed: let the nursery judge.
             await self._manager.__aexit__(type(error), error, traceback)

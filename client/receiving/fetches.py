@@ -58,6 +58,7 @@ class Asked:
     stream: PartitionStream
     generation: int
     offset: int
+    leader_epoch: int = UNKNOWN_EPOCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def plan_fetches(
         if offset is None or stream.paused or stream.asking or stream.retry_at_ms > now_ms:
             continue
         leader = leader_of(stream.topic_partition)
-        if leader is None:
+        if leader is None or stream.needs_check(leader.epoch):
             continue
         if stream.buffered_bytes >= settings.partition_max_bytes:
             busy_leaders.add(leader.broker_id)
@@ -124,7 +125,8 @@ def _add_partition(
             partition_max_bytes=bytes_max,
         )
     )
-    fetch.asked[stream.topic_partition] = Asked(stream, stream.position.generation, offset)
+    asked = Asked(stream, stream.position.generation, offset, leader_epoch)
+    fetch.asked[stream.topic_partition] = asked
 
 
 def take_fetched(
@@ -154,6 +156,7 @@ def _take_partition(
         return False
     if code == ErrorCode.NONE:
         stream.failures = 0
+        stream.agreed_epoch = asked.leader_epoch
         stream.add(data, asked.offset, asked.generation)
         return False
     if code == ErrorCode.OFFSET_OUT_OF_RANGE:

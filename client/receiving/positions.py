@@ -3,7 +3,7 @@
 from enum import Enum
 from typing import Final
 
-from quorate.model import TopicPartition
+from quorate.model import UNKNOWN_EPOCH, TopicPartition
 
 LATEST_TIMESTAMP: Final = -1
 EARLIEST_TIMESTAMP: Final = -2
@@ -32,31 +32,42 @@ class Position:
     choose. Every seek begins a new ``generation``; what was asked for in an older one is void.
     """
 
-    __slots__ = ("asked_timestamp", "generation", "offset", "topic_partition")
+    __slots__ = ("asked_timestamp", "epoch", "generation", "offset", "topic_partition")
 
     def __init__(self, topic_partition: TopicPartition, asked_timestamp: int | None) -> None:
         self.topic_partition = topic_partition
         self.offset: int | None = None
+        self.epoch = UNKNOWN_EPOCH
+        """The leader epoch in which the record before the offset was written, if it is known."""
+
         self.asked_timestamp = asked_timestamp
         self.generation = 0
 
-    def seek(self, offset: int) -> None:
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has said yet where to begin, nor asked for it."""
+        return self.generation == 0 and self.offset is None and self.asked_timestamp is None
+
+    def seek(self, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
         """Go on from an offset that somebody chose."""
         assert offset >= 0
         self.generation += 1
         self.offset = offset
+        self.epoch = epoch
         self.asked_timestamp = None
 
     def look_for(self, timestamp: int) -> None:
         """Go on from an offset that a broker is to be asked for."""
         self.generation += 1
         self.offset = None
+        self.epoch = UNKNOWN_EPOCH
         self.asked_timestamp = timestamp
 
     def lose(self) -> None:
         """Have no position, and nobody to ask."""
         self.generation += 1
         self.offset = None
+        self.epoch = UNKNOWN_EPOCH
         self.asked_timestamp = None
 
     def found(self, offset: int, generation: int) -> bool:
@@ -67,8 +78,9 @@ class Position:
         self.asked_timestamp = None
         return True
 
-    def advance(self, offset: int) -> None:
-        """Records up to this offset were given out."""
+    def advance(self, offset: int, epoch: int) -> None:
+        """Records up to this offset were given out, the last one of that leader epoch."""
         assert self.offset is not None
         assert offset >= self.offset, "a position goes back by seeking only"
         self.offset = offset
+        self.epoch = epoch

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from quorate.client.receiving.positions import Position
 from quorate.errors import CorruptRecordError, QuorateError
-from quorate.model import UNKNOWN_OFFSET, TopicPartition
+from quorate.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, TopicPartition
 from quorate.records.batch import (
     HEADER_BYTES,
     BatchHeader,
@@ -60,7 +60,14 @@ class PartitionStream:
         self.topic_partition = topic_partition
         self.position = Position(topic_partition, asked_timestamp)
         self.fetch_offset: int | None = None
+        self.fetch_epoch = UNKNOWN_EPOCH
+        """The leader epoch in which the record before ``fetch_offset`` was written, if known."""
+
+        self.agreed_epoch = UNKNOWN_EPOCH
+        """The last leader epoch whose leader had what is before ``fetch_offset``."""
+
         self.high_watermark = UNKNOWN_OFFSET
+        self.last_stable_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
         self.paused = False
         self.asking = False
@@ -76,12 +83,19 @@ class PartitionStream:
         self._aborted_producers: set[int] = set()
         self._decoded: list[Record] = []
         self._decoded_end = 0
+        self._decoded_epoch = UNKNOWN_EPOCH
 
     # Where to read
 
-    def seek(self, offset: int) -> None:
-        """Give out from that offset on."""
-        self.position.seek(offset)
+    def seek(self, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
+        """Give out from that offset on.
+
+        Args:
+            offset: The next offset to give out.
+            epoch: The leader epoch in which the record before it was written, if that is known:
+                then a leader that does not have that record is noticed (KIP-320).
+        """
+        self.position.seek(offset, epoch)
         self._restart()
 
     def look_for(self, timestamp: int) -> None:
@@ -100,8 +114,14 @@ class PartitionStream:
         self._restart()
         self.error = error
 
+    def needs_check(self, leader_epoch: int) -> bool:
+        """Whether a leader of that epoch has to be asked whether it has what was read (KIP-320)."""
+        return self.fetch_epoch >= 0 and leader_epoch > self.agreed_epoch
+
     def _restart(self) -> None:
         self.fetch_offset = self.position.offset
+        self.fetch_epoch = self.position.epoch
+        self.agreed_epoch = UNKNOWN_EPOCH
         self.error = None
         self.retry_at_ms = 0
         self.buffered_bytes = 0
@@ -116,19 +136,24 @@ class PartitionStream:
         if generation != self.position.generation or fetch_offset != self.fetch_offset:
             return
         self.high_watermark = data.high_watermark
+        self.last_stable_offset = data.last_stable_offset
         self.log_start_offset = data.log_start_offset
         if not data.records:
             return
         records = memoryview(cast("bytes", data.records))
         try:
-            end, next_offset = _whole_batches(records, fetch_offset)
+            end, next_offset, epoch = _whole_batches(records, fetch_offset)
         except QuorateError as error:
             self.fail(CorruptRecordError(f"{self.topic_partition} at {fetch_offset}: {error}"))
             return
         aborted = [(a.first_offset, a.producer_id) for a in data.aborted_transactions or ()]
         self._chunks.append(_Chunk(records[:end], 0, deque(sorted(aborted))))
         self.buffered_bytes += end
-        self.fetch_offset = next_offset
+        self.fetch_offset, self.fetch_epoch = next_offset, epoch
+
+    def drop_fetched(self) -> None:
+        """Forget what was fetched and not given out: it may not be there any more."""
+        self._restart()
 
     # Records come out
 
@@ -149,11 +174,11 @@ class PartitionStream:
             decoded = self._decoded
             if len(decoded) <= room:
                 self._decoded = []
-                self.position.advance(self._decoded_end)
+                self.position.advance(self._decoded_end, self._decoded_epoch)
             else:
                 decoded = decoded[:room]
                 del self._decoded[:room]
-                self.position.advance(decoded[-1].offset + 1)
+                self.position.advance(decoded[-1].offset + 1, self._decoded_epoch)
             if taken:
                 taken += decoded
             else:
@@ -185,8 +210,10 @@ class PartitionStream:
             self._chunks.popleft()
         if records:
             self._decoded, self._decoded_end = records, header.next_offset
+            self._decoded_epoch = header.leader_epoch
         else:
-            self.position.advance(max(header.next_offset, self.position.offset or 0))
+            offset = max(header.next_offset, self.position.offset or 0)
+            self.position.advance(offset, header.leader_epoch)
 
     def _wanted_records(self, chunk: _Chunk, header: BatchHeader) -> list[Record]:
         """Return a batch's records from the position on; none of what consumers do not see."""
@@ -218,15 +245,15 @@ class PartitionStream:
         return read_records(batch, header, self.topic_partition, bytes_max=DECOMPRESSED_BYTES_MAX)
 
 
-def _whole_batches(data: memoryview, fetch_offset: int) -> tuple[int, int]:
-    """Return where the last whole batch ends, and the offset behind it.
+def _whole_batches(data: memoryview, fetch_offset: int) -> tuple[int, int, int]:
+    """Return where the last whole batch ends, the offset behind it, and its leader epoch.
 
     Brokers cut answers at byte limits, so what follows the first batch may be a part of one.
 
     Raises:
         QuorateError: The bytes are not batches, or lead nowhere.
     """
-    at, next_offset = 0, fetch_offset
+    at, next_offset, epoch = 0, fetch_offset, UNKNOWN_EPOCH
     while at + HEADER_BYTES <= len(data):
         header = parse_header(data, at)
         if at and header.size_bytes > len(data) - at:
@@ -234,6 +261,7 @@ def _whole_batches(data: memoryview, fetch_offset: int) -> tuple[int, int]:
         check_header(header, len(data) - at)
         at += header.size_bytes
         next_offset = max(next_offset, header.next_offset)
+        epoch = header.leader_epoch
     if next_offset == fetch_offset:
         raise CorruptRecordError(f"{len(data)} bytes without a record that was asked for")
-    return at, next_offset
+    return at, next_offset, epoch

@@ -5,7 +5,7 @@ does what the script says. Streams are those of Trio in memory: no sockets, no w
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,10 @@ from quorate.protocol.messages.data import (
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
+    OffsetForLeaderEpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
     PartitionData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -84,6 +88,18 @@ class FakeLog:
         self.end_offset += header.record_count
         return ErrorCode.NONE, base_offset
 
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """The last epoch up to that one, and where it ends; -1 and -1 if there is none."""
+        headers = [parse_header(batch, 0) for batch in self.batches]
+        epochs = [header.leader_epoch for header in headers if header.leader_epoch <= epoch]
+        later = [header.base_offset for header in headers if header.leader_epoch > epoch]
+        return (max(epochs), min(later, default=self.end_offset)) if epochs else (-1, -1)
+
+    def truncate(self, offset: int) -> None:
+        """Lose the batches from that one on, as in an unclean election."""
+        self.batches = [b for b in self.batches if parse_header(b, 0).next_offset <= offset]
+        self.end_offset = offset
+
     def records(self) -> list[Record]:
         found: list[Record] = []
         for batch in self.batches:
@@ -110,6 +126,11 @@ class FakeCluster:
         self.topics: dict[str, dict[int, FakeLog]] = {}
         self.requests: list[tuple[int, Any]] = []
         self.scripts: dict[type[Any], list[Script]] = defaultdict(list)
+        self.handlers: dict[type[Any], Script] = {
+            OffsetForLeaderEpochRequest: lambda _, request: self.ends_of_epochs(request)
+        }
+        """What else it answers, and how; the answer may be awaited."""
+
         self.next_producer_id = 100
         self.appended = trio.lowlevel.ParkingLot()
         self._streams: dict[int, list[trio.StapledStream[Any, Any]]] = defaultdict(list)
@@ -211,7 +232,9 @@ class FakeCluster:
             case FetchRequest():
                 return await self.fetch(broker_id, request)
             case _:
-                raise AssertionError(f"not scripted: {request}")
+                assert type(request) in self.handlers, f"not scripted: {request}"
+                answer = self.handlers[type(request)](broker_id, request)
+                return await answer if isinstance(answer, Awaitable) else answer
 
     def metadata(self, request: MetadataRequest) -> MetadataResponse:
         names = (
@@ -282,6 +305,21 @@ class FakeCluster:
                         offset=offset,
                         timestamp=time_ms,
                         leader_epoch=log.leader_epoch,
+                    )
+                )
+            response.topics.append(answered)
+        return response
+
+    def ends_of_epochs(self, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+        response = OffsetForLeaderEpochResponse()
+        for topic in request.topics:
+            answered = OffsetForLeaderTopicResult(topic=topic.topic)
+            for asked in topic.partitions:
+                log = self.topics[topic.topic][asked.partition]
+                epoch, end = log.end_of_epoch(asked.leader_epoch)
+                answered.partitions.append(
+                    OffsetForLeaderEpochEndOffset(
+                        partition=asked.partition, leader_epoch=epoch, end_offset=end
                     )
                 )
             response.topics.append(answered)

@@ -134,7 +134,41 @@ async def _aiokafka(settings: dict[str, Any], teller: Teller) -> None:
     await consumer.stop()
 
 
-PROGRAMS = {"librdkafka": librdkafka, "kafka-python": kafka_python, "aiokafka": aiokafka}
+def quorate(settings: dict[str, Any], teller: Teller) -> None:
+    import trio
+
+    trio.run(_quorate, settings, teller)
+
+
+async def _quorate(settings: dict[str, Any], teller: Teller) -> None:
+    from quorate.client import Consumer
+
+    async with Consumer(
+        settings["bootstrap"],
+        group_id=settings["group"],
+        group_instance_id=settings["instance_id"] or None,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        session_timeout_ms=settings["session_ms"],
+        heartbeat_interval_ms=settings["session_ms"] // 4,
+        partition_assignment_strategy=settings["strategy"],
+        client_id="quorate.client",
+    ) as consumer:
+        consumer.subscribe(settings["topic"])
+        while not teller.stopped:
+            for record in await consumer.poll(timeout_ms=int(POLL_S * 1000)):
+                teller.read(record.partition, record.offset, record.value)
+                if settings["commit"]:
+                    await consumer.commit({record.topic_partition: record.offset + 1})
+            teller.assigned(p.partition for p in consumer.assignment)
+
+
+PROGRAMS = {
+    "librdkafka": librdkafka,
+    "kafka-python": kafka_python,
+    "aiokafka": aiokafka,
+    "quorate.client": quorate,
+}
 
 if __name__ == "__main__":
     PROGRAMS[sys.argv[1]](json.loads(sys.argv[2]), Teller())

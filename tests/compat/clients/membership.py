@@ -20,7 +20,13 @@ from tests.compat.peers import cache, java
 SESSION_MS: Final = 6_000
 STOP_TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.01
-CLIENTS: Final = ("librdkafka", "kafka-python", "aiokafka", "Java kafka-clients")
+CLIENTS: Final = (
+    "librdkafka",
+    "kafka-python",
+    "aiokafka",
+    "Java kafka-clients",
+    "quorate.client",
+)
 
 Read = tuple[int, int, str]
 """Partition, offset and value of a record."""
