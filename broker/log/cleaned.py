@@ -79,8 +79,8 @@ class CleanedPart:
         self.cuts += 1
         if offset >= self.reach:
             return offset
-        self.offset = self.reach = 0
-        self.write_down()
+        self.offset = 0
+        self.write_down()  # the reach stands until the log is empty: a crash may come before
         return min(start_offset, offset)
 
     def write_down(self) -> None:

@@ -467,6 +467,7 @@ class Log:
         self.log_end_offset = offset
         self._context.fs.sync_directory(self.directory)
         self._durability.restarted(offset)
+        self.cleaned.reach = 0
         self._snapshots.truncate_from_end(-1)
         self.producers = ProducerStates(offset)
 
