@@ -215,12 +215,12 @@ class OffsetKeeper:
 
     def _write_all(self, group_id: str, entries: Iterable[Entry], done: Done) -> None:
         """Write entries that may be too many for one batch; ``done`` is called for the last."""
-        batches = list(_batches(list(entries)))
-        for batch in batches[:-1]:
+        *first, last = _batches(entries)
+        for batch in first:
             if not self._context.writer.write(Effects(group_id, batch, ignore)):
                 break
         # If one is refused, so is the next one, and says why.
-        self._context.writer.write(Effects(group_id, batches[-1] if batches else (), done))
+        self._context.writer.write(Effects(group_id, last, done))
 
     def forget_topic(self, topic: str) -> None:
         """Forget what all groups have read of a topic that exists no more."""
@@ -272,7 +272,8 @@ def _may_read(group: Group, topic: str) -> bool:
     return group.protocol_type != CONSUMERS or group.is_subscribed_to(topic)
 
 
-def _batches(entries: Sequence[Entry]) -> Iterator[tuple[Entry, ...]]:
+def _batches(entries: Iterable[Entry]) -> Iterator[tuple[Entry, ...]]:
+    """Yield the entries in as many batches as it takes; the last one may be empty."""
     batch: list[Entry] = []
     size_bytes = 0
     for entry in entries:
@@ -281,5 +282,4 @@ def _batches(entries: Sequence[Entry]) -> Iterator[tuple[Entry, ...]]:
         if size_bytes >= BATCH_BYTES:
             yield tuple(batch)
             batch, size_bytes = [], 0
-    if batch:
-        yield tuple(batch)
+    yield tuple(batch)

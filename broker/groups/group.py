@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from quorate.broker.replication.deadlines import Deadlines
 from quorate.broker.shards.effects import Entry, Writer
@@ -39,19 +39,15 @@ class InvalidGroupIdError(KafkaError):
     code = ErrorCode.INVALID_GROUP_ID
 
 
-@dataclass(frozen=True, slots=True)
-class CommitSender:
-    """Who commits offsets.
-
-    Attributes:
-        generation: the generation, or the member epoch; -1 for consumers outside a group.
-        transactional: whether it is by way of a transaction (TxnOffsetCommit).
-    """
+class CommitSender(NamedTuple):
+    """Who commits offsets; a named tuple, because every commit makes one."""
 
     member_id: str
     instance_id: str | None
     generation: int
+    """The generation, or the member epoch; -1 for consumers outside a group."""
     transactional: bool
+    """Whether it is by way of a transaction (TxnOffsetCommit)."""
     api_version: int
 
 

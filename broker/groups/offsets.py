@@ -79,15 +79,15 @@ class CommittedOffsets:
             CorruptRecordError: it is none of an offset.
         """
         where = read_offset_key(key)
-        for offsets in self._pending.values():
-            if where in offsets:
-                offsets[where] = None
         if value is None:
             self._forget(where)
             for offsets in self._pending.values():
                 offsets.pop(where, None)
         else:
             self._keep(where, read_offset_value(value))
+            for offsets in self._pending.values():
+                if where in offsets:
+                    offsets[where] = None
 
     def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> None:
         """Keep an offset in mind until its transaction ends.

@@ -72,7 +72,6 @@ def offset_commit(
             _refuse(answers, _unknown(by_id=by_id))
         else:
             known.append(_existing(topic, asked, answers))
-    accepted = [answer for commit in known for answer in commit.answers]
     sender = CommitSender(
         request.member_id,
         request.group_instance_id,
@@ -84,7 +83,7 @@ def offset_commit(
 
     def done(code: ErrorCode) -> None:
         if code != ErrorCode.NONE:
-            _refuse((answer for answer in accepted if not answer.error_code), code)
+            _refuse_all(known, code)
         promise.resolve(response)
 
     try:
@@ -92,9 +91,15 @@ def offset_commit(
         retention_ms = request.retention_time_ms
         keeper.commit(request.group_id, sender, known, retention_ms=retention_ms, done=done)
     except KafkaError as error:
-        _refuse(accepted, error.code)
+        _refuse_all(known, error.code)
         return response
     return kept(promise)
+
+
+def _refuse_all(commits: Iterable[TopicCommit], code: ErrorCode) -> None:
+    """Refuse what was not refused for a reason of its own."""
+    for commit in commits:
+        _refuse((answer for answer in commit.answers if not answer.error_code), code)
 
 
 def _existing(
@@ -104,7 +109,10 @@ def _existing(
 ) -> TopicCommit:
     """Return what is to be committed, without partitions that do not exist: those are refused."""
     count = len(topic.partitions)
-    if all(0 <= partition.partition_index < count for partition in asked.partitions):
+    for partition in asked.partitions:
+        if not 0 <= partition.partition_index < count:
+            break
+    else:
         return TopicCommit(topic.name, asked.partitions, answers)
     exist = [0 <= partition.partition_index < count for partition in asked.partitions]
     pairs = list(zip(exist, asked.partitions, answers, strict=True))

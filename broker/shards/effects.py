@@ -1,7 +1,6 @@
 """Effects: what a coordinator wants written to its partition, and whom it tells what came of it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from quorate.errors import ErrorCode
@@ -22,20 +21,19 @@ class Entry(NamedTuple):
     value: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Effects:
+class Effects(NamedTuple):
     """A decision: these entries, as one batch, or none of them.
 
-    Attributes:
-        subject: whose state changes: the group's id, the transactional id.
-        entries: what happened, as records; if there are none, ``done`` is called when all that was
-            written of the subject before is committed.
-        done: called exactly once.
+    A named tuple, because every commit of an offset makes one.
     """
 
     subject: str
+    """Whose state changes: the group's id, the transactional id."""
     entries: tuple[Entry, ...]
+    """What happened, as records; if there are none, ``done`` is called when all that was written of
+    the subject before is committed."""
     done: Done
+    """Called exactly once."""
 
 
 class Writer(Protocol):

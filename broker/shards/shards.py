@@ -1,6 +1,7 @@
 """Shards: the coordinators of an internal topic, one for each of its partitions led here."""
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Final, Generic, TypeVar
 
 from quorate.broker.replication.leader import LeaderReplica
@@ -18,8 +19,11 @@ from quorate.quorum.metadata.image import PartitionState
 M = TypeVar("M", bound=Machine)
 
 _HASH_MASK: Final = 2**31 - 1
+KEYS_REMEMBERED: Final = 4096
+"""Of so many keys it is known which partition they belong to: every request asks."""
 
 
+@lru_cache(maxsize=KEYS_REMEMBERED)
 def partition_of(key: str, partition_count: int) -> int:
     """Return the partition whose leader coordinates a key, the same as in Kafka.
 
