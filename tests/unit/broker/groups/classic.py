@@ -4,7 +4,6 @@ import random
 from collections.abc import Sequence
 
 from quorate.broker.groups.classic import ClassicGroup
-from quorate.broker.groups.classic_generations import GroupState
 from quorate.broker.groups.classic_groups import ClassicGroups
 from quorate.broker.groups.classic_members import Applicant, Assigner, Leaver
 from quorate.broker.groups.group import Group, GroupContext, Surroundings
@@ -89,10 +88,6 @@ class World:
         group = self.known[GROUP]
         assert isinstance(group, ClassicGroup)
         return group
-
-    @property
-    def state(self) -> GroupState:
-        return GroupState(self.group.state_name)
 
     def pass_ms(self, ms: int) -> None:
         """Let time pass, deadline by deadline."""

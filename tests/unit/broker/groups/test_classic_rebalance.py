@@ -2,7 +2,6 @@
 
 import pytest
 
-from quorate.broker.groups.classic_generations import GroupState
 from quorate.broker.groups.records import GroupMetadataValue, decode_value
 from quorate.errors import ErrorCode, KafkaError
 from quorate.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
@@ -34,7 +33,7 @@ def test_a_first_member_is_told_an_id_and_leads_when_nobody_else_has_come_in_tim
     told = world.join().value
     assert code(told) == "MEMBER_ID_REQUIRED"
     assert told.member_id.startswith("app-")
-    assert world.state == GroupState.EMPTY
+    assert world.group.state_name == "Empty"
     promise = world.join(told.member_id)
     world.pass_ms(2_999)
     assert not promise.resolved
@@ -44,9 +43,9 @@ def test_a_first_member_is_told_an_id_and_leads_when_nobody_else_has_come_in_tim
     assert (answer.protocol_type, answer.protocol_name) == ("consumer", "range")
     assert [(m.member_id, m.metadata) for m in answer.members] == [(told.member_id, b"range: t")]
     assert not answer.skip_assignment
-    assert world.state == GroupState.COMPLETING_REBALANCE
+    assert world.group.state_name == "CompletingRebalance"
     assert world.sync(answer).value.assignment == told.member_id.encode()
-    assert world.state == GroupState.STABLE
+    assert world.group.state_name == "Stable"
 
 
 def test_members_of_old_clients_join_without_an_id_at_once() -> None:
@@ -102,7 +101,7 @@ def test_assignments_are_given_when_their_record_is_committed() -> None:
     world.writer.commits_at_once = False
     synced = world.sync(promise.value)
     assert not synced.resolved
-    assert world.state == GroupState.COMPLETING_REBALANCE
+    assert world.group.state_name == "CompletingRebalance"
     record = last_record(world)
     assert (record.generation, record.protocol, record.leader) == (
         1,
@@ -123,12 +122,12 @@ def test_who_joins_while_assignments_are_being_stored_ends_the_generation() -> N
     late = world.come()
     assert code(synced.value) == "REBALANCE_IN_PROGRESS"
     world.writer.settle()
-    assert world.state == GroupState.PREPARING_REBALANCE
+    assert world.group.state_name == "PreparingRebalance"
     assert world.group.members.get(promise.value.member_id).assignment == b""  # type: ignore[union-attr]
     again = world.join(promise.value.member_id)
     assert again.value.generation_id == late.value.generation_id == 2
     world.writer.settle()
-    assert world.state == GroupState.COMPLETING_REBALANCE
+    assert world.group.state_name == "CompletingRebalance"
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -187,7 +186,7 @@ def test_a_member_that_is_silent_is_out_and_the_others_go_on() -> None:
     leader, silent = world.stable(2)
     for _ in range(3):
         world.pass_ms(SESSION_MS // 3)
-        if world.state == GroupState.STABLE:
+        if world.group.state_name == "Stable":
             assert world.beat(leader) is NONE
     world.pass_ms(100)
     assert world.beat(leader) is ErrorCode.REBALANCE_IN_PROGRESS
@@ -203,7 +202,7 @@ def test_the_last_member_leaves_an_empty_group_of_the_next_generation() -> None:
     world = World()
     (only,) = world.stable(1)
     assert world.leave(only) == [NONE]
-    assert world.state == GroupState.EMPTY
+    assert world.group.state_name == "Empty"
     assert world.group.is_empty
     record = last_record(world)
     assert (record.generation, record.members, record.leader, record.protocol) == (
@@ -340,7 +339,7 @@ def test_who_did_not_hear_the_answer_gets_it_again() -> None:
     assert world.join(follower.member_id).value.generation_id == 1
     assert world.sync(follower).value.assignment == follower.member_id.encode()
     assert not world.join(leader.member_id).resolved
-    assert world.state == GroupState.PREPARING_REBALANCE
+    assert world.group.state_name == "PreparingRebalance"
 
 
 def test_another_subscription_makes_all_join_again() -> None:
