@@ -1,0 +1,334 @@
+"""The client for programs without Trio: scripts, notebooks, threads, Spark tasks.
+
+::
+
+    from quorate.client.sync import Consumer, Producer
+
+    with Producer("127.0.0.1:9092") as producer:
+        producer.send("appLogs", b"started")
+
+Everything blocks, and may be called from any thread. Each object has a thread of its own in which
+the Trio client runs; it is open from the beginning, ``with`` or :meth:`close` ends it. Settings,
+results and errors are those of the Trio client. Ctrl-C gives up the call that it interrupts.
+"""
+
+from __future__ import annotations
+
+import atexit
+from collections import deque
+from functools import update_wrapper
+from threading import BoundedSemaphore
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar
+
+import trio
+
+from quorate.client import admin as async_admin
+from quorate.client import consumer as async_consumer
+from quorate.client import producer as async_producer
+from quorate.client.background import Background
+from quorate.client.errors import ClosedError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from types import TracebackType
+    from typing import Self
+
+    from quorate.client.delivery import Delivery, RecordMetadata
+    from quorate.model import TopicPartition
+    from quorate.records.record import Header, Record
+
+__all__ = ["Admin", "Consumer", "PendingDelivery", "Producer"]
+
+C = TypeVar("C")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+QUEUED_MAX: Final = 10_000
+"""How many records may be on their way to the thread; then ``enqueue`` waits."""
+
+
+class _Facade(Generic[C]):
+    """What the three have in common: a client in a thread, and its end."""
+
+    def __init__(self, make: Callable[[], AbstractAsyncContextManager[C]]) -> None:
+        self.background: Background[C] = Background(make)
+        # The thread is a daemon, which would be stopped in the middle of what it does.
+        atexit.register(self.close)
+
+    def __enter__(self) -> Self:
+        """Return it: it is open already."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self._close(with_error=error is not None)
+
+    def close(self) -> None:
+        """Finish what is under way, disconnect and end the thread."""
+        self._close(with_error=False)
+
+    def _close(self, *, with_error: bool) -> None:
+        atexit.unregister(self.close)
+        self.background.close(with_error=with_error)
+
+
+def _waiting(
+    method: Callable[Concatenate[C, P], Awaitable[T]],
+) -> Callable[Concatenate[_Facade[C], P], T]:
+    """Return the blocking method for one that waits."""
+
+    def blocking(self: _Facade[C], /, *arguments: P.args, **named: P.kwargs) -> T:
+        background = self.background
+        return background.call(method, background.client, *arguments, **named)
+
+    return update_wrapper(blocking, method)
+
+
+def _immediate(
+    method: Callable[Concatenate[C, P], T],
+) -> Callable[Concatenate[_Facade[C], P], T]:
+    """Return the method for one that does not wait: it runs in the thread all the same."""
+
+    def blocking(self: _Facade[C], /, *arguments: P.args, **named: P.kwargs) -> T:
+        background = self.background
+        return background.call_now(method, background.client, *arguments, **named)
+
+    return update_wrapper(blocking, method)
+
+
+class PendingDelivery:
+    """A record on its way; may be dropped by who does not want to know."""
+
+    __slots__ = ("_arguments", "_background", "_delivery", "_error", "_waiting")
+
+    def __init__(
+        self, background: Background[async_producer.Producer], arguments: dict[str, Any]
+    ) -> None:
+        self._background = background
+        self._arguments = arguments
+        self._delivery: Delivery | None = None
+        self._error: Exception | None = None
+        self._waiting: trio.Event | None = None
+
+    def result(self) -> RecordMetadata:
+        """Wait for the outcome, and return where the record is.
+
+        Raises:
+            QuorateError: It was not delivered, for that reason.
+        """
+        if self._delivery is not None and self._delivery.done:
+            return self._delivery.metadata
+        if self._error is not None:
+            raise self._error
+        return self._background.call(self._settled)
+
+    @property
+    def done(self) -> bool:
+        """Whether the outcome is known."""
+        return self._error is not None or (self._delivery is not None and self._delivery.done)
+
+    async def _settled(self) -> RecordMetadata:
+        if self._delivery is None and self._error is None:
+            self._waiting = self._waiting or trio.Event()
+            await self._waiting.wait()
+        if self._error is not None:
+            raise self._error
+        assert self._delivery is not None
+        return await self._delivery.result()
+
+    async def hand_over(self, producer: async_producer.Producer) -> None:
+        """Give the record to the producer, waiting for room; in the thread."""
+        try:
+            self._delivery = await producer.enqueue(**self._arguments)
+        except Exception as error:  # noqa: BLE001 - told to who asks for the result
+            self._error = error
+        if self._waiting is not None:
+            self._waiting.set()
+
+    def fail(self, error: Exception) -> None:
+        """It will not be handed over; once the thread has ended."""
+        self._error = error
+
+
+class Producer(_Facade[async_producer.Producer]):
+    """Sends records; see :class:`quorate.client.Producer` for settings and promises.
+
+    :meth:`send` waits for each record. To send many, :meth:`enqueue` them: they go out in batches,
+    and the end of the block (or :meth:`flush`) waits for all.
+    """
+
+    def __init__(self, bootstrap: str | Sequence[str], **settings: Any) -> None:
+        """Connect; the settings are those of :class:`quorate.client.Producer`.
+
+        Raises:
+            BootstrapError: No bootstrap address led to a broker in time.
+            ValueError: A setting makes no sense.
+        """
+        self._queue: deque[PendingDelivery] = deque()
+        self._room = BoundedSemaphore(QUEUED_MAX)
+        self._idle = True
+        self._draining = trio.Lock()
+        super().__init__(lambda: async_producer.Producer(bootstrap, **settings))
+
+    send = _waiting(async_producer.Producer.send)
+    partitions_of = _waiting(async_producer.Producer.partitions_of)
+
+    def enqueue(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Iterable[Header] = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> PendingDelivery:
+        """Hand over a record and return a handle; waits only if very many are on their way.
+
+        Raises:
+            ClosedError: The producer was closed. All other errors are the handle's.
+        """
+        arguments: dict[str, Any] = {
+            "topic": topic,
+            "value": value,
+            "key": key,
+            "headers": tuple(headers),
+            "partition": partition,
+            "timestamp_ms": timestamp_ms,
+        }
+        pending = PendingDelivery(self.background, arguments)
+        while not self._room.acquire(timeout=1.0):
+            self.background.run_soon(self._wake, once=True)  # raises once the thread has gone
+        self._queue.append(pending)
+        self.background.run_soon(self._wake, once=True)
+        return pending
+
+    def flush(self) -> None:
+        """Wait until all records handed over so far are acknowledged, or have failed."""
+        self.background.call(self._flush)
+
+    def _close(self, *, with_error: bool) -> None:
+        try:
+            if not with_error:
+                self.background.call(self._drain)
+        except ClosedError:
+            pass  # it was closed before
+        finally:
+            super()._close(with_error=with_error)
+            while self._queue:
+                self._queue.popleft().fail(ClosedError("the producer was closed before"))
+
+    # In the thread
+
+    def _wake(self) -> None:
+        if self._idle and self._queue:
+            self._idle = False
+            self.background.start(self._drain_in_background)
+
+    async def _drain_in_background(self) -> None:
+        await self._drain()
+        self._idle = True
+        self._wake()
+
+    async def _drain(self) -> None:
+        async with self._draining:  # by one at a time, or records would change their order
+            while self._queue:
+                pending = self._queue.popleft()
+                self._room.release()
+                await pending.hand_over(self.background.client)
+
+    async def _flush(self) -> None:
+        await self._drain()
+        await self.background.client.flush()
+
+
+class Consumer(_Facade[async_consumer.Consumer]):
+    """Reads records; see :class:`quorate.client.Consumer` for settings and promises.
+
+    One thread at a time may poll or iterate; others may seek, pause and ask. Every record that is
+    iterated over costs a visit to the thread: whoever reads a lot polls.
+    """
+
+    def __init__(self, bootstrap: str | Sequence[str], **settings: Any) -> None:
+        """Connect; the settings are those of :class:`quorate.client.Consumer`.
+
+        Raises:
+            BootstrapError: No bootstrap address led to a broker in time.
+            ValueError: A setting makes no sense.
+        """
+        super().__init__(lambda: async_consumer.Consumer(bootstrap, **settings))
+
+    assign = _immediate(async_consumer.Consumer.assign)
+    assign_topics = _waiting(async_consumer.Consumer.assign_topics)
+    partitions_of = _waiting(async_consumer.Consumer.partitions_of)
+    pause = _immediate(async_consumer.Consumer.pause)
+    resume = _immediate(async_consumer.Consumer.resume)
+    seek = _immediate(async_consumer.Consumer.seek)
+    seek_to_beginning = _immediate(async_consumer.Consumer.seek_to_beginning)
+    seek_to_end = _immediate(async_consumer.Consumer.seek_to_end)
+    seek_to_time = _waiting(async_consumer.Consumer.seek_to_time)
+    position = _waiting(async_consumer.Consumer.position)
+    beginning_offsets = _waiting(async_consumer.Consumer.beginning_offsets)
+    end_offsets = _waiting(async_consumer.Consumer.end_offsets)
+    offsets_for_times = _waiting(async_consumer.Consumer.offsets_for_times)
+    poll = _waiting(async_consumer.Consumer.poll)
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that are read."""
+        return self.background.call_now(lambda: self.background.client.assignment)
+
+    def __iter__(self) -> Self:
+        """Iterate over records; without an end, for more may be written."""
+        return self
+
+    def __next__(self) -> Record:
+        """Return the next record, waiting for one."""
+        return self.background.call(self.background.client.__anext__)
+
+
+class Admin(_Facade[async_admin.Admin]):
+    """Creates, describes, changes and deletes; see :class:`quorate.client.Admin`."""
+
+    def __init__(self, bootstrap: str | Sequence[str], **settings: Any) -> None:
+        """Connect; the settings are those of :class:`quorate.client.Admin`.
+
+        Raises:
+            BootstrapError: No bootstrap address led to a broker in time.
+            ValueError: A setting makes no sense.
+        """
+        super().__init__(lambda: async_admin.Admin(bootstrap, **settings))
+
+    create_topic = _waiting(async_admin.Admin.create_topic)
+    create_topics = _waiting(async_admin.Admin.create_topics)
+    delete_topics = _waiting(async_admin.Admin.delete_topics)
+    create_partitions = _waiting(async_admin.Admin.create_partitions)
+    list_topics = _waiting(async_admin.Admin.list_topics)
+    describe_topics = _waiting(async_admin.Admin.describe_topics)
+    describe_all_topics = _waiting(async_admin.Admin.describe_all_topics)
+    describe_topic_partitions = _waiting(async_admin.Admin.describe_topic_partitions)
+    delete_records = _waiting(async_admin.Admin.delete_records)
+    list_offsets = _waiting(async_admin.Admin.list_offsets)
+    describe_configs = _waiting(async_admin.Admin.describe_configs)
+    alter_configs = _waiting(async_admin.Admin.alter_configs)
+    describe_cluster = _waiting(async_admin.Admin.describe_cluster)
+    describe_log_dirs = _waiting(async_admin.Admin.describe_log_dirs)
+    unregister_broker = _waiting(async_admin.Admin.unregister_broker)
+    elect_leaders = _waiting(async_admin.Admin.elect_leaders)
+    alter_partition_reassignments = _waiting(async_admin.Admin.alter_partition_reassignments)
+    list_partition_reassignments = _waiting(async_admin.Admin.list_partition_reassignments)
+    describe_quorum = _waiting(async_admin.Admin.describe_quorum)
+    list_groups = _waiting(async_admin.Admin.list_groups)
+    describe_groups = _waiting(async_admin.Admin.describe_groups)
+    delete_groups = _waiting(async_admin.Admin.delete_groups)
+    remove_members = _waiting(async_admin.Admin.remove_members)
+    list_group_offsets = _waiting(async_admin.Admin.list_group_offsets)
+    alter_group_offsets = _waiting(async_admin.Admin.alter_group_offsets)
+    reset_group_offsets = _waiting(async_admin.Admin.reset_group_offsets)
+    delete_group_offsets = _waiting(async_admin.Admin.delete_group_offsets)
