@@ -217,9 +217,10 @@ class OffsetKeeper:
         """Write entries that may be too many for one batch; ``done`` is called for the last."""
         *first, last = _batches(entries)
         for batch in first:
-            if not self._context.writer.write(Effects(group_id, batch, ignore)):
-                break
-        # If one is refused, so is the next one, and says why.
+            codes: list[ErrorCode] = []
+            if not self._context.writer.write(Effects(group_id, batch, codes.append)):
+                done(*codes)
+                return
         self._context.writer.write(Effects(group_id, last, done))
 
     def forget_topic(self, topic: str) -> None:
