@@ -136,9 +136,10 @@ class HistoryReader:
 
 
 def _event(item: object) -> Event:
-    match item:
-        case [int(time_ns), int(process), int(kind), str(name), value] if kind in set(Kind):
-            return Event(time_ns, process, Kind(kind), name, value)
+    fields: list[Any] = item if isinstance(item, list) else []  # pyright: ignore[reportUnknownVariableType]
+    match fields:
+        case [int(time_ns), int(process), int(kind), str(name), _] if kind in set(Kind):
+            return Event(time_ns, process, Kind(kind), name, fields[4])
         case _:
             raise HistoryError(f"this is no event of a history: {item!r:.80}")
 

@@ -42,15 +42,15 @@ class _Span(NamedTuple):
 class _Partition:
     """What is known of one partition."""
 
-    values: dict[int, int] = field(default_factory=dict)
+    values: dict[int, int] = field(default_factory=dict[int, int])
     """By offset: the first value that was said to be there."""
-    offsets: dict[int, int] = field(default_factory=dict)
+    offsets: dict[int, int] = field(default_factory=dict[int, int])
     """By value: the first offset that it was said to have."""
-    sent: set[int] = field(default_factory=set)
-    failed: set[int] = field(default_factory=set)
-    acked: dict[int, _Ack] = field(default_factory=dict)
-    read: set[int] = field(default_factory=set)
-    spans: list[_Span] = field(default_factory=list)
+    sent: set[int] = field(default_factory=set[int])
+    failed: set[int] = field(default_factory=set[int])
+    acked: dict[int, _Ack] = field(default_factory=dict[int, _Ack])
+    read: set[int] = field(default_factory=set[int])
+    spans: list[_Span] = field(default_factory=list[_Span])
     last_read: int = NO_OFFSET
 
 
