@@ -126,3 +126,27 @@ def test_the_last_one_to_stop_and_the_others_find_together_again(cluster: Cluste
     wait_until(all_in_sync, "a cluster whose brokers were all killed serves again")
     assert send(cluster.producer(), "all", b"b") is None
     wait_until(lambda: len(set(cluster.logs("all"))) == 1, "all have the same")
+
+
+def test_after_all_were_stopped_one_after_the_other_everybody_is_in_sync_again(
+    cluster: Cluster,
+) -> None:
+    """The last one to stop is the only one in sync; the first ones are let in again."""
+    cluster.create("rested", partitions=6, min_insync_replicas="2")
+    producer = cluster.producer()
+    assert [send(producer, "rested", b"%d" % i) for i in range(6)] == [None] * 6
+    for broker_id in cluster.broker_ids:
+        assert cluster.brokers[broker_id].stop() == 0
+    for broker_id in cluster.broker_ids:
+        cluster.start(broker_id)
+    for broker_id in cluster.broker_ids:
+        cluster.brokers[broker_id].wait_until_ready()
+
+    def all_in_sync() -> bool:
+        try:
+            return all(len(cluster.isr("rested", number)) == 3 for number in range(6))
+        except KafkaException:
+            return False
+
+    wait_until(all_in_sync, "every ISR is complete again")
+    assert send(cluster.producer(), "rested", b"after") is None
