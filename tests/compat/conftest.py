@@ -25,6 +25,7 @@ NOT_OFFERED = "not offered: "
 PROPERTIES = {
     "log.retention.check.interval.ms": "100",
     "log.segment.delete.delay.ms": "100",
+    "log.cleaner.backoff.ms": "100",
     "offsets.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
