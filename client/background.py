@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
-C = TypeVar("C")
+C_co = TypeVar("C_co", covariant=True)
 T = TypeVar("T")
 
 THREAD_NAME: Final = "quorate-client"
@@ -26,20 +26,20 @@ class _Leave(BaseException):
     """Leaves a client's block as an error of the caller would: nothing more is sent."""
 
 
-class Background(Generic[C]):
+class Background(Generic[C_co]):
     """Owns a thread in which Trio runs, and a client that is open there.
 
     Any thread may call. Ctrl-C in a call cancels what was asked for, and then raises as always.
     Calls after the end raise ClosedError.
     """
 
-    def __init__(self, make: Callable[[], AbstractAsyncContextManager[C]]) -> None:
+    def __init__(self, make: Callable[[], AbstractAsyncContextManager[C_co]]) -> None:
         """Make the client in a thread of its own, and open it.
 
         Raises:
             Exception: What making or opening it raises.
         """
-        self._ready: Future[C] = Future()
+        self._ready: Future[C_co] = Future()
         self._over: Future[None] = Future()
         self._leaving: trio.Event | None = None
         self._token: trio.lowlevel.TrioToken | None = None
@@ -51,14 +51,14 @@ class Background(Generic[C]):
         )
         self._thread.start()
         try:
-            self.client: C = self._ready.result()
+            self.client: C_co = self._ready.result()
         except BaseException:  # Ctrl-C, too: nobody has anything yet that could be closed
             self.close(with_error=True)
             raise
 
     # In the thread
 
-    def _run(self, make: Callable[[], AbstractAsyncContextManager[C]]) -> None:
+    def _run(self, make: Callable[[], AbstractAsyncContextManager[C_co]]) -> None:
         try:
             trio.run(self._main, make)
         except _Leave:
@@ -77,7 +77,7 @@ class Background(Generic[C]):
         else:
             self._over.set_exception(error)
 
-    async def _main(self, make: Callable[[], AbstractAsyncContextManager[C]]) -> None:
+    async def _main(self, make: Callable[[], AbstractAsyncContextManager[C_co]]) -> None:
         self._leaving = trio.Event()
         self._token = trio.lowlevel.current_trio_token()
         with self._lock:

@@ -7,6 +7,11 @@
     with Producer("127.0.0.1:9092") as producer:
         producer.send("appLogs", b"started")
 
+    with Consumer("127.0.0.1:9092", group_id="billing") as consumer:
+        consumer.subscribe("appLogs")
+        for record in consumer:
+            print(record.value)
+
 Everything blocks, and may be called from any thread. Each object has a thread of its own in which
 the Trio client runs; it is open from the beginning, ``with`` or :meth:`close` ends it. Settings,
 results and errors are those of the Trio client. Ctrl-C gives up the call that it interrupts.
@@ -41,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["Admin", "Consumer", "PendingDelivery", "Producer"]
 
 C = TypeVar("C")
+C_co = TypeVar("C_co", covariant=True)
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -48,11 +54,11 @@ QUEUED_MAX: Final = 10_000
 """How many records may be on their way to the thread; then ``enqueue`` waits."""
 
 
-class _Facade(Generic[C]):
+class _Facade(Generic[C_co]):
     """What the three have in common: a client in a thread, and its end."""
 
-    def __init__(self, make: Callable[[], AbstractAsyncContextManager[C]]) -> None:
-        self.background: Background[C] = Background(make)
+    def __init__(self, make: Callable[[], AbstractAsyncContextManager[C_co]]) -> None:
+        self.background: Background[C_co] = Background(make)
         # The thread is a daemon, which would be stopped in the middle of what it does.
         atexit.register(self.close)
 
@@ -264,6 +270,11 @@ class Consumer(_Facade[async_consumer.Consumer]):
         """
         super().__init__(lambda: async_consumer.Consumer(bootstrap, **settings))
 
+    subscribe = _immediate(async_consumer.Consumer.subscribe)
+    unsubscribe = _waiting(async_consumer.Consumer.unsubscribe)
+    commit = _waiting(async_consumer.Consumer.commit)
+    committed = _waiting(async_consumer.Consumer.committed)
+    lag = _immediate(async_consumer.Consumer.lag)
     assign = _immediate(async_consumer.Consumer.assign)
     assign_topics = _waiting(async_consumer.Consumer.assign_topics)
     partitions_of = _waiting(async_consumer.Consumer.partitions_of)

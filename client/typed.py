@@ -213,7 +213,7 @@ class TypedConsumer(Generic[K, V]):
         self._value = value
 
     async def poll(
-        self, *, max_records: int = 500, timeout_ms: int = 1_000
+        self, *, max_records: int | None = None, timeout_ms: int = 1_000
     ) -> list[TypedRecord[K, V]]:
         """Return records as soon as there are some; see :meth:`Consumer.poll`."""
         records = await self.consumer.poll(max_records=max_records, timeout_ms=timeout_ms)

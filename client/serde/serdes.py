@@ -28,7 +28,7 @@ class SerdeError(QuorateError):
         topic: The topic that it was for, or came from.
     """
 
-    def __init__(self, message: str, *, topic: str) -> None:
+    def __init__(self, message: str, topic: str = "") -> None:  # so that it can be copied
         super().__init__(message)
         self.topic = topic
 

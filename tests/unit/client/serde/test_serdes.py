@@ -3,6 +3,7 @@
 import importlib
 import json
 from contextlib import suppress
+from copy import copy
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -97,6 +98,11 @@ def test_what_cannot_be_written_is_told_with_its_topic(serde: Any, value: Any, t
 def test_what_cannot_be_read_is_told_with_its_topic(serde: Any, data: bytes, told: str) -> None:
     with pytest.raises(SerdeError, match=told):
         serde.deserialize("logs", data)
+
+
+def test_an_error_can_be_copied() -> None:
+    copied = copy(SerdeError("why", topic="t"))
+    assert (str(copied), copied.topic) == ("why", "t")
 
 
 def test_avro_comes_back_and_is_shorter_than_json() -> None:
