@@ -8,7 +8,7 @@ import argparse
 import sys
 import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -24,7 +24,13 @@ from quorate.tools.bench.clusters import BROKERS, Cluster, Kind, kinds
 from quorate.tools.bench.command import REPORTS
 from quorate.tools.bench.figures import Metric, Outcome, Sample
 from quorate.tools.bench.machine import machine_facts
-from quorate.tools.bench.measuring import Bench, generator, run_generator, wait_until_quiet
+from quorate.tools.bench.measuring import (
+    Bench,
+    PageCache,
+    generator,
+    run_generator,
+    wait_until_quiet,
+)
 from quorate.tools.bench.runner import FAILURES, attempt
 from quorate.tools.bench.scenarios import BATCHES, RECORDS_PER_CPU_S
 from tests.compat.peers import cache
@@ -132,10 +138,11 @@ def measure_kind(
 ) -> None:
     """Start a cluster, warm it up, and run every scenario on it once."""
     try:
-        with kind.running() as cluster:
+        with kind.running() as cluster, closing(PageCache()) as page_cache:
             time.sleep(SETTLE_S)
             attempt(lambda: Produce(100, 1).measure(bench, cluster))
             for scenario in chosen:
+                page_cache.fill()
                 wait_until_quiet(bench.quiet_wait_s)
                 sample = attempt(lambda s=scenario: s.measure(bench, cluster))  # type: ignore[misc]
                 ended = cluster.log_tail() if sample.failure else ""
