@@ -115,8 +115,8 @@ class ClassicGroup:
 
     @property
     def is_unused(self) -> bool:
-        """Whether nothing is known of it: no record, no member, and nobody who is to come back."""
-        return self.is_empty and not self._now.is_recorded and not self._now.awaited
+        """Whether nothing is lost with it: it never had members, and nobody is to come back."""
+        return self.is_empty and not self._now.began and not self._now.awaited
 
     def describe(self) -> DescribedGroup:
         """Return what DescribeGroups tells; of what members say only while it is agreed on."""
@@ -192,7 +192,7 @@ class ClassicGroup:
 
     def tombstones(self) -> list[Entry]:
         """Return what takes back the group's record."""
-        if not self._now.is_recorded:
+        if not self._now.began:
             return []
         return [Entry(names_key(KeyType.GROUP_METADATA, self.group_id), None)]
 

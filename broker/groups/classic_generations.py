@@ -73,7 +73,7 @@ class Generations:
         self.protocol_type = ""
         self.protocol_name: str | None = None
         self.reason = ""
-        self.is_recorded = False
+        self._is_recorded = False
         self.sessions = Sessions(surroundings.deadlines, on_silence)
         self._group_id = group_id
         self._writer = context.writer
@@ -86,6 +86,11 @@ class Generations:
         self._unsynced: set[str] = set()
         self._storing: int | None = None
         self._phase: Deadline | None = None
+
+    @property
+    def began(self) -> bool:
+        """Whether there has been a generation, or a record tells of the group."""
+        return self._is_recorded or self.generation > 0
 
     # --- all join -------------------------------------------------------------
 
@@ -356,7 +361,7 @@ class Generations:
 
     def replay(self, value: GroupMetadataValue) -> None:
         """Become what the record says; members that are known already go on waiting, if they do."""
-        self.is_recorded = True
+        self._is_recorded = True
         self.generation = value.generation
         self.protocol_type = value.protocol_type
         self.protocol_name = value.protocol

@@ -88,10 +88,25 @@ def test_a_tombstone_takes_a_group_back() -> None:
     assert World([*world.log, tombstone]).known == {}
 
 
-def test_a_group_of_which_nothing_is_recorded_has_nothing_to_take_back() -> None:
+def test_a_group_that_never_had_members_has_nothing_to_take_back() -> None:
     world = World()
     world.join()
     assert world.group.tombstones() == []
+
+
+def test_generations_grow_even_where_nothing_can_be_written() -> None:
+    world = World()
+    world.writer.refuses = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    promise = world.come()
+    world.pass_ms(3_000)
+    assert promise.value.generation_id == 1
+    world.leave(promise.value)
+    world.join()
+    world.pass_ms(SESSION_MS)
+    again = world.come()
+    world.pass_ms(3_000)
+    assert again.value.generation_id == 3
+    assert len(world.group.tombstones()) == 1
 
 
 def test_whoever_waits_hears_that_the_coordinator_is_another_one() -> None:
