@@ -4,6 +4,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from quorate.broker.replication.deadlines import Deadlines
@@ -68,7 +69,7 @@ class _Waiting(NamedTuple):
 class Shard(Generic[M]):
     """The machine of one partition, in one leader epoch.
 
-    State: whether it is loaded; who waits for what was written to be committed. Invariant: once
+    State: whether it is loaded, and that committed; who waits for what was written to be committed. Invariant: once
     loaded, the machine's state is the fold of all records in the log; so nothing that was refused
     needs to be taken back.
     """
@@ -125,9 +126,28 @@ class Shard(Generic[M]):
             self._host.deadlines.after(RELOAD_MS, self.load)
             return
         self._loader = None
+        self._serve_from(self.replica.log.log_end_offset)
+
+    def _serve_from(self, offset: int) -> None:
+        """Begin to serve once what was read is committed: it might be lost with this leader yet.
+
+        Nobody may hear of it before, and what needs no write is answered at once.
+        """
+        if not self.is_led:
+            return
+        if self.replica.high_watermark < offset:
+            self.replica.when_committed(offset, partial(self._on_loaded, offset))
+            return
         self.is_loaded = True
-        logger.info("%s: loaded up to offset %d", partition, self.replica.log.log_end_offset)
+        logger.info("%s: loaded up to offset %d", self.replica.topic_partition, offset)
         self.machine.loaded()
+
+    def _on_loaded(self, offset: int, code: ErrorCode) -> None:
+        if code == ErrorCode.NONE:
+            self._serve_from(offset)
+        else:
+            # Too few are in sync, maybe for long.
+            self._host.deadlines.after(RELOAD_MS, partial(self._serve_from, offset))
 
     @property
     def is_led(self) -> bool:

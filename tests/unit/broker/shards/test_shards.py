@@ -267,6 +267,45 @@ def test_the_next_leader_has_the_same_state() -> None:
     assert world.diary(2).entries == before
 
 
+def test_what_a_new_leader_has_read_is_not_told_before_it_is_committed() -> None:
+    world = World()
+    world.diary().write(b"a")
+    world.cluster.fetch(2)  # broker 3 does not have it yet
+    world.cluster.fetch(2)
+    world.cluster.change(2, 2, (1, 2, 3))
+    with pytest.raises(CoordinatorLoadInProgressError):
+        world.diary(2)
+    for follower in (1, 3, 1, 3):
+        world.cluster.fetch(follower, 2)
+    assert (world.diary(2).keys, world.diary(2).life) == ([b"a"], ["loaded"])
+
+
+def test_with_too_few_in_sync_what_was_read_is_told_later() -> None:
+    world = World(Cluster((1, 2, 3), min_insync_replicas="2"))
+    world.diary().write(b"a")
+    world.cluster.fetch(2, times=2)
+    world.cluster.change(2, 2, (2, 3))
+    world.cluster.change(2, 2, (2,))
+    world.cluster.wait(RELOAD_MS)
+    with pytest.raises(CoordinatorLoadInProgressError):
+        world.diary(2)
+    world.cluster.change(2, 2, (2, 3))
+    for _ in range(3):
+        world.cluster.fetch(3, 2)
+    assert world.diary(2).keys == [b"a"]
+
+
+def test_a_leader_that_is_replaced_before_what_it_read_is_committed_never_serves() -> None:
+    world = World()
+    world.diary().write(b"a")
+    world.cluster.fetch(2, times=2)
+    world.cluster.change(2, 2, (1, 2, 3))
+    world.cluster.change(3, 3, (1, 2, 3))
+    world.cluster.wait(RELOAD_MS)
+    with pytest.raises(NotCoordinatorError):
+        world.diary(2)
+
+
 def test_a_large_partition_is_read_a_little_at_a_time() -> None:
     aside = Later()
     world = World(aside=aside)
