@@ -69,9 +69,9 @@ class _Waiting(NamedTuple):
 class Shard(Generic[M]):
     """The machine of one partition, in one leader epoch.
 
-    State: whether it is loaded, and that committed; who waits for what was written to be committed. Invariant: once
-    loaded, the machine's state is the fold of all records in the log; so nothing that was refused
-    needs to be taken back.
+    State: whether it is loaded, and that committed; who waits for what was written to be committed.
+    Invariant: once loaded, the machine's state is the fold of all records in the log; so nothing
+    that was refused needs to be taken back.
     """
 
     __slots__ = (
