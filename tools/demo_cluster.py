@@ -56,7 +56,7 @@ class DemoCluster:
 
 
 @asynccontextmanager
-async def demo_cluster() -> AsyncGenerator[DemoCluster]:
+async def demo_cluster(brokers: int = BROKERS) -> AsyncGenerator[DemoCluster]:
     """Run a cluster on ports that are free; afterwards it and its folder are gone.
 
     Raises:
@@ -73,7 +73,7 @@ async def demo_cluster() -> AsyncGenerator[DemoCluster]:
                     process: trio.Process = await nursery.start(
                         partial(
                             trio.run_process,
-                            [*_command(directory), *_size(), "--with-parent"],
+                            [*_command(directory), *_size(brokers), "--with-parent"],
                             stdin=child,
                             stdout=output,
                             stderr=subprocess.STDOUT,
@@ -100,8 +100,8 @@ def _command(directory: Path) -> list[str]:
     ]  # fmt: skip
 
 
-def _size() -> list[str]:
-    nodes = ["--brokers", str(BROKERS), "--controllers", str(CONTROLLERS)]
+def _size(brokers: int) -> list[str]:
+    nodes = ["--brokers", str(brokers), "--controllers", str(CONTROLLERS)]
     return [*nodes, "--port", "0", "--verbose"]
 
 

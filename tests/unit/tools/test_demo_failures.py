@@ -1,0 +1,52 @@
+"""The story of three failures is told so that one sees who leads, who is in sync, what was lost."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from quorate.tools.demo_failures import Ending, Step
+from quorate.tools.demo_failures_report import ending_lines, ending_object, step_object, step_text
+
+KEPT = Ending(unclean=False, acknowledged=300, lost=(), read_right=True, same=True)
+LOST = replace(KEPT, unclean=True, lost=tuple(range(100, 300)))
+
+
+def test_a_step_says_who_leads_who_is_in_sync_and_what_happened() -> None:
+    told = step_text(Step("broker 4 was killed", 1, (3, 1), 200))
+    assert told == "Leader: 1     Isr: 1,3    200 records acknowledged  <- broker 4 was killed"
+    assert step_text(Step("the last one died", -1, (), 300)).startswith("Leader: none  Isr: none ")
+
+
+def test_the_end_says_exactly_what_was_lost() -> None:
+    assert ending_lines(KEPT).startswith("None of 300 acknowledged records was lost. All that is")
+    assert "200 of 300 acknowledged records were lost" in ending_lines(LOST)
+    assert "offsets 100 to 299" in ending_lines(LOST)
+    wrong = ending_lines(replace(KEPT, read_right=False, same=False))
+    assert "NOT READ BACK" in wrong
+    assert "DIFFER" in wrong
+
+
+@pytest.mark.parametrize(
+    ("ending", "ok"),
+    [
+        (KEPT, True),
+        (LOST, True),
+        (replace(KEPT, lost=(299,)), False),
+        (replace(LOST, lost=()), False),
+        (replace(KEPT, read_right=False), False),
+        (replace(LOST, same=False), False),
+    ],
+)
+def test_only_an_unclean_election_may_lose_records_and_then_it_does(
+    ending: Ending, *, ok: bool
+) -> None:
+    assert ending.ok is ok
+    assert json.loads(ending_object(ending))["ok"] is ok
+
+
+def test_as_json_there_is_an_object_for_each_step_and_the_end() -> None:
+    step = json.loads(step_object(Step("it began", 1, (1, 2), 0)))
+    assert (step["event"], step["leader_id"], step["isr"]) == ("step", 1, [1, 2])
+    assert json.loads(ending_object(LOST))["lost"] == [100, 299]
+    assert json.loads(ending_object(KEPT))["lost"] is None
