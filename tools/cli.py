@@ -19,7 +19,7 @@ COMMANDS: Final = {
     "up": "Start a node on this machine, or a cluster: --brokers 3 --controllers 3.",
     "status": "Show a cluster that up made: what runs, who leads, what is in sync.",
     "down": "End a cluster that up started.",
-    "demo": "Stream real log lines through a cluster, kill a leader, compare what comes back.",
+    "demo": "Stream real log lines through a cluster, kill a leader, compare; or three failures.",
     "topics": "Create, list, describe, alter, delete and trim topics.",
     "partitions": "List, describe, elect, move and compare partitions.",
     "produce": "Send lines of standard input to a topic.",

@@ -10,14 +10,13 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from quorate.client.admin import Admin, raise_first
 from quorate.client.admin_results import NewTopic, OffsetSpec, PartitionDescription
 from quorate.client.consumer import Consumer
-from quorate.client.delivery import Delivery
 from quorate.client.producer import Producer
 from quorate.model import NO_LEADER, TopicPartition
 from quorate.tools.cluster_directory import ClusterDirectory
@@ -27,6 +26,9 @@ from quorate.tools.partitions.comparing import SAME
 from quorate.tools.problems import CommandError
 from quorate.tools.topics import Client
 from quorate.tools.verify_work import verify
+
+if TYPE_CHECKING:
+    from quorate.client.delivery import Delivery
 
 BROKERS: Final = 4
 """Three have the partition; one stays to tell how it is."""
