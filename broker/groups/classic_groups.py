@@ -28,7 +28,8 @@ class ClassicGroups:
         if value is None:
             if group is not None:
                 del self._context.groups[group_id]
-                group.end(ErrorCode.UNKNOWN_MEMBER_ID)
+                # With members only if it goes on as a consumer group, which they are in: see there.
+                group.end(ErrorCode.REBALANCE_IN_PROGRESS)
             return
         told = decode_value(GroupMetadataValue, value)
         (group or self._new(group_id)).replay(told)

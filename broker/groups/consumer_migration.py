@@ -136,6 +136,9 @@ def downgraded(
 ) -> list[Entry]:
     """Return the records that make a classic group of what is left of one of the new protocol.
 
+    Its generation is the epoch that members are at, if they are: so they may commit what they have
+    read before they join again.
+
     Args:
         before: the group as it is recorded.
         group: the group without those who left.
@@ -145,7 +148,7 @@ def downgraded(
     protocol = elect_protocol(_classic(m).protocols for m in group.members.values())
     value = GroupMetadataValue(
         protocol_type=PROTOCOL_TYPE,
-        generation=group.epoch.epoch,
+        generation=before.epoch.epoch,
         protocol=protocol,
         leader=next(iter(group.members)),
         current_state_timestamp=now_ms,

@@ -17,6 +17,7 @@ from quorate.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from quorate.protocol.primitives import ZERO_UUID
 from quorate.quorum.metadata.image import BrokerImage, MetadataImage, PartitionState, TopicImage
 from quorate.quorum.metadata.topic_names import may_be_named
 
@@ -52,7 +53,7 @@ def _to_create(broker: Broker, request: MetadataRequest, caller: Caller) -> list
     if not request.allow_auto_topic_creation:
         return []
     topics = broker.replicas.image.topics
-    names = (topic.name for topic in request.topics or [])
+    names = (t.name for t in request.topics or [] if t.topic_id == ZERO_UUID)
     return [
         name
         for name in dict.fromkeys(names)
@@ -101,14 +102,19 @@ def live_brokers(image: MetadataImage, listener: str) -> Iterable[tuple[BrokerIm
 def _asked_topic(
     image: MetadataImage, asked: MetadataRequestTopic, codes: dict[str, ErrorCode]
 ) -> MetadataResponseTopic:
-    by_id = asked.name is None
-    topic = image.topic_of(asked.topic_id) if asked.name is None else image.topics.get(asked.name)
+    # Java's client asks by id with an empty name, when the broker matches a pattern for it.
+    if asked.name is None or asked.topic_id != ZERO_UUID:
+        topic = image.topic_of(asked.topic_id)
+        unknown = int(ErrorCode.UNKNOWN_TOPIC_ID)
+        absent = MetadataResponseTopic(error_code=unknown, name=None, topic_id=asked.topic_id)
+        return absent if topic is None else _topic(image, topic)
+    topic = image.topics.get(asked.name)
     if topic is not None:
         return _topic(image, topic)
-    code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if asked.name is not None and asked.name in codes:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if asked.name in codes:
         code = _told(codes[asked.name])
-    elif asked.name is not None and not may_be_named(asked.name):
+    elif not may_be_named(asked.name):
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
     return MetadataResponseTopic(error_code=int(code), name=asked.name, topic_id=asked.topic_id)
 

@@ -62,10 +62,12 @@ def test_each_partition_is_told_with_its_leader_and_replicas() -> None:
     assert (headless.leader_id, headless.leader_epoch) == (-1, 4)
 
 
-def test_topics_are_found_by_id() -> None:
+@pytest.mark.parametrize("name", [None, ""])
+def test_topics_are_found_by_id(name: str | None) -> None:
+    """Java's client sends an empty name beside the id."""
     node = new_cluster()
     topic_id = node.create_topic("appLogs")
-    asked = [MetadataRequestTopic(name=None, topic_id=i) for i in (topic_id, b"?" * 16)]
+    asked = [MetadataRequestTopic(name=name, topic_id=i) for i in (topic_id, b"?" * 16)]
     known, unknown = now(metadata(node.broker, MetadataRequest(topics=asked), CALLER)).topics
     assert known.name == "appLogs"
     assert (unknown.error_code, unknown.name) == (ErrorCode.UNKNOWN_TOPIC_ID, None)
