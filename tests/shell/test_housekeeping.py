@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 
+from quorate.broker.groups.coordinator import EXPIRED_AT_ONCE
 from quorate.broker.handlers.fetch import fetch
 from quorate.broker.handlers.produce import produce
 from quorate.broker.housekeeping import Housekeeping
@@ -25,6 +26,7 @@ from quorate.protocol.messages.data import (
     TopicProduceData,
 )
 from quorate.quorum.metadata import records as r
+from tests.unit.broker.handlers.grouping import commit, coordinator_of, new_coordinator
 from tests.unit.broker.harness import NOW_MS, Node, new_node, now, over, waits
 from tests.unit.broker.log.batches import make_batch, open_data
 
@@ -333,3 +335,18 @@ async def test_a_checkpoint_on_a_failing_disk_ends_the_broker(
         async with keeping(node):
             await trio.sleep(61)
     assert raised.group_contains(FatalStorageError, depth=None)
+
+
+async def test_expired_offsets_are_looked_for_in_steps_with_turns_in_between(
+    clock: trio.testing.MockClock,
+) -> None:
+    node = new_coordinator(
+        offsets_retention_minutes="1", offsets_retention_check_interval_ms="90000"
+    )
+    for number in range(EXPIRED_AT_ONCE + 1):
+        assert commit(node, 1, group_id=f"g{number}") == [0]
+    async with keeping(node):
+        await trio.sleep(89)
+        assert len(coordinator_of(node).group_ids()) == EXPIRED_AT_ONCE + 1
+        await trio.sleep(2)
+        assert coordinator_of(node).group_ids() == []
