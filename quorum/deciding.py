@@ -7,6 +7,7 @@ whole or not at all.
 """
 
 import logging
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -101,9 +102,27 @@ class Decider:
         self._clock_ms = clock_ms
         self._waiting: list[_Pending] = []
         self._bell = Bell()
+        self._asking: dict[trio.Event, float] = {}
+        self._next_late_s = math.inf
+        self._earlier = Bell()
 
     async def run(self) -> None:
         """Carry out requests until cancelled; then all are answered."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._wake_late)
+            await self._decide()
+
+    async def _wake_late(self) -> None:
+        """Wake whoever's time is up: a timer for each would cost more than to decide does."""
+        while True:
+            self._next_late_s = min(self._asking.values(), default=math.inf)
+            await self._earlier.wait_until(self._next_late_s)
+            now_s = trio.current_time()
+            for known, deadline_s in self._asking.items():
+                if deadline_s <= now_s:
+                    known.set()
+
+    async def _decide(self) -> None:
         together: list[_Pending] = []
         try:
             while True:
@@ -131,8 +150,13 @@ class Decider:
         self._bell.ring()
         known = trio.Event()
         pending.promise.when_resolved(lambda _: known.set())
-        with trio.move_on_at(asked.deadline_s):
+        self._asking[known] = asked.deadline_s
+        if asked.deadline_s < self._next_late_s:
+            self._earlier.ring()
+        try:
             await known.wait()
+        finally:
+            del self._asking[known]
         if not pending.promise.resolved:
             raise RequestTimedOutError("not committed in time; it may be later")
         outcome: Any = pending.promise.value

@@ -66,7 +66,7 @@ def draft_records(image: MetadataImage, records: Iterable[r.MetadataRecord]) -> 
     Raises:
         InconsistentRecordError: they do not fit.
     """
-    return _drafted(image, records).finish(image.version).after
+    return _drafted(image, records).image(image.version)
 
 
 def _drafted(image: MetadataImage, records: Iterable[r.MetadataRecord]) -> "_Draft":
@@ -96,8 +96,8 @@ class _Draft:
         self._partitions: dict[bytes, list[PartitionState]] = {}
         self._open_configs: dict[ConfigResource, dict[str, str]] = {}
 
-    def finish(self, version: int) -> MetadataDelta:
-        """Return the draft as an image, and what is new in it."""
+    def image(self, version: int) -> MetadataImage:
+        """Return the draft as an image; once, and last."""
         for topic_id, partitions in self._partitions.items():
             topic = self._topic(topic_id)
             leaderless = [state.leader_id for state in partitions].count(NO_LEADER)
@@ -111,7 +111,7 @@ class _Draft:
                 self._configs.discard(resource)
         if self._answers.touched:
             self._forget_answers()
-        after = MetadataImage(
+        return MetadataImage(
             version=version,
             cluster_id=self._cluster_id,
             topics=self._topics.finish(),
@@ -126,6 +126,10 @@ class _Draft:
             scram=self._scram.finish(),
             quotas=self._quotas.finish(),
         )
+
+    def finish(self, version: int) -> MetadataDelta:
+        """Return the draft as an image, and what is new in it."""
+        after = self.image(version)
         touched = Touched(
             topics=frozenset(self._topics.touched),
             configs=frozenset(self._configs.touched),

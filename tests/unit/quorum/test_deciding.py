@@ -294,6 +294,23 @@ async def test_nobody_waits_longer_than_it_wants(autojump_clock: MockClock) -> N
         assert numbers(world) == [2], "the first was under way, the second was given up"
 
 
+async def test_who_asked_later_and_waits_shorter_is_told_first(autojump_clock: MockClock) -> None:
+    async with a_world() as world, trio.open_nursery() as asking:
+        world.gate = trio.Event()
+        asking.start_soon(world.ask, world.count, b"", 9)
+        await trio.sleep(0.1)
+        asking.start_soon(world.ask, world.count, b"", 2)
+        await trio.sleep(1.9)
+        assert not world.outcomes
+        await trio.sleep(0.2)
+        assert [type(o) for o in world.outcomes] == [RequestTimedOutError]
+        await trio.sleep(5)
+        world.gate.set()
+        await trio.sleep(0.1)
+        assert len(world.outcomes) == 2
+        assert not isinstance(world.outcomes[1], KafkaError)
+
+
 async def test_whoever_waits_when_the_controller_stops_is_told() -> None:
     async with trio.open_nursery() as asking, a_world() as world:
         world.gate = trio.Event()
