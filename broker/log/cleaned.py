@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from quorate.broker.log.documents import CorruptDocumentError, encode_document, read_document
 from quorate.broker.log.files import FileSystem, replace_file
-from quorate.setting_fields import LONG_MAX
 
 if TYPE_CHECKING:
     from quorate.broker.log.swap import Swap
@@ -61,16 +60,12 @@ class CleanedPart:
         if swap is not None:
             swap.settle()
 
-    def cut(self, offset: int, start_offset: int) -> int:
-        """Take note, durably, that the log is about to be cut; return where.
+    def cut(self, offset: int) -> bool:
+        """Take note, durably, that the log is about to be cut; return whether any of it may stay.
 
         What is cut off may be the reason why older records of the same keys are not there any more
         (only an unclean election asks for that): then nothing may stay, and the log has to be
         fetched again from its beginning.
-
-        Args:
-            offset: where it is to be cut.
-            start_offset: where it begins.
 
         Raises:
             OSError: the disk failed.
@@ -78,10 +73,24 @@ class CleanedPart:
         self.settle()
         self.cuts += 1
         if offset >= self.reach:
-            return offset
+            return True
         self.offset = 0
         self.write_down()  # the reach stands until the log is empty: a crash may come before
-        return min(start_offset, offset)
+        return False
+
+    def lacks_records(self, end_offset: int) -> bool:
+        """Whether a crash amid a cut, or damage, took what others had been replaced by."""
+        return end_offset < self.reach
+
+    def restarted(self) -> None:
+        """Take note, durably, that the log is empty.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        if self.reach:
+            self.offset = self.reach = 0
+            self.write_down()
 
     def write_down(self) -> None:
         """Write down how far the log was compacted; may run in a worker thread.
@@ -103,4 +112,4 @@ def load_cleaned(fs: FileSystem, directory: str) -> Cleaned:
         body: Any = read_document(fs, f"{directory}/{FILE_NAME}", KIND, VERSION)
         return Cleaned(int(body["offset"]), int(body["reach"]))
     except (CorruptDocumentError, KeyError, TypeError, ValueError):
-        return Cleaned(0, LONG_MAX)
+        return NOT_CLEANED

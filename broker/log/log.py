@@ -145,8 +145,6 @@ class Log:
         """Segments, the active one included."""
         return len(self._segments)
 
-    # Appending
-
     def append(self, records: memoryview, *, leader_epoch: int, now_ms: int) -> AppendResult:
         """Append what a client sent, as the partition's leader.
 
@@ -365,8 +363,10 @@ class Log:
             StorageError: the disk failed.
         """
         try:
-            offset = self.cleaned.cut(offset, self.log_start_offset)
-            if offset <= self._segments.first_offset and offset < self.log_end_offset:
+            if not self.cleaned.cut(offset):
+                offset = self.log_start_offset
+                self._restart_at(offset, now_ms)
+            elif offset <= self._segments.first_offset and offset < self.log_end_offset:
                 self._restart_at(offset, now_ms)
             elif offset < self.log_end_offset:
                 self._cut_at(offset, now_ms)
@@ -382,7 +382,7 @@ class Log:
             StorageError: the disk failed.
         """
         try:
-            self.cleaned.cut(0, 0)
+            self.cleaned.cut(0)
             self._restart_at(offset, now_ms)
             self.leader_epochs.replace([])
             self.leader_epochs.truncate_from_start(offset)
@@ -429,8 +429,7 @@ class Log:
     def _cut_at(self, offset: int, now_ms: int) -> None:
         segments = self._segments
         number = segments.number_of(offset - 1)
-        segment = segments.at(number)
-        later = list(segments)[number + 1 :]
+        segment, *later = list(segments)[number:]
         end_offset = batch_start(segment, offset)
         self._promise_less(end_offset)
         active = cut_segment(
@@ -449,11 +448,12 @@ class Log:
         )
 
     def _restart_at(self, offset: int, now_ms: int) -> None:
+        fs = self._context.fs
         if self._maker is not None:
             self._make_files(self._maker, UNKNOWN_EPOCH, now_ms)
         if not self.is_sealed:
-            self._context.fs.sync_files([], [f"{self.directory}/{PARTITION_NAME}"], hurry=True)
-            self._context.fs.sync_directory(self.directory)
+            fs.sync_files([], [f"{self.directory}/{PARTITION_NAME}"], hurry=True)
+            fs.sync_directory(self.directory)
             self._durability.sealed = True
         # Without a file to tell, a crash has only the checkpoint to know where the log goes on.
         self._durability.cut(offset)
@@ -465,9 +465,9 @@ class Log:
         )
         self._segments = Segments([], active)
         self.log_end_offset = offset
-        self._context.fs.sync_directory(self.directory)
+        fs.sync_directory(self.directory)
         self._durability.restarted(offset)
-        self.cleaned.reach = 0
+        self.cleaned.restarted()
         self._snapshots.truncate_from_end(-1)
         self.producers = ProducerStates(offset)
 
@@ -497,10 +497,9 @@ class Log:
 
     def closed_part(self, high_watermark: int) -> ClosedPart:
         """Return what may be compacted: the closed segments below the high watermark, synced."""
-        limit = min(high_watermark, self._durability.recovery_point)
-        number = self._segments.number_of(max(limit, self._segments.first_offset))
-        end_offset = self._segments.base_of(number)
-        closed = self._segments.closed[:number]
+        segments, limit = self._segments, min(high_watermark, self._durability.recovery_point)
+        number = segments.number_of(max(limit, segments.first_offset))
+        closed, end_offset = segments.closed[:number], segments.base_of(number)
         return ClosedPart(closed, end_offset, self.cleaned.offset, self._config)
 
     def has(self, segments: Sequence[Segment]) -> bool:

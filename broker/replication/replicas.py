@@ -283,6 +283,8 @@ class Replicas:
             return
         topic_partition, topic_id, state, config = followed
         log = self.store.create(topic_partition, topic_id, config, now_ms=now_ms)
+        if log.cleaned.lacks_records(log.log_end_offset):
+            log.reset_to(log.log_start_offset, now_ms=now_ms)  # the leader has them
         replica = FollowerReplica(topic_partition, topic_id, state, log, self.host, high_watermark)
         replica.configure(config)
         self._followers[topic_partition] = replica
