@@ -59,6 +59,14 @@ _CONSUMER: Final = (
         "Whether to skip open transactions.",
         choices=("read_uncommitted", "read_committed"),
     ),
+    Setting("group.id", Kind.STRING, "", "The group to be a member of."),
+    Setting("group.instance.id", Kind.STRING, "", "The name of a static member."),
+    Setting(
+        "session.timeout.ms", Kind.INT, 45_000, "When a silent member is out.", low=1, unit="ms"
+    ),
+    Setting("heartbeat.interval.ms", Kind.INT, 3_000, "How often it tells.", low=1, unit="ms"),
+    Setting("max.poll.interval.ms", Kind.INT, 300_000, "How long work may take.", low=1, unit="ms"),
+    Setting("auto.commit.interval.ms", Kind.INT, 5_000, "How often to commit.", low=1, unit="ms"),
 )
 
 COMMON: Final = {setting.name: setting for setting in _COMMON}

@@ -1,9 +1,10 @@
 """``quorate consume``."""
 
 import os
+import signal
 import sys
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +17,9 @@ from quorate.tools.session import (
     connection_options,
     run,
 )
+
+if TYPE_CHECKING:
+    from quorate.tools.client_properties import ClientProperties
 
 app = command_app()
 
@@ -53,6 +57,10 @@ KeySeparator = Annotated[
 Isolation = Annotated[
     str | None, typer.Option("--isolation-level", help="read_committed or read_uncommitted.")
 ]
+GroupId = Annotated[
+    str | None,
+    typer.Option("--group", "-g", help="Share the topics with the other members of this group."),
+]
 Committed = Annotated[
     bool, typer.Option("--read-committed", help="No records of open transactions.")
 ]
@@ -68,6 +76,7 @@ def consume(
     topics: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...")] = None,
     *,
     topic: Annotated[list[str] | None, typer.Option("--topic", "-t", help="A topic.")] = None,
+    group: GroupId = None,
     offset: Offset = "end",
     from_beginning: Annotated[bool, typer.Option("--from-beginning", help="-o start.")] = False,
     partition: Partitions = None,
@@ -82,6 +91,7 @@ def consume(
 ) -> None:
     """Print records, one per line, as they come.
 
+    With -g as a member of a group, which goes on where it was; what is printed is committed.
     Times are ISO 8601 (UTC), milliseconds or seconds since 1970, or ago: @-1h, @-15m:end.
     """
     from quorate.tools.client_properties import CONSUMER
@@ -113,7 +123,32 @@ def consume(
         silence_max_ms=timeout_ms,
         text=_text_of(options, line_format, key_separator, print_property or []),
     )
-    run(consume_topics, bootstrap(options, os.environ), plan, settings, sys.stdout.buffer)
+    brokers, out = bootstrap(options, os.environ), sys.stdout.buffer
+    group_id = group or properties.get("group.id", None)
+    if group_id is None:
+        run(consume_topics, brokers, plan, settings, out)
+        return
+    from quorate.tools.group_consuming import check_group_plan, consume_in_group
+
+    check_group_plan(plan)
+    settings |= _group_settings(properties)
+    # Who is told to stop leaves: others need not wait until its session is over.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    run(consume_in_group, brokers, group_id, plan, settings, out)
+
+
+def _group_settings(properties: "ClientProperties") -> dict[str, Any]:
+    """Return the properties of members, by the names of our consumer's arguments."""
+    names = {
+        "group.instance.id": "group_instance_id",
+        "session.timeout.ms": "session_timeout_ms",
+        "heartbeat.interval.ms": "heartbeat_interval_ms",
+        "max.poll.interval.ms": "max_poll_interval_ms",
+        "auto.commit.interval.ms": "auto_commit_interval_ms",
+    }
+    return {
+        ours: properties.values[name] for name, ours in names.items() if name in properties.values
+    }
 
 
 def _numbers(text: str | None) -> tuple[int, ...] | None:

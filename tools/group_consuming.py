@@ -1,0 +1,78 @@
+"""Reads the records of a group, as one of its members, and writes them out."""
+
+from collections.abc import Mapping
+from typing import Any, BinaryIO, Final
+
+import trio
+
+from quorate.client.consumer import Consumer
+from quorate.model import TopicPartition
+from quorate.tools.consuming import POLL_MS, POLL_RECORDS, ConsumePlan
+from quorate.tools.positions import END, START
+from quorate.tools.problems import UsageError
+
+RESETS: Final[Mapping[Any, str]] = {START: "earliest", END: "latest"}
+
+
+def check_group_plan(plan: ConsumePlan) -> None:
+    """Refuse what only a reader without a group can do.
+
+    Raises:
+        UsageError: Partitions are named, or a place that is neither start nor end.
+    """
+    if plan.partitions is not None:
+        raise UsageError(
+            "-p does not go with -g", why="the group says which of its members reads what",
+            hint="leave -p out, or -g",
+        )  # fmt: skip
+    if plan.span.start not in RESETS or plan.span.stop is not None:
+        raise UsageError(
+            "-o does not go with -g, but for start and end",
+            why="a group goes on where it was; start and end are for what it has not read yet",
+            hint="quorate groups reset GROUP --to-datetime -1h --execute",
+        )
+
+
+async def consume_in_group(
+    bootstrap: str, group_id: str, plan: ConsumePlan, settings: dict[str, Any], out: BinaryIO
+) -> int:
+    """Write records until the plan is fulfilled; return how many. What is written is committed.
+
+    Raises:
+        QuorateError: Something cannot be read, or the group refuses.
+    """
+    settings = {"auto_offset_reset": RESETS[plan.span.start], **settings}
+    written = 0
+    async with Consumer(bootstrap, group_id=group_id, **settings) as consumer:
+        for topic in plan.topics:
+            await consumer.partitions_of(topic)  # which raises if there is none
+        consumer.subscribe(plan.topics)
+        ends: dict[TopicPartition, int] = {}
+        silent_since_s = trio.current_time()
+        while plan.records_max is None or written < plan.records_max:
+            left = POLL_RECORDS if plan.records_max is None else plan.records_max - written
+            records = await consumer.poll(max_records=min(POLL_RECORDS, left), timeout_ms=POLL_MS)
+            if records:
+                out.write(b"".join([plan.text(record) for record in records]))
+                out.flush()
+                written += len(records)
+                silent_since_s = trio.current_time()
+            elif plan.silence_max_ms is not None:
+                silent_ms = (trio.current_time() - silent_since_s) * 1000
+                if silent_ms >= plan.silence_max_ms:
+                    break
+            if plan.stop_at_end and await _is_at_end(consumer, ends):
+                break
+    return written
+
+
+async def _is_at_end(consumer: Consumer, ends: dict[TopicPartition, int]) -> bool:
+    """Whether all is read that partitions had when they were first assigned; false without any."""
+    fresh = [partition for partition in consumer.assignment if partition not in ends]
+    if fresh:
+        ends |= await consumer.end_offsets(fresh)
+    assigned = consumer.assignment
+    for partition in assigned:
+        if partition not in ends or await consumer.position(partition) < ends[partition]:
+            return False
+    return bool(assigned)
