@@ -328,7 +328,7 @@ class GroupConsumer(ConsumerBase):
         """Commit what may be committed, tell the listener, and leave."""
         if self._group is None or self._commits is None:
             return
-        reason = "the consumer was closed" if error is None else f"it ended by {error!r}"
+        reason = _reason_of(error)
         timeout_ms = CLOSE_TIMEOUT_MS if error is None else INTERRUPTED_CLOSE_TIMEOUT_MS
         try:
             with trio.move_on_after(timeout_ms / 1000, shield=error is not None):
@@ -357,3 +357,12 @@ class GroupConsumer(ConsumerBase):
         if self._group is None:
             raise ValueError(f"there is no group_id: a consumer needs one {what}")
         return self._group
+
+
+def _reason_of(error: BaseException | None) -> str:
+    """Return why a block ended, to be told to the group."""
+    if error is None:
+        return "the consumer was closed"
+    if isinstance(error, trio.Cancelled):
+        return "the consumer was cancelled"
+    return f"the consumer ended by {type(error).__name__}: {error}"

@@ -65,9 +65,11 @@ class Lifetime:
         self._manager = trio.open_nursery()
         self._outer = await self._manager.__aenter__()
         try:
-            nursery: trio.Nursery = await self._outer.start(self._host)
-            self._nursery = nursery
-            cluster = Cluster(settings, nursery, rng)
+            # Not with start(): cancelled, it would wait for tasks that cancelling does not reach.
+            hosted = trio.Event()
+            self._outer.start_soon(self._host, hosted)
+            await hosted.wait()
+            cluster = Cluster(settings, self.nursery, rng)
             for callback in on_change:
                 cluster.on_change(callback)
             await cluster.open()
@@ -76,10 +78,10 @@ class Lifetime:
             raise
         return cluster
 
-    async def _host(self, *, task_status: trio.TaskStatus[trio.Nursery]) -> None:
+    async def _host(self, hosted: trio.Event) -> None:
         with self._tasks:
-            async with trio.open_nursery() as nursery:
-                task_status.started(nursery)
+            async with trio.open_nursery() as self._nursery:
+                hosted.set()
                 await trio.sleep_forever()
 
     def start_soon(self, task: Callable[[str], Awaitable[None]], argument: str) -> None:

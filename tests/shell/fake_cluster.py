@@ -5,7 +5,7 @@ does what the script says. Streams are those of Trio in memory: no sockets, no w
 """
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,9 +127,10 @@ class FakeCluster:
         self.requests: list[tuple[int, Any]] = []
         self.scripts: dict[type[Any], list[Script]] = defaultdict(list)
         self.handlers: dict[type[Any], Script] = {
-            OffsetForLeaderEpochRequest: lambda _, request: self.ends_of_epochs(request)
+            ListOffsetsRequest: lambda _, request: self.list_offsets(request),
+            OffsetForLeaderEpochRequest: lambda _, request: self.ends_of_epochs(request),
         }
-        """What else it answers, and how; the answer may be awaited."""
+        """What else it answers, and how."""
 
         self.next_producer_id = 100
         self.appended = trio.lowlevel.ParkingLot()
@@ -227,14 +228,11 @@ class FakeCluster:
                 return InitProducerIdResponse(producer_id=self.next_producer_id, producer_epoch=0)
             case ProduceRequest():
                 return self.produce(broker_id, request)
-            case ListOffsetsRequest():
-                return self.list_offsets(request)
             case FetchRequest():
                 return await self.fetch(broker_id, request)
             case _:
                 assert type(request) in self.handlers, f"not scripted: {request}"
-                answer = self.handlers[type(request)](broker_id, request)
-                return await answer if isinstance(answer, Awaitable) else answer
+                return self.handlers[type(request)](broker_id, request)
 
     def metadata(self, request: MetadataRequest) -> MetadataResponse:
         names = (

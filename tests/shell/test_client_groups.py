@@ -1,320 +1,664 @@
-"""The Admin client and groups: coordinators are found, and found again when groups move."""
+"""Consumers in groups: what they are told, what they commit, and how they come and go."""
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import trio
 from trio.testing import MockClock
 
-from quorate.client import Admin, GroupDescription, KafkaError, OffsetAndMetadata, TopicPartition
-from quorate.errors import ErrorCode, RequestTimedOutError
-from quorate.protocol.apis import APIS, ApiKey
-from quorate.protocol.messages.consumer_groups import (
-    ConsumerGroupDescribeGroup,
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
+from quorate.client import (
+    Commit,
+    CommitFailedError,
+    Consumer,
+    FencedInstanceError,
+    NotAssignedError,
+    RebalanceListener,
+    Record,
+    TopicPartition,
 )
+from quorate.client.groups.results import OffsetAndMetadata
+from quorate.errors import ErrorCode, KafkaError
 from quorate.protocol.messages.groups import (
-    Coordinator,
-    DeletableGroupResult,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-    DescribedGroup,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
     LeaveGroupRequest,
-    LeaveGroupResponse,
-    ListedGroup,
-    ListGroupsRequest,
-    ListGroupsResponse,
-    MemberResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
 )
-from quorate.protocol.messages.metadata import (
-    DescribeClusterBroker,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
-from quorate.protocol.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
-)
-from quorate.protocol.messages.session import (
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-)
-from tests.shell.fake_cluster import DROP, HANG, FakeCluster
+from quorate.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
+from tests.shell.fake_cluster import DROP, HANG, LOSE, FakeCluster
+from tests.shell.fake_groups import FakeGroup
+from tests.shell.test_client_consumer import cluster_of, places, read, write
 
-T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
 
-def admin(cluster: FakeCluster) -> Admin:
-    return Admin(cluster.bootstrap, dial=cluster.dial)
+class Heard(RebalanceListener):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, list[int]]] = []
+        self.done: dict[TopicPartition, int] = {}
+        self.on: Callable[[str], Any] = lambda _: None
+
+    async def _hear(self, kind: str, partitions: frozenset[TopicPartition]) -> None:
+        self.events.append((kind, sorted(p.partition for p in partitions)))
+        outcome = self.on(kind)
+        if outcome is not None:
+            await outcome
+
+    async def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        await self._hear("assigned", partitions)
+
+    async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        await self._hear("revoked", partitions)
+
+    async def on_lost(self, partitions: frozenset[TopicPartition]) -> None:
+        await self._hear("lost", partitions)
 
 
-@pytest.fixture
-def cluster(nursery: trio.Nursery) -> FakeCluster:
-    made = FakeCluster(nursery, brokers=2)
-    made.create("t", 2)
-    return made
+def member(cluster: FakeCluster, **settings: Any) -> Consumer:
+    defaults: dict[str, Any] = {
+        "auto_offset_reset": "earliest",
+        "dial": cluster.dial,
+        "group_id": "g",
+    }
+    return Consumer(cluster.bootstrap, **{**defaults, **settings})
 
 
-def at(node_id: int, *group_ids: str) -> FindCoordinatorResponse:
-    return FindCoordinatorResponse(
-        error_message=None,
-        coordinators=[
-            Coordinator(key=group_id, node_id=node_id, error_message=None) for group_id in group_ids
-        ],
-    )
+async def poll_for(c: Consumer, seconds: float) -> list[Record]:
+    """Poll as long as that."""
+    records: list[Record] = []
+    end_s = trio.current_time() + seconds
+    while (left_s := end_s - trio.current_time()) > 0:
+        records += await c.poll(timeout_ms=min(500, int(left_s * 1000) + 1))
+    return records
 
 
-def refused(code: ErrorCode, group_id: str = "g") -> FindCoordinatorResponse:
-    coordinator = Coordinator(key=group_id, node_id=-1, error_code=code, error_message=None)
-    return FindCoordinatorResponse(error_message=None, coordinators=[coordinator])
-
-
-def committed(code: ErrorCode = ErrorCode.NONE) -> OffsetCommitResponse:
-    partition = OffsetCommitResponsePartition(partition_index=0, error_code=code)
-    return OffsetCommitResponse(
-        topics=[OffsetCommitResponseTopic(name="t", partitions=[partition])]
-    )
-
-
-def fetched(offset: int, code: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponse:
-    partition = OffsetFetchResponsePartitions(
-        partition_index=0, committed_offset=offset, metadata="", error_code=code
-    )
-    topic = OffsetFetchResponseTopics(name="t", partitions=[partition])
-    return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="g", topics=[topic])])
-
-
-def asked(cluster: FakeCluster, kind: type[Any]) -> list[int]:
-    return [broker_id for broker_id, request in cluster.requests if isinstance(request, kind)]
-
-
-async def test_offsets_are_committed_at_the_coordinator_which_is_looked_up_once(
-    cluster: FakeCluster, autojump_clock: MockClock
+async def test_a_member_reads_what_is_assigned_commits_it_and_leaves(
+    nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
-    cluster.script(FindCoordinatorRequest, at(2, "g"))
-    cluster.script(OffsetCommitRequest, committed(), committed())
-    async with admin(cluster) as a:
-        assert await a.alter_group_offsets("g", {T0: 5}) == {T0: None}
-        assert await a.alter_group_offsets("g", {T0: OffsetAndMetadata(6, 1, "m")}) == {T0: None}
-        assert await a.alter_group_offsets("g", {}) == {}
-    assert asked(cluster, OffsetCommitRequest) == [2, 2]
-    assert len(cluster.requests_of(FindCoordinatorRequest)) == 1
+    cluster = cluster_of(nursery, records=20, partitions=3)
+    group, heard = FakeGroup(cluster), Heard()
+    async with member(cluster) as c:
+        c.subscribe("t", listener=heard)
+        assert len(await read(c, 60)) == 60
+        assert c.assignment == {T0, T1, T2}
+        assert c.subscription == {"t"}
+        assert c.group_metadata.member_id == group.member == "member-1"
+        assert [c.lag(p) for p in (T0, T1, T2)] == [0, 0, 0]
+    assert group.committed == {("t", number): (20, 0) for number in range(3)}
+    assert group.member == ""
+    assert group.reasons[-1] == "left: the consumer was closed"
+    assert heard.events == [("assigned", [0, 1, 2]), ("revoked", [0, 1, 2])]
+
+
+async def test_who_comes_later_goes_on_at_the_committed_offset(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=20)
+    group = FakeGroup(cluster, committed={("t", 0): (7, 0)})
+    async with member(cluster) as c:
+        c.subscribe(["t"])
+        assert places(await c.poll(max_records=1, timeout_ms=60_000)) == [(0, 7)]
+        committed = await c.committed([T0, T1])
+        assert committed == {T0: OffsetAndMetadata(7, 0), T1: None}
+    assert group.committed["t", 0] == (8, 0)
+
+
+async def test_a_record_is_processed_when_its_user_comes_back_for_more(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=100)
+    group = FakeGroup(cluster)
+    async with member(cluster, auto_commit_interval_ms=100) as c:
+        c.subscribe("t")
+        records = await read(c, 10)
+        assert records[-1].offset == 9
+        await trio.sleep(1)
+        assert group.committed.get(("t", 0), (0, -1))[0] < 10
+        await c.poll(max_records=5)
+        await trio.sleep(1)
+        assert group.committed["t", 0] == (10, 0)
+        async for record in c:
+            await trio.sleep(1)
+            assert group.committed["t", 0][0] == record.offset
+            if record.offset == 20:
+                break
+    assert group.committed["t", 0][0] == 21
+
+
+async def test_what_an_error_was_about_is_not_committed(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=20)
+    group = FakeGroup(cluster)
+
+    async def iterate() -> None:
+        async with member(cluster) as c:
+            c.subscribe("t")
+            async for record in c:
+                assert 1 // (5 - record.offset) < 2
+
+    async def poll() -> None:
+        async with member(cluster, max_poll_records=3) as c:
+            c.subscribe("t")
+            while True:
+                for record in await c.poll():
+                    assert 1 // (9 - record.offset) < 2
+
+    with pytest.raises(ZeroDivisionError):
+        await iterate()
+    assert group.committed["t", 0][0] == 5
+    assert group.reasons[-1].startswith("left: the consumer ended by ZeroDivisionError")
+    with pytest.raises(ZeroDivisionError):
+        await poll()
+    assert group.committed["t", 0][0] == 8
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+async def test_partitions_go_to_a_newcomer_when_their_user_waits(
+    nursery: trio.Nursery, autojump_clock: MockClock, strategy: str
+) -> None:
+    cluster = cluster_of(nursery, records=20, partitions=2)
+    group, heard = FakeGroup(cluster), Heard()
+    async with member(cluster, partition_assignment_strategy=strategy) as c:
+        c.subscribe("t", listener=heard)
+        await read(c, 40)
+        group.other_joins("other", "t")
+        await trio.sleep(10)
+        # The user has records in hand: nobody takes partitions away under it.
+        assert heard.events == [("assigned", [0, 1])]
+        assert group.committed == {} or c.assignment == {T0, T1}
+        await poll_for(c, 10)
+        assert c.assignment == {T0}
+        assert group.committed["t", 1] == (20, 0)
+        group.other_leaves("other")
+        await poll_for(c, 10)
+        assert c.assignment == {T0, T1}
+    middle: list[tuple[str, list[int]]] = (
+        [("revoked", [0, 1]), ("assigned", [0]), ("revoked", [0]), ("assigned", [0, 1])]
+        if strategy == "range"
+        else [("revoked", [1]), ("assigned", []), ("assigned", []), ("assigned", [1])]
+    )
+    assert heard.events == [("assigned", [0, 1]), *middle, ("revoked", [0, 1])]
+
+
+async def test_cooperative_members_say_what_they_have_and_read_on(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=0, partitions=2)
+    group = FakeGroup(cluster)
+    async with member(cluster, partition_assignment_strategy="cooperative-sticky") as c:
+        c.subscribe("t")
+        await poll_for(c, 5)
+        cluster.script(JoinGroupRequest, HANG)
+        group.other_joins("other", "t")
+        await poll_for(c, 5)
+        joins = cluster.requests_of(JoinGroupRequest)
+        assert set(group.owned_by_member(joins[-1])) == {T0, T1}
+        write(cluster.topics["t"][0], 3)
+        cluster.appended.unpark_all()
+        assert places(await read(c, 3)) == [(0, 0), (0, 1), (0, 2)]
+
+
+async def test_an_iteration_stops_for_a_rebalance_with_records_left(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=1_000, partitions=2)
+    group = FakeGroup(cluster)
+    seen: list[Record] = []
+    async with member(cluster) as c:
+        c.subscribe("t")
+        async for record in c:
+            seen.append(record)
+            if len(seen) == 50:
+                group.other_joins("other", "t")
+            await trio.sleep(0.1)
+            if len(seen) > 50 and T1 not in c.assignment:
+                break
+        theirs = [r for r in seen if r.partition == 1]
+        assert group.committed["t", 1][0] == len(theirs)
+        assert len(seen) < 300
+
+
+async def test_offsets_are_committed_when_asked_to_and_in_order(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=20, partitions=2)
+    group = FakeGroup(cluster)
+    told: list[Commit] = []
+    async with member(cluster, enable_auto_commit=False) as c:
+        c.subscribe("t")
+        await read(c, 40)
+        await c.commit()
+        assert group.committed == {("t", 0): (20, 0), ("t", 1): (20, 0)}
+        await c.commit({T0: 3, T1: OffsetAndMetadata(4, 0, "why")})
+        assert group.committed == {("t", 0): (3, -1), ("t", 1): (4, 0)}
+        before = len(cluster.requests_of(OffsetCommitRequest))
+        commits = [c.commit_soon({T0: offset}, told.append) for offset in range(10)]
+        assert not any(commit.done for commit in commits)
+        await commits[-1].result()
+        assert group.committed["t", 0] == (9, -1)
+        assert len(cluster.requests_of(OffsetCommitRequest)) - before <= 2
+        assert len(told) == 10
+        assert all(commit.error is None for commit in told)
+        with pytest.raises(NotAssignedError):
+            await c.commit({("t", 7): 1})  # type: ignore[dict-item]
+    assert group.committed["t", 0] == (9, -1)
+
+
+async def test_commits_find_a_coordinator_that_moved(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = FakeCluster(nursery, brokers=2)
+    write(cluster.create("t")[0], 20)
+    group = FakeGroup(cluster)
+    async with member(cluster, enable_auto_commit=False) as c:
+        c.subscribe("t")
+        await read(c, 20)
+        group.broker_id = 2
+        await c.commit()
+        assert group.committed["t", 0] == (20, 0)
+        await poll_for(c, 10)
+        assert c.group_metadata.generation_id == group.generation == 1
+
+
+async def test_a_member_that_was_forgotten_loses_its_partitions_and_joins_again(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=20)
+    group, heard = FakeGroup(cluster), Heard()
+    async with member(cluster, enable_auto_commit=False) as c:
+        c.subscribe("t", listener=heard)
+        await read(c, 20)
+        group.forget_member()
+        with pytest.raises(CommitFailedError, match="has gone on without this member"):
+            await c.commit()
+        await trio.sleep(5)
+        with pytest.raises(CommitFailedError, match="no member"):
+            await c.commit()
+        assert len(await read(c, 20)) == 20  # nothing was committed
+        assert group.member == "member-2"
+    assert heard.events == [
+        ("assigned", [0]),
+        ("lost", [0]),
+        ("assigned", [0]),
+        ("revoked", [0]),
+    ]
+
+
+async def test_who_does_not_poll_leaves_with_a_reason_and_comes_back_with_the_next_poll(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=20)
+    group, heard = FakeGroup(cluster), Heard()
+    async with member(cluster, max_poll_interval_ms=20_000) as c:
+        c.subscribe("t", listener=heard)
+        await read(c, 20)
+        await poll_for(c, 100)
+        assert group.member == "member-1"
+        await trio.sleep(30)
+        assert group.member == ""
+        assert group.reasons[-1] == "left: no poll within max_poll_interval_ms (20000 ms)"
+        await trio.sleep(100)
+        assert group.member == ""
+        assert heard.events == [("assigned", [0])]
+        await poll_for(c, 10)
+        assert heard.events == [("assigned", [0]), ("lost", [0]), ("assigned", [0])]
+        assert group.member == "member-2"
+
+
+async def test_a_long_wait_for_records_is_no_silence(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=0)
+    group = FakeGroup(cluster)
+    async with member(cluster, max_poll_interval_ms=20_000) as c:
+        c.subscribe("t")
+        assert await c.poll(timeout_ms=200_000) == []
+        assert group.member == "member-1"
+        with trio.move_on_after(200):
+            async for _ in c:
+                pass
+        assert group.member == "member-1"
+
+
+async def test_static_members_do_not_leave(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=20)
+    group = FakeGroup(cluster)
+    async with member(cluster, group_instance_id="i") as c:
+        c.subscribe("t")
+        await read(c, 20)
+        assert c.group_metadata.group_instance_id == "i"
+    assert group.member == "member-1"
+    assert group.committed["t", 0] == (20, 0)
+    joins = cluster.requests_of(JoinGroupRequest)
+    assert {join.group_instance_id for join in joins} == {"i"}
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    ("code", "error"),
     [
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        (ErrorCode.FENCED_INSTANCE_ID, FencedInstanceError),
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, KafkaError),
     ],
 )
-async def test_a_group_that_moved_is_looked_up_anew(
-    cluster: FakeCluster, autojump_clock: MockClock, trouble: ErrorCode
+async def test_a_group_that_refuses_a_member_is_an_error(
+    nursery: trio.Nursery, autojump_clock: MockClock, code: ErrorCode, error: type[Exception]
 ) -> None:
-    cluster.script(FindCoordinatorRequest, at(1, "g"), at(2, "g"))
-    cluster.script(OffsetCommitRequest, committed(trouble), committed())
-    async with admin(cluster) as a:
-        assert await a.alter_group_offsets("g", {T0: 5}) == {T0: None}
-    assert asked(cluster, OffsetCommitRequest) == [1, 2]
+    cluster = cluster_of(nursery, records=20)
+    FakeGroup(cluster)
+    cluster.script(JoinGroupRequest, JoinGroupResponse(error_code=code))
+    async with member(cluster) as c:
+        c.subscribe("t")
+        with pytest.raises(error, match="group 'g': it cannot join"):
+            await read(c, 1)
+        with pytest.raises(error):
+            await c.poll()
+        c.subscribe("t")
+        assert len(await read(c, 20)) == 20
+        cluster.script(HeartbeatRequest, HeartbeatResponse(error_code=code))
+        with pytest.raises(error, match="is out of the group"):
+            await poll_for(c, 10)
+        assert c.assignment == frozenset()
 
 
-async def test_a_coordinator_that_hangs_up_is_looked_up_anew(
-    cluster: FakeCluster, autojump_clock: MockClock
+async def test_a_coordinator_that_is_not_ready_is_asked_again(
+    nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
-    cluster.script(FindCoordinatorRequest, at(1, "g"), at(2, "g"))
-    cluster.script(OffsetFetchRequest, DROP, fetched(7))
-    async with admin(cluster) as a:
-        assert await a.list_group_offsets("g") == {T0: OffsetAndMetadata(7)}
-    assert asked(cluster, OffsetFetchRequest) == [1, 2]
-
-
-async def test_a_coordinator_that_is_not_there_yet_is_waited_for(
-    cluster: FakeCluster, autojump_clock: MockClock
-) -> None:
-    none_yet = refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    cluster.script(FindCoordinatorRequest, none_yet, none_yet, at(2, "g"))
-    async with admin(cluster) as a:
-        assert await a.coordinators().find("g") == 2
-        assert a.coordinators().known("g") == 2
-        a.coordinators().forget("g")
-        assert a.coordinators().known("g") is None
-
-
-async def test_what_kept_a_coordinator_from_being_found_is_told(
-    cluster: FakeCluster, autojump_clock: MockClock
-) -> None:
-    cluster.script(FindCoordinatorRequest, *[refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)] * 99)
-    async with admin(cluster) as a:
-        with pytest.raises(KafkaError) as error:
-            await a.coordinators().find("g")
-    assert error.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-
-async def test_a_group_that_may_not_be_seen_is_not_asked_for_again(
-    cluster: FakeCluster, autojump_clock: MockClock
-) -> None:
-    cluster.script(FindCoordinatorRequest, refused(ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    async with admin(cluster) as a:
-        with pytest.raises(KafkaError, match="no coordinator of group 'g'"):
-            await a.list_group_offsets("g")
-
-
-async def test_a_coordinator_that_never_answers_is_given_up(
-    cluster: FakeCluster, autojump_clock: MockClock
-) -> None:
-    cluster.script(FindCoordinatorRequest, *[at(1, "g")] * 9)
-    cluster.script(OffsetFetchRequest, *[HANG] * 9)
-    async with admin(cluster) as a:
-        with pytest.raises((KafkaError, RequestTimedOutError)) as error:
-            await a.list_group_offsets("g")
-    assert error.value.code in {ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT}
-
-
-async def test_old_brokers_are_asked_for_one_coordinator_at_a_time(
-    cluster: FakeCluster, autojump_clock: MockClock
-) -> None:
-    def versions(_broker_id: int, _request: ApiVersionsRequest) -> ApiVersionsResponse:
-        return ApiVersionsResponse(
-            api_keys=[
-                ApiVersion(
-                    api_key=api.key,
-                    min_version=api.min_version,
-                    max_version=3 if api.key == ApiKey.FIND_COORDINATOR else api.max_version,
-                )
-                for api in APIS.values()
-            ]
-        )
-
-    def alone(_broker_id: int, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-        return FindCoordinatorResponse(node_id=1 if request.key == "a" else 2, error_message=None)
-
-    cluster.script(ApiVersionsRequest, *[versions] * 4)
-    cluster.script(FindCoordinatorRequest, alone, alone)
-    results = [
-        DeleteGroupsResponse(results=[DeletableGroupResult(group_id="a")]),
-        DeleteGroupsResponse(results=[DeletableGroupResult(group_id="b", error_code=68)]),
-    ]
-    cluster.script(DeleteGroupsRequest, *results)
-    async with admin(cluster) as a:
-        told = await a.delete_groups(["a", "b", "a"])
-    assert told["a"] is None
-    assert isinstance(told["b"], KafkaError)
-    assert told["b"].code == ErrorCode.NON_EMPTY_GROUP
-    assert [r.groups_names for r in cluster.requests_of(DeleteGroupsRequest)] == [["a"], ["b"]]
-    assert asked(cluster, DeleteGroupsRequest) == [1, 2]
-
-
-async def test_offsets_that_are_pending_or_unreadable_are_raised(
-    cluster: FakeCluster, autojump_clock: MockClock
-) -> None:
-    cluster.script(FindCoordinatorRequest, at(1, "g"))
-    cluster.script(OffsetFetchRequest, fetched(-1, ErrorCode.UNSTABLE_OFFSET_COMMIT))
-    async with admin(cluster) as a:
-        with pytest.raises(KafkaError, match="offsets of group 'g'"):
-            await a.list_group_offsets("g", [T0], require_stable=True)
-
-
-async def test_groups_of_all_brokers_are_listed(
-    cluster: FakeCluster, autojump_clock: MockClock
-) -> None:
-    brokers = [DescribeClusterBroker(broker_id=n, host="broker", port=n) for n in (1, 2)]
-    described = DescribeClusterResponse(cluster_id="c", brokers=brokers, error_message=None)
-    cluster.script(DescribeClusterRequest, described, described)
-    lists = [ListGroupsResponse(groups=[ListedGroup(group_id=name)]) for name in ("z", "a")]
-    cluster.script(ListGroupsRequest, *lists, ListGroupsResponse(error_code=29))
-    async with admin(cluster) as a:
-        assert [g.group_id for g in await a.list_groups(states=["Empty"])] == ["a", "z"]
-        with pytest.raises(KafkaError, match="groups of broker 1"):
-            await a.list_groups()
-    assert cluster.requests_of(ListGroupsRequest)[0].states_filter == ["Empty"]
-
-
-async def test_groups_are_described_whichever_protocol_their_members_speak(
-    cluster: FakeCluster, autojump_clock: MockClock
-) -> None:
-    cluster.script(FindCoordinatorRequest, at(1, "new", "old", "none"))
-    not_found = ErrorCode.GROUP_ID_NOT_FOUND
-    new = [
-        ConsumerGroupDescribeGroup(group_id="new", error_message=None),
-        ConsumerGroupDescribeGroup(group_id="old", error_code=not_found, error_message=None),
-        ConsumerGroupDescribeGroup(group_id="none", error_code=not_found, error_message=None),
-    ]
-    cluster.script(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse(groups=new))
-    old = [
-        DescribedGroup(group_id="old", group_state="Empty", error_message=None),
-        DescribedGroup(group_id="none", error_code=not_found, error_message=None),
-    ]
-    cluster.script(DescribeGroupsRequest, DescribeGroupsResponse(groups=old))
-    async with admin(cluster) as a:
-        told = await a.describe_groups(["new", "old", "none"])
-    assert isinstance(told["new"], GroupDescription)
-    assert isinstance(told["old"], GroupDescription)
-    assert (told["new"].type, told["old"].type) == ("Consumer", "Classic")
-    assert (told["new"].coordinator_id, told["old"].coordinator_id) == (1, 1)
-    assert isinstance(told["none"], KafkaError)
-    assert cluster.requests_of(DescribeGroupsRequest)[0].groups == ["old", "none"]
-
-
-async def test_members_are_taken_out_of_a_group(
-    cluster: FakeCluster, autojump_clock: MockClock
-) -> None:
-    cluster.script(FindCoordinatorRequest, at(1, "g"))
-    unknown = ErrorCode.UNKNOWN_MEMBER_ID
-    members = [
-        MemberResponse(member_id="m", group_instance_id=None),
-        MemberResponse(member_id="", group_instance_id="i", error_code=unknown),
-    ]
+    cluster = cluster_of(nursery, records=20)
+    group = FakeGroup(cluster)
+    loading, moved = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR
+    nobody = FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    cluster.script(FindCoordinatorRequest, nobody, DROP)
+    cluster.script(JoinGroupRequest, DROP, None, JoinGroupResponse(error_code=loading), LOSE, None)
     cluster.script(
-        LeaveGroupRequest,
-        LeaveGroupResponse(members=members),
-        LeaveGroupResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND),
+        SyncGroupRequest,
+        SyncGroupResponse(error_code=moved),
+        SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS),
+        DROP,
     )
-    async with admin(cluster) as a:
-        told = await a.remove_members("g", [])
-        assert told["m"] is None
-        assert isinstance(told["i"], KafkaError)
-        with pytest.raises(KafkaError, match="group 'g'"):
-            await a.remove_members("g", [])
+    cluster.script(OffsetFetchRequest, DROP)
+    cluster.script(HeartbeatRequest, DROP, HeartbeatResponse(error_code=moved), HANG)
+    cluster.script(OffsetCommitRequest, DROP)
+    async with member(cluster) as c:
+        c.subscribe("t")
+        assert len(await read(c, 20)) == 20
+        await poll_for(c, 100)
+        assert group.member != ""
+        assert "it was given a member id" in group.reasons
+    assert group.committed["t", 0] == (20, 0)
 
 
-async def test_a_group_without_name_has_no_offsets_to_forget(
-    cluster: FakeCluster, autojump_clock: MockClock
+async def test_topics_that_appear_and_grow_are_read(
+    nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
-    cluster.script(FindCoordinatorRequest, at(1, "g"))
-    not_found = OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
-    cluster.script(OffsetDeleteRequest, OffsetDeleteResponse(), not_found)
-    async with admin(cluster) as a:
-        assert await a.delete_group_offsets("g", [T0]) == {}
-        with pytest.raises(KafkaError, match="group 'g'"):
-            await a.delete_group_offsets("g", [T0])
+    cluster = FakeCluster(nursery)
+    FakeGroup(cluster)
+    async with member(cluster, metadata_max_age_ms=10_000) as c:
+        c.subscribe("t")
+        assert await poll_for(c, 5) == []
+        write(cluster.create("t")[0], 10)
+        assert len(await read(c, 10)) == 10
+        logs = cluster.topics["t"]
+        logs[1] = type(logs[0])(leader_id=1)
+        write(logs[1], 5)
+        assert {r.partition for r in await poll_for(c, 30)} == {1}
 
 
-async def test_a_group_is_reset_to_a_time_or_else_to_the_end(
-    cluster: FakeCluster, autojump_clock: MockClock
+async def test_a_pattern_finds_topics_whose_whole_name_matches(
+    nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
-    cluster.topics["t"][0].end_offset = 9
-    cluster.script(FindCoordinatorRequest, at(1, "g"))
-    cluster.script(OffsetCommitRequest, committed(ErrorCode.UNKNOWN_MEMBER_ID))
-    async with admin(cluster) as a:
-        told = await a.reset_group_offsets("g", {T0: 1_000_000_000_000, T1: -2})
-    assert isinstance(told[T0], KafkaError)
-    assert told[T1] == OffsetAndMetadata(0)
-    (request,) = cluster.requests_of(OffsetCommitRequest)
-    offsets = [p.committed_offset for topic in request.topics for p in topic.partitions]
-    assert offsets == [9, 0]
+    cluster = FakeCluster(nursery)
+    FakeGroup(cluster)
+    for name in ("app-a", "my-app-b", "app"):
+        write(cluster.create(name)[0], 10)
+    pattern = re.compile("app-.*")
+    async with member(cluster, metadata_max_age_ms=10_000) as c:
+        c.subscribe(pattern)
+        assert {r.topic for r in await poll_for(c, 5)} == {"app-a"}
+        assert c.subscription == pattern
+        write(cluster.create("app-c")[0], 10)
+        assert {r.topic for r in await poll_for(c, 30)} == {"app-c"}
+        assert {p.topic for p in c.assignment} == {"app-a", "app-c"}
+
+
+async def test_subscriptions_change_and_end(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=10)
+    group, heard = FakeGroup(cluster), Heard()
+    write(cluster.create("u")[0], 10)
+    async with member(cluster, partition_assignment_strategy="cooperative-sticky") as c:
+        c.subscribe("t", listener=heard)
+        await read(c, 10)
+        c.subscribe("u", listener=heard)
+        assert {r.topic for r in await read(c, 10)} == {"u"}
+        assert c.assignment == {("u", 0)}
+        with pytest.raises(ValueError, match="unsubscribe"):
+            c.assign([T0])
+        await c.unsubscribe()
+        assert group.reasons[-1] == "left: unsubscribed"
+        assert not c.assignment
+        assert c.subscription == frozenset()
+        await c.unsubscribe()
+        c.assign([("u", 0)])
+        assert await c.position(("u", 0)) == 10
+        with pytest.raises(ValueError, match="assigned by hand"):
+            c.subscribe("t")
+        with pytest.raises(ValueError, match="no topic"):
+            c.subscribe([])
+    assert heard.events == [
+        ("assigned", [0]),
+        ("revoked", [0]),
+        ("assigned", [0]),
+        ("revoked", [0]),
+    ]
+
+
+async def test_partitions_assigned_by_hand_begin_at_the_committed_offset_and_commit(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=20, partitions=2)
+    group = FakeGroup(cluster, committed={("t", 0): (15, -1)})
+    async with member(cluster) as c:
+        c.assign([T0, T1])
+        c.pause(T1)
+        assert c.paused == {T1}
+        assert [r.offset for r in await read(c, 5)] == [15, 16, 17, 18, 19]
+    assert group.committed == {("t", 0): (20, 0), ("t", 1): (0, -1)}
+    assert cluster.requests_of(JoinGroupRequest) == []
+
+
+async def test_without_a_committed_offset_and_a_policy_there_is_an_error(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=20)
+    FakeGroup(cluster)
+    async with member(cluster, auto_offset_reset="none") as c:
+        c.subscribe("t")
+        with pytest.raises(KafkaError, match="group 'g' has no offset of t-0"):
+            await poll_for(c, 10)
+        c.seek(T0, 4)
+        assert [r.offset for r in await read(c, 16)] == list(range(4, 20))
+
+
+async def test_a_listener_may_seek_and_commit_but_not_poll(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=20)
+    group, heard = FakeGroup(cluster), Heard()
+    async with member(cluster, enable_auto_commit=False) as c:
+
+        async def assigned() -> None:
+            assert await c.position(T0) == 0
+            c.seek(T0, 12)
+            with pytest.raises(RuntimeError, match="listener cannot ask for records"):
+                await c.poll()
+
+        def on(kind: str) -> Any:
+            return assigned() if kind == "assigned" else c.commit()
+
+        heard.on = on
+        c.subscribe("t", listener=heard)
+        assert [r.offset for r in await read(c, 8)] == list(range(12, 20))
+        assert await poll_for(c, 1) == []
+    assert group.committed["t", 0] == (20, 0)
+
+
+async def test_what_a_listener_raises_comes_out_of_poll_and_stops_nothing(
+    nursery: trio.Nursery, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = cluster_of(nursery, records=20)
+    group, heard = FakeGroup(cluster), Heard()
+
+    async def fail() -> None:
+        await trio.lowlevel.checkpoint()
+        raise ZeroDivisionError
+
+    async with member(cluster) as c:
+        heard.on = lambda _: fail()
+        c.subscribe("t", listener=heard)
+        with pytest.raises(ZeroDivisionError):
+            await c.poll()
+        assert len(await read(c, 20)) == 20
+        group.other_joins("other", "t")
+        with pytest.raises(ZeroDivisionError):
+            await poll_for(c, 10)
+        heard.on = lambda _: None
+    assert group.member == ""
+
+
+async def test_consumers_without_a_group_say_what_they_lack(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=1)
+    async with member(cluster, group_id=None) as c:
+        with pytest.raises(ValueError, match="needs one to subscribe"):
+            c.subscribe("t")
+        with pytest.raises(ValueError, match="needs one to commit"):
+            await c.commit()
+        with pytest.raises(ValueError, match="no group_id"):
+            await c.committed([T0])
+        with pytest.raises(ValueError, match="no group_id"):
+            assert c.group_metadata.group_id == ""
+        await c.unsubscribe()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"heartbeat_interval_ms": 50_000}, "must be below session_timeout_ms"),
+        ({"max_poll_records": 0}, "max_poll_records is 0"),
+        ({"auto_commit_interval_ms": 0}, "auto_commit_interval_ms is 0"),
+        ({"partition_assignment_strategy": "best"}, "there is no assignor 'best'"),
+        ({"group_id": None, "group_instance_id": "i"}, "it needs a group_id"),
+    ],
+)
+async def test_settings_that_make_no_sense_are_refused(
+    nursery: trio.Nursery, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        member(FakeCluster(nursery), **settings)
+
+
+def at_least_once(group: FakeGroup, processed: list[int]) -> bool:
+    """Whether nothing is committed that was not processed."""
+    committed = group.committed.get(("t", 0), (0, -1))[0]
+    return set(range(committed)) <= set(processed)
+
+
+async def lead_a_life(cluster: FakeCluster, processed: list[int]) -> None:
+    """Everything that a consumer's user does."""
+    heard = Heard()
+    async with member(cluster, max_poll_records=7, auto_commit_interval_ms=50) as c:
+
+        async def on(kind: str) -> None:
+            if kind == "revoked":
+                await c.commit({p: o for p, o in heard.done.items() if p in c.assignment})
+
+        heard.on = on
+        c.subscribe("t", listener=heard)
+        for _ in range(7):
+            for record in await c.poll(timeout_ms=20_000):
+                await trio.sleep(0.02)
+                processed.append(record.offset)
+                heard.done[record.topic_partition] = record.offset + 1
+        await c.commit()
+        async for record in c:
+            await trio.sleep(0.02)
+            processed.append(record.offset)
+            heard.done[record.topic_partition] = record.offset + 1
+            if len(processed) == 60:
+                break
+        await c.unsubscribe()
+        c.subscribe("t")
+        await c.poll(timeout_ms=1_000)
+
+
+class CancelAt(trio.abc.Instrument):
+    """Cancels a scope when a task is about to take its n-th step."""
+
+    def __init__(self, task: trio.lowlevel.Task, scope: trio.CancelScope, step: int) -> None:
+        self._task = task
+        self._scope = scope
+        self.left = step
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        if task is self._task:
+            self.left -= 1
+            if self.left == 0:
+                self._scope.cancel()
+
+
+async def test_cancelling_anywhere_leaves_no_ghost_and_commits_nothing_unread(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    step, phases = 0, set[int]()
+    while True:
+        step += 1
+        cluster = FakeCluster(nursery)
+        write(cluster.create("t")[0], 60)
+        group, processed = FakeGroup(cluster), list[int]()
+        scope = trio.CancelScope()
+        instrument = CancelAt(trio.lowlevel.current_task(), scope, step)
+        trio.lowlevel.add_instrument(instrument)
+        with scope:
+            await lead_a_life(cluster, processed)
+        trio.lowlevel.remove_instrument(instrument)
+        assert group.member == "", f"a ghost after {step} steps"
+        assert at_least_once(group, processed), (step, group.committed, processed)
+        assert len(cluster.requests_of(LeaveGroupRequest)) <= 2
+        phases.add(len(processed))
+        if instrument.left > 0:
+            break
+    assert phases == set(range(61))
+    assert processed == list(range(60))
+
+
+async def test_who_is_cancelled_while_it_gets_its_member_id_gives_it_back(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=20)
+    group = FakeGroup(cluster)
+    with trio.CancelScope() as scope:
+
+        def cancel(_broker_id: int, _request: Any) -> None:
+            scope.cancel()
+
+        cluster.script(JoinGroupRequest, cancel)
+        async with member(cluster) as c:
+            c.subscribe("t")
+            await read(c, 20)
+    (leaving,) = cluster.requests_of(LeaveGroupRequest)
+    assert [each.member_id for each in leaving.members] == ["member-1"]
+    assert group.reasons == ["left: the consumer was cancelled"]
