@@ -1,0 +1,150 @@
+"""The cleaner compacts the filthiest log first, no faster than it may, and gives up what is bad."""
+
+# pyright: reportPrivateUsage=false
+
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from quorate.broker.cleaner import Cleaner, CleanerStoppedError, Throttle
+from quorate.quorum.metadata import records as r
+from tests.unit.broker.harness import NOW_MS, Node, new_node
+from tests.unit.broker.log.batches import make_batch
+from tests.unit.broker.log.compacting import checkpoint, put, records_of
+
+DEADLINE_S = 60
+
+
+@asynccontextmanager
+async def cleaning(node: Node) -> AsyncGenerator[None, None]:
+    def begin_turn() -> int:
+        node.broker.now_ms = NOW_MS
+        return NOW_MS
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(Cleaner(node.broker, begin_turn).run)
+        with trio.fail_after(DEADLINE_S):
+            yield
+        nursery.cancel_scope.cancel()
+
+
+def topic(node: Node, name: str, dirty: int, clean: int = 0, ratio: str = "0.5") -> None:
+    """Create a compacted topic with so many small segments to compact, of which some are clean."""
+    node.create_topic(
+        name, cleanup_policy="compact", segment_bytes="1024", min_cleanable_dirty_ratio=ratio
+    )
+    log = node.leader(name).log
+    for number in range(clean + dirty):
+        put(log, (b"%d" % (number % 2), bytes(600)))
+        log.roll(NOW_MS)
+    put(log, (b"head", b""))
+    node.leader(name).advance()
+    log.cleaned.offset = clean
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - worker threads are at it
+        await trio.sleep(0.01)
+
+
+def compacted(caplog: pytest.LogCaptureFixture) -> list[str]:
+    told = [record.getMessage() for record in caplog.records if record.name.endswith("cleaner")]
+    return [line.split("compacted ")[1].split(":")[0] for line in told if "compacted " in line]
+
+
+async def test_the_filthiest_log_is_compacted_first(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    node = new_node({"log.cleaner.backoff.ms": "10"})
+    for name, dirty in (("two", 2), ("nine", 9), ("five", 5), ("one", 1)):
+        topic(node, name, dirty, 10 - dirty, "0.15")
+    async with cleaning(node):
+        await until(lambda: len(compacted(caplog)) >= 3)
+    assert compacted(caplog) == ["nine-0", "five-0", "two-0"]
+    assert len(records_of(node.leader("nine").log)) == 3
+    assert len(records_of(node.leader("one").log)) == 11
+
+
+async def test_what_is_damaged_is_told_once_and_others_are_compacted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    node = new_node({"log.cleaner.backoff.ms": "10", "log.cleaner.threads": "2"})
+    topic(node, "bad", 9)
+    topic(node, "good", 5)
+    log = node.leader("bad").log
+    node.disk.open(f"{log.directory}/{0:020d}.log", create=False).write_at(b"?", 100)
+    async with cleaning(node):
+        await until(lambda: bool(compacted(caplog)) and "cannot be compacted" in caplog.text)
+        await trio.sleep(0.1)
+    assert compacted(caplog) == ["good-0"]
+    assert caplog.text.count("cannot be compacted") == 1
+
+
+async def test_a_full_disk_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    node = new_node({"log.cleaner.backoff.ms": "10"})
+    topic(node, "t", 9)
+    log = node.leader("t").log
+    checkpoint(log)
+    node.disk.capacity_bytes = node.disk.used_bytes() + 10
+    async with cleaning(node):
+        await until(lambda: "trying again" in caplog.text)
+        node.disk.capacity_bytes = None
+        await until(lambda: bool(compacted(caplog)))
+    assert len(records_of(log)) == 3
+
+
+async def test_nothing_is_compacted_if_that_is_switched_off() -> None:
+    node = new_node({"log.cleaner.enable": "false", "log.cleaner.backoff.ms": "1"})
+    topic(node, "t", 9)
+    await Cleaner(node.broker, lambda: 0).run()
+    assert node.leader("t").log.cleaned.offset == 0
+
+
+async def test_a_topic_that_is_not_to_be_compacted_is_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    node = new_node({"log.cleaner.backoff.ms": "5"})
+    node.create_topic("plain", segment_bytes="1024")
+    log = node.leader("plain").log
+    for _ in range(9):
+        log.append(make_batch([bytes(600)]), leader_epoch=0, now_ms=NOW_MS)
+    topic(node, "t", 2)
+    async with cleaning(node):
+        await until(lambda: bool(compacted(caplog)))
+    assert compacted(caplog) == ["t-0"]
+
+
+def test_the_rate_is_kept_within_a_tenth() -> None:
+    rate = 2_000_000
+    throttle = Throttle(lambda: rate)
+    begin_s, pieces, size_bytes = time.monotonic(), 40, 25_000
+    for _ in range(pieces):
+        throttle.charge(size_bytes)
+    took_s = time.monotonic() - begin_s
+    assert pieces * size_bytes / took_s <= rate * 1.1
+    assert took_s >= (pieces - 1) * size_bytes / rate
+
+
+def test_a_throttle_that_stops_lets_nobody_wait() -> None:
+    throttle = Throttle(lambda: 1)
+    throttle.charge(1_000_000)
+    throttle.stopped = True
+    with pytest.raises(CleanerStoppedError):
+        throttle.charge(1)
+
+
+def test_the_rate_is_that_of_the_broker_else_of_all_else_its_own() -> None:
+    node = new_node({"log.cleaner.io.max.bytes.per.second": "5"})
+    cleaner = Cleaner(node.broker, lambda: 0)
+    rates = [cleaner._bytes_per_second()]
+    name = "log.cleaner.io.max.bytes.per.second"
+    for broker, value in (("", "6.5"), ("1", "7")):
+        node.apply(r.ConfigSet("test", 0, "broker", broker, name, value))
+        rates.append(cleaner._bytes_per_second())
+    assert rates == [5, 6.5, 7]

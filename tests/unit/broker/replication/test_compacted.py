@@ -1,0 +1,47 @@
+"""Replicas that compact on their own: what followers make of batches that stand for others."""
+
+from tests.unit.broker.harness import NOW_MS
+from tests.unit.broker.log.batches import headers_of, make_batch, read_all
+from tests.unit.broker.log.compacting import checkpoint, compact, records_of, table_of
+from tests.unit.broker.replication.cluster import Cluster
+
+
+def keyed(cluster: Cluster, *keys: bytes) -> None:
+    """Append a batch for each key, as the leader."""
+    leader = cluster.leader()
+    for key in keys:
+        leader.append(make_batch([b"v" * 300], keys=[key]), acks=1, now_ms=NOW_MS)
+
+
+def compact_leader(cluster: Cluster) -> None:
+    log = cluster.leader().log
+    log.roll(NOW_MS)
+    keyed(cluster, b"head")
+    checkpoint(log)
+    compact(cluster.nodes[1].disk, log)
+
+
+def test_a_follower_goes_on_in_the_midst_of_what_the_leader_compacted() -> None:
+    cluster = Cluster((1, 2), cleanup_policy="compact")
+    keyed(cluster, b"a", b"a", b"a")
+    cluster.replicate()
+    follower = cluster.follower(2)
+    assert follower.log.log_end_offset == 3
+    keyed(cluster, b"a", b"a", b"a", b"b")
+    compact_leader(cluster)
+    first = next(iter(read_all(cluster.leader().log).values()))
+    assert headers_of(first)[0].next_offset > 3, "an empty batch reaches over the follower's end"
+    cluster.replicate()
+    assert follower.log.log_end_offset == cluster.leader().log.log_end_offset
+    assert table_of(records_of(follower.log)) == table_of(records_of(cluster.leader().log))
+    assert [record.key for record in records_of(follower.log)][-3:] == [b"a", b"b", b"head"]
+
+
+def test_a_follower_that_lacks_what_others_were_replaced_by_fetches_all_of_it_again() -> None:
+    cluster = Cluster((1, 2), cleanup_policy="compact")
+    keyed(cluster, b"a", b"b", b"a", b"b")
+    cluster.replicate()
+    log = cluster.follower(2).log
+    log.cleaned.reach = 100  # as if a crash had taken the end of it
+    cluster.change(leader_id=1, isr=(1,), leader_epoch=7)
+    assert (log.log_start_offset, log.log_end_offset, log.cleaned.reach) == (0, 0, 0)
