@@ -1,5 +1,6 @@
 """Reads the records of a group, as one of its members, and writes them out."""
 
+import signal
 from collections.abc import Mapping
 from typing import Any, BinaryIO, Final
 
@@ -38,31 +39,48 @@ async def consume_in_group(
 ) -> int:
     """Write records until the plan is fulfilled; return how many. What is written is committed.
 
+    SIGTERM ends it, too: the member leaves, so that others need not wait for its session to end.
+
     Raises:
         QuorateError: Something cannot be read, or the group refuses.
     """
     settings = {"auto_offset_reset": RESETS[plan.span.start], **settings}
     written = 0
-    async with Consumer(bootstrap, group_id=group_id, **settings) as consumer:
-        for topic in plan.topics:
-            await consumer.partitions_of(topic)  # which raises if there is none
-        consumer.subscribe(plan.topics)
-        ends: dict[TopicPartition, int] = {}
-        silent_since_s = trio.current_time()
-        while plan.records_max is None or written < plan.records_max:
-            left = POLL_RECORDS if plan.records_max is None else plan.records_max - written
-            records = await consumer.poll(max_records=min(POLL_RECORDS, left), timeout_ms=POLL_MS)
-            if records:
-                out.write(b"".join([plan.text(record) for record in records]))
-                out.flush()
-                written += len(records)
-                silent_since_s = trio.current_time()
-            elif plan.silence_max_ms is not None:
-                silent_ms = (trio.current_time() - silent_since_s) * 1000
-                if silent_ms >= plan.silence_max_ms:
-                    break
-            if plan.stop_at_end and await _is_at_end(consumer, ends):
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_cancel_at_sigterm, nursery.cancel_scope)
+        async with Consumer(bootstrap, group_id=group_id, **settings) as consumer:
+            written = await _copy(consumer, plan, out)
+        nursery.cancel_scope.cancel()
+    return written
+
+
+async def _cancel_at_sigterm(scope: trio.CancelScope) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM) as signals:
+        async for _ in signals:
+            scope.cancel()
+
+
+async def _copy(consumer: Consumer, plan: ConsumePlan, out: BinaryIO) -> int:
+    for topic in plan.topics:
+        await consumer.partitions_of(topic)  # which raises if there is none
+    consumer.subscribe(plan.topics)
+    written = 0
+    ends: dict[TopicPartition, int] = {}
+    silent_since_s = trio.current_time()
+    while plan.records_max is None or written < plan.records_max:
+        left = POLL_RECORDS if plan.records_max is None else plan.records_max - written
+        records = await consumer.poll(max_records=min(POLL_RECORDS, left), timeout_ms=POLL_MS)
+        if records:
+            out.write(b"".join([plan.text(record) for record in records]))
+            out.flush()
+            written += len(records)
+            silent_since_s = trio.current_time()
+        elif plan.silence_max_ms is not None:
+            silent_ms = (trio.current_time() - silent_since_s) * 1000
+            if silent_ms >= plan.silence_max_ms:
                 break
+        if plan.stop_at_end and await _is_at_end(consumer, ends):
+            break
     return written
 
 

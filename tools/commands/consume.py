@@ -1,7 +1,6 @@
 """``quorate consume``."""
 
 import os
-import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any
@@ -132,8 +131,6 @@ def consume(
 
     check_group_plan(plan)
     settings |= _group_settings(properties)
-    # Who is told to stop leaves: others need not wait until its session is over.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     run(consume_in_group, brokers, group_id, plan, settings, out)
 
 
