@@ -17,7 +17,7 @@ FAULTS ?= 20
 CLIENT ?= librdkafka
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo format check test bench bench-quorum bench-replicated bench-partitions sim sim-brokers sim-quorum compat cover docs fuzz break-quorum break-brokers clean
+.PHONY: help setup demo format check test bench bench-quorum bench-replicated bench-partitions bench-groups sim sim-brokers sim-quorum compat cover docs fuzz break-quorum break-brokers clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | while read -r name meaning; do printf '  make %-12s %s\n' "$$name" "$$meaning"; done
@@ -80,6 +80,9 @@ bench-quorum: setup ## Measure three controllers, and Apache Kafka's with very l
 
 bench-replicated: setup ## Measure three brokers and three controllers, and three nodes of Apache Kafka
 	$(BIN)/python -m quorate.tools.bench.replicated $(ARGS)
+
+bench-groups: setup ## Measure groups: rebalances, commits, idle ones, another coordinator; and Apache Kafka's
+	$(BIN)/python -m quorate.tools.bench.groups $(ARGS)
 
 bench-partitions: setup ## Measure three brokers with 2,000 partitions: idle, started again, one of them killed
 	$(BIN)/python -m quorate.tools.bench.partitions $(ARGS)
