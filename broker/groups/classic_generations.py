@@ -323,14 +323,12 @@ class Generations:
     def remove(self, member: Member) -> None:
         """Let go of a member; the others have to be told."""
         self.members.remove(member)
-        self._unsynced.discard(member.member_id)
         self.sessions.forget(member.member_id)
         dismiss(member, ErrorCode.UNKNOWN_MEMBER_ID)
 
     def substitute(self, old: Member, new: Member) -> None:
         """Put a static member into the place of its predecessor, until the next record."""
         self.members.replace(old, new)
-        self._unsynced.discard(old.member_id)
         self.sessions.forget(old.member_id)
         dismiss(old, ErrorCode.FENCED_INSTANCE_ID)
 
