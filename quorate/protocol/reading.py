@@ -115,7 +115,7 @@ class _Reader:
         if field.is_array:
             self._array(target, field, nullable=nullable)
         elif field.struct is not None:
-            self._inner_struct(target, field.struct, nullable=nullable)
+            self._inner_struct(target, field, field.struct, nullable=nullable)
         else:
             self._value(target, field, nullable=nullable)
 
@@ -199,7 +199,7 @@ class _Reader:
             self._read_noted()
             source.line(f"{items}.append({item})")
 
-    def _inner_struct(self, target: str, cls: type[Any], *, nullable: bool) -> None:
+    def _inner_struct(self, target: str, field: Field, cls: type[Any], *, nullable: bool) -> None:
         source = self._source
         item = source.temporary("x")
         if not nullable:
@@ -209,7 +209,8 @@ class _Reader:
         presence = source.temporary("n")
         self._note(presence, FIXED["int8"])
         self._read_noted()
-        source.line(f"if {presence} < 0: {target} = None")
+        # Null is -1; in a tagged field it is 0.
+        source.line(f"if {presence} < {0 if field.tag is None else 1}: {target} = None")
         with source.block("else:"):
             self._struct(item, cls)
             self._read_noted()

@@ -90,7 +90,7 @@ class _Writer:
 
     def _null(self, field: Field) -> tuple[str, str]:
         if field.kind == "struct" and not field.is_array:
-            return "b", "-1"
+            return "b", "-1" if field.tag is None else "0"
         if self._flexible:
             return "x", ""
         return "h" if field.kind == "string" and not field.is_array else "i", "-1"
@@ -173,6 +173,8 @@ class _Writer:
             assert field.is_array
             return value
         if field.struct is not None and not field.is_array:
+            if self._version in field.nullable:
+                return "True"  # as Kafka does: it says in so many words that there is none
             empty = self._source.constant(f"empty_{field.struct.__name__}", field.struct())
             return f"({value} is not None and {value} != {empty})"
         if field.default is None:
