@@ -1,8 +1,12 @@
 """How soon another controller acts when each of three holds a very large cluster's metadata."""
 
+import socket
 import statistics
+import threading
 import time
 import uuid
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from quorate.control import messages as m
@@ -17,6 +21,29 @@ from tests.robustness.quorum_client import QuorumClient
 
 FAR_VERSION = 1 << 40
 SESSION_MS = 600_000
+BACKLOG = 1024
+
+
+@contextmanager
+def somebody_listening() -> Generator[int]:
+    """Give a port where all brokers seem to be.
+
+    A new leader looks for those that do not ask it for metadata, and fences whose port is closed.
+    """
+    with socket.create_server((nodes.HOST, 0), backlog=BACKLOG) as listener:
+
+        def accept() -> None:
+            with suppress(OSError):  # closed
+                while True:
+                    listener.accept()[0].close()
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
 def measure(brokers: int, partitions: int, per_request: int, replicas: int) -> dict[str, float]:
@@ -26,12 +53,13 @@ def measure(brokers: int, partitions: int, per_request: int, replicas: int) -> d
         MeasurementFailedError: the metadata could not be loaded, or nobody took over.
     """
     figures: dict[str, float] = {}
-    with quorum({"broker.session.timeout.ms": str(SESSION_MS)}) as running:
+    properties = {"broker.session.timeout.ms": str(SESSION_MS)}
+    with somebody_listening() as port, quorum(properties) as running:
         begun_s = time.monotonic()
         with QuorumClient(running.ports, running.leader()) as client:
             ask = partial(client.ask, request_id=b"", timeout_s=CREATION_S_MAX)
             for broker_id in range(1, 1 + brokers):
-                endpoints = {"PLAINTEXT": Endpoint(nodes.HOST, broker_id)}
+                endpoints = {"PLAINTEXT": Endpoint(nodes.HOST, port)}
                 registered = ask(
                     m.RegisterBroker(
                         broker_id,
