@@ -8,6 +8,7 @@ import time
 import zlib
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -359,18 +360,23 @@ def test_only_lists_are_appended_to(wire: Wire, stored: str) -> None:
     assert error_of(told) == "INVALID_CONFIG"
 
 
-@pytest.mark.feature("no coordinators yet: COORDINATOR_NOT_AVAILABLE")
+@pytest.mark.feature("FindCoordinator: of a group, of several at once, of transactions")
 @pytest.mark.client("Quorate")
 @pytest.mark.parametrize("version", [0, 3, 4, 6])
-def test_coordinators_are_not_available(broker: Broker, version: int) -> None:
-    with connected(broker.server) as wire:
-        body = FindCoordinatorRequest(key="readers", coordinator_keys=["readers"])
-        if version < 4:
-            body.coordinator_keys = []
-        else:
-            body.key = ""
-        told = wire.ask(ApiKey.FIND_COORDINATOR, version, body)
-    assert error_of(told if version < 4 else told.coordinators[0]) == "COORDINATOR_NOT_AVAILABLE"
+def test_coordinators_are_found(broker: Broker, version: int) -> None:
+    def ask(key_type: int) -> Any:
+        body = FindCoordinatorRequest(key="readers", key_type=key_type if version else 0)
+        if version >= 4:
+            body = FindCoordinatorRequest(coordinator_keys=["readers"], key_type=key_type)
+        with connected(broker.server) as wire:
+            told = wire.ask(ApiKey.FIND_COORDINATOR, version, body)
+        return told if version < 4 else told.coordinators[0]
+
+    group = ask(0)
+    assert (error_of(group), group.port) == ("NONE", broker.node.port)
+    if version:
+        # There are no transactions yet.
+        assert error_of(ask(1)) == "COORDINATOR_NOT_AVAILABLE"
 
 
 @pytest.mark.feature("every version of Produce and Fetch")
