@@ -1,7 +1,7 @@
 """What can go wrong in a client beside the errors that brokers answer with."""
 
 from quorate.errors import ErrorCode, KafkaError, NetworkError, QuorateError
-from quorate.model import TopicPartition
+from quorate.model import UNKNOWN_OFFSET, TopicPartition
 
 
 class BootstrapError(NetworkError):
@@ -50,13 +50,14 @@ class LogTruncationError(KafkaError):
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
     def __init__(
-        self, topic_partition: TopicPartition, offset: int, diverging_offset: int | None
+        self,
+        message: str,
+        *,
+        topic_partition: TopicPartition | None = None,
+        offset: int = UNKNOWN_OFFSET,
+        diverging_offset: int | None = None,
     ) -> None:
-        where = "" if diverging_offset is None else f" from offset {diverging_offset} on"
-        super().__init__(
-            f"{topic_partition} was truncated: what was read before offset {offset} is gone{where}."
-            " Seek, or set auto_offset_reset to go on where the logs part"
-        )
+        super().__init__(message)
         self.topic_partition = topic_partition
         self.offset = offset
         self.diverging_offset = diverging_offset

@@ -120,9 +120,22 @@ def _truncate(
         # What was given out is still there; only what was fetched ahead is not.
         stream.drop_fetched()
     elif reset is OffsetReset.NONE:
-        where = None if diverging is None else diverging.end_offset
-        stream.fail(LogTruncationError(stream.topic_partition, position, where))
+        stream.fail(_error(stream.topic_partition, position, diverging))
     elif diverging is None:
         stream.look_for(reset.timestamp)
     else:
         stream.seek(diverging.end_offset, diverging.leader_epoch)
+
+
+def _error(
+    topic_partition: TopicPartition, offset: int, diverging: OffsetForLeaderEpochEndOffset | None
+) -> LogTruncationError:
+    end = None if diverging is None else diverging.end_offset
+    where = "" if end is None else f" from offset {end} on"
+    return LogTruncationError(
+        f"{topic_partition} was truncated: what was read before offset {offset} is gone{where}."
+        " Seek, or set auto_offset_reset to go on where the logs part",
+        topic_partition=topic_partition,
+        offset=offset,
+        diverging_offset=end,
+    )

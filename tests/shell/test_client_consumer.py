@@ -9,6 +9,7 @@ from quorate.client import (
     ClosedError,
     Consumer,
     Delivery,
+    LogTruncationError,
     NoOffsetError,
     NotAssignedError,
     Producer,
@@ -17,6 +18,7 @@ from quorate.client import (
     TopicPartition,
 )
 from quorate.errors import CorruptRecordError, ErrorCode, KafkaError, UnknownTopicOrPartitionError
+from quorate.protocol.apis import APIS
 from quorate.protocol.messages.data import (
     FetchableTopicResponse,
     FetchRequest,
@@ -28,9 +30,10 @@ from quorate.protocol.messages.data import (
     PartitionData,
 )
 from quorate.protocol.messages.metadata import MetadataRequest
+from quorate.protocol.messages.session import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from quorate.records.compression import Codec
 from quorate.records.record import NO_PRODUCER, RecordBatchBuilder
-from tests.shell.fake_cluster import DROP, HANG, FakeCluster, FakeLog
+from tests.shell.fake_cluster import DROP, HANG, ApiKey, FakeCluster, FakeLog
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -425,3 +428,58 @@ async def test_what_a_producer_sends_a_consumer_reads(
         (d.metadata.partition, d.metadata.offset, value) for value, d in deliveries.items()
     }
     assert all(r.headers == (("n", r.value),) for r in records)
+
+
+@pytest.mark.parametrize("reset", ["earliest", "none"])
+async def test_records_that_an_unclean_election_took_are_missed(
+    nursery: trio.Nursery, autojump_clock: MockClock, reset: str
+) -> None:
+    cluster = FakeCluster(nursery, brokers=2)
+    log = cluster.create("t")[0]
+    write(log, 20)
+    async with consumer(cluster, reset) as c:
+        c.assign([T0])
+        if reset == "none":
+            c.seek(T0, 0)
+        assert len(await read(c, 20)) == 20
+        log.truncate(15)
+        log.leader_id, log.leader_epoch = 2, 1
+        write(log, 10)
+        if reset == "none":
+            with pytest.raises(LogTruncationError, match="t-0 was truncated") as caught:
+                await read(c, 1)
+            assert (caught.value.offset, caught.value.diverging_offset) == (20, 15)
+            c.seek(T0, 15)
+        assert [r.offset for r in await read(c, 10)] == list(range(15, 25))
+
+
+async def test_a_committed_offset_tells_of_a_log_that_was_truncated_meanwhile(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = FakeCluster(nursery)
+    log = cluster.create("t")[0]
+    write(log, 15)
+    log.leader_epoch = 2
+    write(log, 20)
+    async with consumer(cluster, "earliest") as c:
+        c.assign([T0])
+        c.seek(T0, 20, leader_epoch=1)
+        assert (await read(c, 1))[0].offset == 15
+
+
+async def test_brokers_that_cannot_tell_ends_of_epochs_are_read_all_the_same(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=10)
+    old = [
+        ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
+        for api in APIS.values()
+        if api.key != ApiKey.OFFSET_FOR_LEADER_EPOCH
+    ]
+    cluster.script(ApiVersionsRequest, *[ApiVersionsResponse(api_keys=old)] * 5)
+    async with consumer(cluster) as c:
+        c.assign([T0])
+        c.seek(T0, 4, leader_epoch=-1)
+        c.seek(T0, 4, leader_epoch=0)
+        cluster.topics["t"][0].leader_epoch = 1
+        assert (await read(c, 1))[0].offset == 4

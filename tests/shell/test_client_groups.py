@@ -1,8 +1,7 @@
 """Consumers in groups: what they are told, what they commit, and how they come and go."""
 
 import re
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
@@ -35,6 +34,9 @@ from quorate.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRe
 from tests.shell.fake_cluster import DROP, HANG, LOSE, FakeCluster
 from tests.shell.fake_groups import FakeGroup
 from tests.shell.test_client_consumer import cluster_of, places, read, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 

@@ -15,6 +15,7 @@ from quorate.client.membership.assigning.java_order import (
     in_table_order,
 )
 from quorate.client.membership.assigning.model import Assignment, Candidate, Topics
+from quorate.client.membership.assigning.movements import Movements
 from quorate.client.membership.assigning.user_data import (
     NOTHING,
     PreviousAssignment,
@@ -202,6 +203,17 @@ def test_a_table_grows_and_its_order_with_it() -> None:
     assert table.first() == min(
         (TopicPartition("", 15 - n) for n in range(12)), key=lambda p: hash_of_partition(p) % 32
     )
+
+
+def test_a_partition_that_goes_back_has_not_moved() -> None:
+    movements = Movements()
+    movements.move(T0, "a", "b")
+    assert movements.instead_of(T1, "b", "a") == T0
+    movements.move(T0, "b", "c")
+    assert movements.instead_of(T1, "b", "a") == T1
+    assert movements.instead_of(T1, "c", "a") == T0
+    movements.move(T0, "c", "a")
+    assert movements.instead_of(T1, "c", "a") == T1
 
 
 def test_user_data_says_what_a_member_had_and_garbage_says_nothing() -> None:
