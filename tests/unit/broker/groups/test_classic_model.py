@@ -262,4 +262,4 @@ class GroupMachine(RuleBasedStateMachine):
 
 
 TestGroup = GroupMachine.TestCase
-TestGroup.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestGroup.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
