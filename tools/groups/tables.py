@@ -115,7 +115,7 @@ def remarks(groups: Iterable[GroupDescription], lags: Iterable[PartitionLag] = (
         if group.state == EMPTY or not group.members:
             lines.append(f"Consumer group '{group.group_id}' has no active members.")
         elif group.rebalance_reason:
-            lines.append(f"Consumer group '{group.group_id}': {group.rebalance_reason}")
+            lines.append(f"Consumer group '{group.group_id}', last: {group.rebalance_reason}")
     return lines + [_loss(lag) for lag in lags if lag.lost]
 
 

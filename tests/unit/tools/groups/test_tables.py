@@ -104,7 +104,7 @@ def test_what_a_person_should_know_is_said() -> None:
         "Consumer group 'g' lost 2 records of t-0: it has read up to 3, the log begins at 5.",
     ]
     told = replace(GROUP, rebalance_reason="m-3 left: poll timeout")
-    assert remarks([told]) == ["Consumer group 'g': m-3 left: poll timeout"]
+    assert remarks([told]) == ["Consumer group 'g', last: m-3 left: poll timeout"]
 
 
 def test_lags_are_told_in_records_and_in_seconds() -> None:
