@@ -20,20 +20,27 @@ M = TypeVar("M", bound=Machine)
 
 _HASH_MASK: Final = 2**31 - 1
 KEYS_REMEMBERED: Final = 4096
-"""Of so many keys it is known which partition they belong to: every request asks."""
+"""Of so many keys the hash is remembered: every request asks."""
+KEY_REMEMBERED_MAX: Final = 200
+"""Longer ones are hashed each time: anybody may ask for any number of them."""
 
 
-@lru_cache(maxsize=KEYS_REMEMBERED)
 def partition_of(key: str, partition_count: int) -> int:
-    """Return the partition whose leader coordinates a key, the same as in Kafka.
+    """Return the partition whose leader coordinates a key, the same as in Kafka."""
+    hash_of = _remembered_hash if len(key) <= KEY_REMEMBERED_MAX else _hash
+    return hash_of(key) % partition_count
 
-    That is by Java's ``String.hashCode``, which counts UTF-16 code units.
-    """
+
+def _hash(key: str) -> int:
+    """Return Java's ``String.hashCode``, which counts UTF-16 code units, without its sign."""
     units = key.encode("utf-16-be", "surrogatepass")
     value = 0
     for at in range(0, len(units), 2):
         value = (31 * value + (units[at] << 8) + units[at + 1]) & 0xFFFFFFFF
-    return (value & _HASH_MASK) % partition_count
+    return value & _HASH_MASK
+
+
+_remembered_hash = lru_cache(maxsize=KEYS_REMEMBERED)(_hash)
 
 
 class Shards(Generic[M]):

@@ -61,7 +61,15 @@ def placed(batch: memoryview, offset: int) -> memoryview:
 @pytest.mark.parametrize(
     ("key", "partition"),
     # What Java 17 says of (key.hashCode() & 0x7fffffff) % 50.
-    [("", 0), ("a", 47), ("my-group", 36), ("Größe", 35), ("🐍", 0), ("polygenelubricants", 0)],
+    [
+        ("", 0),
+        ("a", 47),
+        ("my-group", 36),
+        ("Größe", 35),
+        ("🐍", 0),
+        ("polygenelubricants", 0),
+        ("group" * 100, 38),
+    ],
 )
 def test_a_key_belongs_to_the_partition_that_kafka_says(key: str, partition: int) -> None:
     assert partition_of(key, 50) == partition
