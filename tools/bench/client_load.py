@@ -44,6 +44,11 @@ class Work:
         return bytes(32 + i % 90 for i in range(self.value_bytes))
 
 
+def a_group(work: Work) -> str:
+    """Return a group that has read nothing yet."""
+    return f"{work.topic}-{time.time_ns()}"
+
+
 def cpu_seconds() -> float:
     """Return the CPU time of this process with all its threads."""
     used = resource.getrusage(resource.RUSAGE_SELF)
@@ -182,6 +187,29 @@ def confluent_consume(work: Work) -> None:
     consumer.close()
 
 
+def confluent_consume_in_group(work: Work) -> None:
+    """`consume` many at a time, what the group assigns; offsets are committed by themselves."""
+    from confluent_kafka import Consumer
+
+    consumer: Any = Consumer(
+        {
+            "bootstrap.servers": work.bootstrap,
+            "group.id": a_group(work),
+            "auto.offset.reset": "earliest",
+            "queued.min.messages": AHEAD_RECORDS_MAX,
+            "queued.max.messages.kbytes": 1024 * 1024,
+        }
+    )
+    consumer.subscribe([work.topic])
+
+    async def receive() -> int:
+        messages = consumer.consume(CONSUME_RECORDS_MAX, POLL_S)
+        return sum(1 for message in messages if message.value() is not None)
+
+    trio.run(consume_batches, work, receive)
+    consumer.close()
+
+
 # --- aiokafka ------------------------------------------------------------------------------------
 
 
@@ -221,6 +249,31 @@ def aiokafka_consume(work: Work) -> None:
         partition = TopicPartition(work.topic, 0)
         consumer.assign([partition])
         await consumer.seek_to_beginning(partition)
+
+        async def receive() -> int:
+            found = await consumer.getmany(
+                timeout_ms=int(POLL_S * 1000), max_records=CONSUME_RECORDS_MAX
+            )
+            return sum(1 for records in found.values() for r in records if r.value is not None)
+
+        await consume_batches(work, receive)
+        await consumer.stop()
+
+    asyncio.run(main())
+
+
+def aiokafka_consume_in_group(work: Work) -> None:
+    """`getmany`, what the group assigns; offsets are committed by themselves."""
+    from aiokafka import AIOKafkaConsumer  # pyright: ignore[reportMissingTypeStubs]
+
+    async def main() -> None:
+        consumer: Any = AIOKafkaConsumer(
+            work.topic,
+            bootstrap_servers=work.bootstrap,
+            group_id=a_group(work),
+            auto_offset_reset="earliest",
+        )
+        await consumer.start()
 
         async def receive() -> int:
             found = await consumer.getmany(
@@ -318,6 +371,28 @@ def quorate_iterate(work: Work) -> None:
     trio.run(main)
 
 
+def quorate_consume_in_group(work: Work) -> None:
+    """`poll` many at a time, what the group assigns; offsets are committed by themselves."""
+    from quorate.client.consumer import Consumer
+
+    async def main() -> None:
+        async with Consumer(
+            work.bootstrap,
+            group_id=a_group(work),
+            auto_offset_reset="earliest",
+            max_poll_records=CONSUME_RECORDS_MAX,
+        ) as consumer:
+            consumer.subscribe(work.topic)
+
+            async def receive() -> int:
+                records = await consumer.poll(timeout_ms=int(POLL_S * 1000))
+                return sum(1 for record in records if record.value is not None)
+
+            await consume_batches(work, receive)
+
+    trio.run(main)
+
+
 PRODUCERS: Mapping[str, Callable[[Work], None]] = {
     "quorate": quorate_produce,
     "quorate-enqueue": quorate_enqueue,
@@ -327,8 +402,11 @@ PRODUCERS: Mapping[str, Callable[[Work], None]] = {
 CONSUMERS: Mapping[str, Callable[[Work], None]] = {
     "quorate": quorate_consume,
     "quorate-iterate": quorate_iterate,
+    "quorate-group": quorate_consume_in_group,
     "confluent-kafka": confluent_consume,
+    "confluent-kafka-group": confluent_consume_in_group,
     "aiokafka": aiokafka_consume,
+    "aiokafka-group": aiokafka_consume_in_group,
 }
 
 

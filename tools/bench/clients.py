@@ -56,7 +56,7 @@ class ClientProduce(SelfContained):
 
 @dataclass(frozen=True, slots=True)
 class ClientConsume:
-    """Each client reads from the beginning, without a group."""
+    """Each client reads from the beginning: what it assigns itself, and in a group of its own."""
 
     value_bytes: int
     clients: tuple[str, ...] = tuple(CONSUMERS)
