@@ -218,7 +218,7 @@ class GroupMachine(RuleBasedStateMachine):
                 assert member.joining is None
             if group.state is not GroupState.COMPLETING_REBALANCE:
                 assert member.syncing is None
-        if members:
+        if members and not self.world.writer.uncommitted:
             assert len(self.world.deadlines) > 0, "somebody's silence would not be noticed"
 
     def teardown(self) -> None:
