@@ -1,7 +1,6 @@
 """ConsumerGroup: a group whose partitions the broker assigns (KIP-848)."""
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -130,10 +129,6 @@ class ConsumerGroup:
         """Return who reads a partition or is to give it up."""
         return self._owners.get(partition)
 
-    def classic_members(self) -> Iterator[Member]:
-        """Yield the members that speak the classic protocol."""
-        return (m for m in self.members.values() if m.profile.classic is not None)
-
     def waits_for_others(self, member: Member) -> bool:
         """Whether others still have some of what the member is to read."""
         missing = self.target_of(member.member_id).difference(member.standing.assigned)
@@ -238,7 +233,7 @@ class ConsumerGroup:
                 _put(self.expressions, fact.expression, fact.value)
             case ProfileFact():
                 self._put_profile(fact.member_id, fact.value)
-            case StandingFact():
+            case _:
                 self._put_standing(fact.member_id, fact.value)
 
     def _put_profile(self, member_id: str, profile: Profile | None) -> None:

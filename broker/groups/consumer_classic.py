@@ -25,6 +25,7 @@ from quorate.broker.groups.consumer_rebalancing import (
     advance,
     assign,
     follow_topics,
+    is_assignment_due,
     put_profile,
     refresh_expressions,
 )
@@ -151,7 +152,7 @@ def sync(group: ConsumerGroup, who: Assigner, image: MetadataImage) -> SyncGroup
         if told is not None and told != known:
             raise InconsistentGroupProtocolError(f"{told} is not {known}, as the join was answered")
     revoking = member.standing.state is MemberState.UNREVOKED_PARTITIONS
-    if group.epoch.epoch > member.standing.epoch and not revoking:
+    if group.target_epoch.epoch > member.standing.epoch and not revoking:
         raise RebalanceInProgressError
     return SyncGroupResponse(
         protocol_type=who.protocol_type,
@@ -192,14 +193,15 @@ def check_member(
     return member
 
 
-def must_rejoin(group: ConsumerGroup, member: Member) -> bool:
+def must_rejoin(group: ConsumerGroup, member: Member, terms: Terms) -> bool:
     """Whether a member is to join again.
 
-    Because there is a newer epoch, or it has partitions to give up, or those that it waited for are
-    free by now.
+    Because there is a newer assignment, or one is due (who joins has it made); because it has
+    partitions to give up; or because those that it waited for are free by now.
     """
     standing = member.standing
-    if standing.epoch < group.epoch.epoch or standing.state is MemberState.UNREVOKED_PARTITIONS:
+    newer = standing.epoch < group.target_epoch.epoch or is_assignment_due(group, terms)
+    if newer or standing.state is MemberState.UNREVOKED_PARTITIONS:
         return True
     unreleased = standing.state is MemberState.UNRELEASED_PARTITIONS
     return unreleased and not group.waits_for_others(member)

@@ -247,7 +247,7 @@ class ConsumerGroups:
         group, watch = self._known(group_id), self._watch(group_id)
         member = consumer_classic.check_member(group, member_id, instance_id, generation)
         watch.heard(member_id, self._session_timeout_ms(member))
-        if consumer_classic.must_rejoin(group, member):
+        if consumer_classic.must_rejoin(group, member, self._terms()):
             watch.must_join(member)
             raise RebalanceInProgressError
 

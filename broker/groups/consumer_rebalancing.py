@@ -163,18 +163,23 @@ def begin_epoch(draft: Draft, terms: Terms) -> None:
         draft.put(OldTopicsFact(group.group_id, value=False))
 
 
-def assign(draft: Draft, terms: Terms) -> None:
-    """Decide anew who is to read what, if that is due.
+def is_assignment_due(group: ConsumerGroup, terms: Terms) -> bool:
+    """Whether it is to be decided anew who reads what.
 
     Not again within ``group.consumer.assignment.interval.ms``, so that a hundred members that come
     together do not cause a hundred assignments.
     """
-    group = draft.group
     if group.epoch.epoch <= group.target_epoch.epoch:
-        return
+        return False
     pause_ms = terms.config.group_consumer_assignment_interval_ms
     made_at_ms = group.target_epoch.timestamp_ms
-    if made_at_ms <= terms.now_ms < made_at_ms + pause_ms:
+    return not made_at_ms <= terms.now_ms < made_at_ms + pause_ms
+
+
+def assign(draft: Draft, terms: Terms) -> None:
+    """Decide anew who is to read what, if that is due."""
+    group = draft.group
+    if not is_assignment_due(group, terms):
         return
     name = group.preferred_assignor() or terms.config.group_consumer_assignors[0]
     assignment = ASSIGNORS[name](_readers(group, terms.image))

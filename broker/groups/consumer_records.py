@@ -253,15 +253,14 @@ def _value(fact: Fact) -> object:
             return ConsumerGroupRegularExpressionValue(
                 topics=sorted(topics), version=version, timestamp=timestamp_ms
             )
-        case frozenset() as target:
+        case target:
+            assert isinstance(target, frozenset), "what Kafka 4.0 wrote is not written any more"
             return ConsumerGroupTargetAssignmentMemberValue(
                 topic_partitions=[
                     TargetPartitions(topic_id=topic_id, partitions=numbers)
                     for topic_id, numbers in by_topic(target).items()
                 ]
             )
-        case _:
-            raise AssertionError("what Kafka 4.0 wrote is not written any more")
 
 
 def _profile_value(profile: Profile) -> ConsumerGroupMemberMetadataValue:

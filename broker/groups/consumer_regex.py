@@ -162,10 +162,11 @@ class _Compiler:
                 return then
             case Choice(options):
                 return self._step(_Step(0, "", tuple(self.add(each, then) for each in options)))
-            case Repeat(part, least, most):
-                return self._repeat(part, least, most, then)
+            case repeat:
+                return self._repeat(repeat, then)
 
-    def _repeat(self, part: Node, least: int, most: int | None, then: int) -> int:
+    def _repeat(self, repeat: Repeat, then: int) -> int:
+        part, least, most = repeat.part, repeat.least, repeat.most
         if most is None:
             loop = self._step(_Step(0, "", ()))
             self.steps[loop] = _Step(0, "", (self.add(part, loop), then))

@@ -280,6 +280,19 @@ def test_a_sync_after_the_next_change_asks_to_join_again(world: World) -> None:
     assert caught.value.code is ErrorCode.REBALANCE_IN_PROGRESS
 
 
+def test_a_classic_member_that_comes_within_the_interval_waits_for_the_assignment() -> None:
+    world = new_world(group_consumer_assignment_interval_ms=1_000)
+    world.join("m1", "a")
+    joined = come(world, "a")
+    assert assigned(world, joined) == []
+    assert world.beat_classic(joined) is NONE
+    world.pass_ms(1_000)
+    assert world.beat_classic(joined) is ErrorCode.REBALANCE_IN_PROGRESS
+    second = again(world, joined)
+    assert second.generation_id == joined.generation_id + 1
+    assert world.beat_classic(second) is NONE
+
+
 def test_who_does_not_join_again_in_time_is_out(world: World) -> None:
     first = upgraded(world)
     assert world.beat_classic(first) is ErrorCode.REBALANCE_IN_PROGRESS
