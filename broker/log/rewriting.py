@@ -23,7 +23,8 @@ from quorate.records.batch import HEADER_BYTES, BatchHeader, check_header, crc_m
 
 CLEANED_SUFFIX: Final = ".cleaned"
 
-READ_BYTES: Final = 256 << 10
+READ_BYTES: Final = 64 << 10
+"""Between two charges as much is done as these take: the event loop waits no longer than that."""
 SYNC_BYTES: Final = 8 << 20
 """Synced at once, so that the disk is never busy for long with what nobody waits for."""
 
