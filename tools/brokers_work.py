@@ -1,6 +1,7 @@
 """Trio shell of ``quorate brokers``: what brokers have; draining them, and retiring them."""
 
 import os
+from dataclasses import dataclass
 from typing import Any, Final
 
 import trio
@@ -10,7 +11,8 @@ from quorate.client.admin_results import BrokerDescription, ConfigEntry, ConfigR
 from quorate.control.partition_messages import ChangeBroker
 from quorate.errors import QuorateError
 from quorate.tools.arguments import DEFAULT_TIMEOUT_S, GlobalOptions
-from quorate.tools.clusters.health import BrokerLoad, loads_of
+from quorate.tools.cluster_looking import min_isr_of
+from quorate.tools.clusters.health import BrokerLoad, Health, health_lines, health_of, loads_of
 from quorate.tools.clusters.picture import broker_state
 from quorate.tools.controllers import ask_once
 from quorate.tools.output import Column, Table, bytes_text
@@ -41,6 +43,33 @@ async def list_brokers(client: Client) -> Table:
         loads = loads_of(await topics_of(admin))
         sizes = await replicas_on_brokers(admin)
     return brokers_table(cluster.brokers, loads, sizes, cluster.cluster_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """How a cluster is, as its brokers say."""
+
+    brokers: Table
+    fenced: tuple[int, ...]
+    health: Health
+
+    @property
+    def problems(self) -> list[str]:
+        """What is not as it should be, in a few words each."""
+        found = [f"broker {broker_id} is out of service" for broker_id in self.fenced]
+        return found if self.health.is_good else [*found, health_lines(self.health)]
+
+
+async def cluster_status(client: Client) -> ClusterStatus:
+    """Ask any broker how the cluster is."""
+    async with client.admin() as admin:
+        cluster = await admin.describe_cluster(include_fenced=True)
+        topics = await topics_of(admin)
+        least = await min_isr_of(admin, topics)
+        sizes = await replicas_on_brokers(admin)
+    table = brokers_table(cluster.brokers, loads_of(topics), sizes, cluster.cluster_id)
+    fenced = tuple(broker.broker_id for broker in cluster.brokers if broker.is_fenced)
+    return ClusterStatus(table, fenced, health_of(topics, least))
 
 
 async def describe(options: GlobalOptions, client: Client, broker_id: int) -> None:

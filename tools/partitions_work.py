@@ -1,6 +1,7 @@
 """Trio shell of ``quorate partitions``: asks how partitions are, and has leaders elected."""
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import trio
@@ -118,18 +119,30 @@ def _remark(found: Found) -> str:
 
 
 async def elect(
-    options: GlobalOptions, client: Client, partitions: Sequence[Found], *, unclean: bool
+    options: GlobalOptions,
+    client: Client,
+    partitions: Sequence[Found],
+    *,
+    unclean: bool,
+    every: bool,
 ) -> None:
     """Have leaders elected, and say who leads then.
+
+    Where ``every`` partition was meant, some whose preferred leader cannot lead now are no failure.
 
     Raises:
         RefusedError: of some partitions nobody else was elected; the others were all the same.
     """
+    harmless = {ErrorCode.ELECTION_NOT_NEEDED}
+    if every:
+        harmless.add(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
     names = [each.topic_partition for each in partitions]
     async with client.admin() as admin:
         results = await admin.elect_leaders(names, unclean=unclean)
         then = {f.topic_partition: f for f in await find(admin) if f.topic_partition in results}
-    failed = {tp: error for tp, error in results.items() if error is not None and not _idle(error)}
+    failed = {
+        tp: error for tp, error in results.items() if error is not None and not _is(error, harmless)
+    }
     columns = (Column("partition"), Column("leader"), Column("leader_epoch"), Column("result"))
     rows = tuple(
         (
@@ -152,13 +165,15 @@ async def elect(
         )
 
 
-def _idle(error: QuorateError) -> bool:
-    return isinstance(error, KafkaError) and error.code == ErrorCode.ELECTION_NOT_NEEDED
+def _is(error: QuorateError, codes: AbstractSet[ErrorCode]) -> bool:
+    return isinstance(error, KafkaError) and error.code in codes
 
 
 def _result(error: QuorateError | None) -> str:
     if error is None:
         return "elected"
-    if _idle(error):
+    if _is(error, {ErrorCode.ELECTION_NOT_NEEDED}):
         return "not needed"
+    if _is(error, {ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}):
+        return "the preferred one is not in sync, or drained"
     return error.code.name if isinstance(error, KafkaError) else str(error)

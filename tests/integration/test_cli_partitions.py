@@ -91,7 +91,7 @@ def test_a_broker_is_drained_and_leads_again_when_it_is_asked_to(run: Run) -> No
         3,
         "a",
     )
-    assert run("brokers", "undrain", "1").out == "broker 1 may lead again\n"
+    assert run("brokers", "undrain", "1", "-y").out == "broker 1 may lead again\n"
     assert run("partitions", "elect", "--all", "--json").items()[0]["result"] == "elected"
     assert run("partitions", "elect", "--all").out == "the preferred ones lead already\n"
     assert "broker 1 at 127.0.0.1:" in run("brokers", "describe", "1").out

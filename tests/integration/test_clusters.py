@@ -141,6 +141,10 @@ def test_a_detached_cluster_runs_serves_and_ends_without_a_trace(cluster: Cluste
     assert states(status) == {
         "controller 101": "leader", "broker 1": "in service", "broker 2": "in service",
     }  # fmt: skip
+    asked = quorate("status", *b)
+    assert asked.code == 0, asked.err
+    assert "4 partitions in 1 topic: all led, all replicas in sync" in asked.err
+    assert [line.split()[0] for line in asked.out.splitlines()] == ["ID", "1", "2"]
     lines = cluster.run("status").out
     assert "4 partitions in 1 topic: all led, all replicas in sync" in lines
 

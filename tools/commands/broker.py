@@ -121,10 +121,11 @@ def _tell_led(options: "GlobalOptions", broker_id: int, led: "Led") -> None:
 
 
 @app.command("undrain", cls=Command)
-def undrain(context: typer.Context, broker_id: BrokerId) -> None:
+def undrain(context: typer.Context, broker_id: BrokerId, *, yes: Yes = False) -> None:
     """Let a broker lead again, from the next election on: see "partitions elect --all"."""
     from quorate.tools import brokers_work as work
 
+    del yes  # taken because drain takes it; there is nothing to ask
     options = options_of(context)
     run(work.check_broker, client_of(options), broker_id)
     run(work.undrain, options, broker_id)

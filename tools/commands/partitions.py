@@ -125,7 +125,7 @@ def elect(
     if unclean:
         names = ", ".join(str(each.topic_partition) for each in found)
         confirm(f"Elect leaders of {names}, and lose what they lack?", yes=yes)
-    run(work.elect, options, client, found, unclean=unclean)
+    run(work.elect, options, client, found, unclean=unclean, every=every)
 
 
 def _check_named(wanted: list[str] | None, *, every: bool) -> None:

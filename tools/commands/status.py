@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from quorate.tools.arguments import DEFAULT_BOOTSTRAP
 from quorate.tools.command_line import Command, command_app, options_of
 from quorate.tools.problems import ProblemFoundError
-from quorate.tools.session import print_table, run
+from quorate.tools.session import note, print_table, run
 
 if TYPE_CHECKING:
+    from quorate.tools.arguments import GlobalOptions
     from quorate.tools.clusters.picture import Picture
 
 app = command_app()
@@ -24,7 +26,7 @@ def status(
         Path | None, typer.Option("--dir", help="Where its data is; ./.quorate by default.")
     ] = None,
 ) -> None:
-    """Show a cluster that quorate up made: what runs, who leads, what is in sync.
+    """Show a cluster that quorate up made, or one named by -b: who leads, what is in sync.
 
     Exit code 3 if something is not as it should be.
     """
@@ -33,6 +35,9 @@ def status(
     from quorate.tools.clusters.picture import status_lines, status_table
 
     options = options_of(context)
+    if directory is None and options.bootstrap != DEFAULT_BOOTSTRAP:
+        _as_brokers_say(options)
+        return
     picture: Picture = run(look, ClusterDirectory(directory or DEFAULT_DIRECTORY))
     if options.format not in {"table", "wide"}:
         print_table(options, status_table(picture))
@@ -46,6 +51,23 @@ def status(
         print("\n".join(status_lines(picture)))
     if not picture.is_good:
         raise _problem(picture)
+
+
+def _as_brokers_say(options: "GlobalOptions") -> None:
+    """Show a cluster that may have been started in any way, and anywhere."""
+    from quorate.tools import brokers_work as work
+    from quorate.tools.clusters.health import health_lines
+    from quorate.tools.topic_options import client_of
+
+    status: work.ClusterStatus = run(work.cluster_status, client_of(options))
+    print_table(options, status.brokers)
+    note(options, health_lines(status.health))
+    if status.problems:
+        raise ProblemFoundError(
+            "the cluster is not as it should be",
+            why="; ".join(status.problems),
+            hint="see quorate partitions list, and quorate brokers describe",
+        )
 
 
 def _problem(picture: "Picture") -> ProblemFoundError:
