@@ -208,11 +208,19 @@ def plan_changes(
         current: What the group has committed.
         bounds: Where logs begin and end.
         by_time: The first record not before the time asked for; none there is the end.
+
+    Raises:
+        UsageError: There is nothing to shift from.
     """
     told = spec.offsets or {}
     changes: list[Change] = []
     for partition in sorted(partitions):
         had, bound = current.get(partition), bounds[partition]
+        if spec.to is To.SHIFT and had is None:
+            raise UsageError(
+                f"{partition} cannot be shifted", why="the group has not read it yet",
+                hint="name other partitions: -t TOPIC:0,1; or go --to-earliest, or --to-latest",
+            )  # fmt: skip
         offset = _wanted(spec, had, bound, by_time.get(partition), told.get(partition, 0))
         changes.append(_change(partition, had, bound, offset))
     return changes

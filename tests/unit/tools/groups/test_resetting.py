@@ -102,10 +102,16 @@ def test_groups_go_to_ends_offsets_times_and_distances() -> None:
     assert offsets(Spec(To.LATEST)) == [50, 20]
     assert offsets(Spec(To.CURRENT)) == [10, 20]
     assert offsets(Spec(To.OFFSET, 12)) == [12, 12]
-    assert offsets(Spec(To.SHIFT, -3)) == [7, 17]
     assert offsets(Spec(To.DATETIME, 99), {T0: 33}) == [33, 20]
     assert offsets(Spec(To.DURATION, 99), {T1: 4}) == [50, 4]
     assert offsets(Spec(To.FILE, offsets={T0: 6, T1: 7})) == [6, 7]
+
+
+def test_a_shift_begins_where_the_group_is() -> None:
+    (change,) = plan_changes(Spec(To.SHIFT, -3), [T0], CURRENT, BOUNDS, {})
+    assert change.new == OffsetAndMetadata(7)
+    with pytest.raises(UsageError, match="t-1 cannot be shifted"):
+        plan_changes(Spec(To.SHIFT, -3), [T0, T1], CURRENT, BOUNDS, {})
 
 
 def test_only_times_are_looked_for() -> None:
