@@ -100,6 +100,8 @@ def test_a_leader_that_is_told_to_stop_hands_over_first(cluster: Cluster) -> Non
             cluster.brokers[leader].process.send_signal(signal.SIGTERM)
     assert producer.flush(WAIT_S_MAX) == 0
     assert errors == []
+    # Not told a second time while it lives: that would end it at once, if it is all but gone.
+    cluster.brokers[leader].process.wait(WAIT_S_MAX)
     assert cluster.brokers[leader].stop() == 0
     assert cluster.leader("stopped") != leader
     cluster.start(leader)
