@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final, cast
 from quorate.broker.groups.coordinator import INTERNAL_TOPICS
 from quorate.broker.handlers.context import Broker, Caller, CloseConnectionError, Shortcut
 from quorate.broker.handlers.leaders import LeaderHints
-from quorate.broker.log.log import AppendResult
+from quorate.broker.log.appended import AppendResult
 from quorate.broker.log.validation import KeylessRecordsError
 from quorate.broker.replication.leader import ACKS_ALL, LeaderReplica
 from quorate.errors import (
