@@ -9,12 +9,11 @@ import trio
 
 from quorate.client.connections import (
     RETRY,
-    ConnectionOptions,
     client_settings,
     require_at_least,
 )
 from quorate.client.consumer_groups import GroupConsumer
-from quorate.client.consumer_settings import group_settings
+from quorate.client.consumer_settings import ConsumerOptions, connection_options, group_settings
 from quorate.client.fetcher import Fetcher
 from quorate.client.reading import Reading
 from quorate.client.receiving.fetches import FetchSettings
@@ -57,15 +56,7 @@ class Consumer(GroupConsumer):
         bootstrap: str | Sequence[str],
         *,
         group_id: str | None = None,
-        group_instance_id: str | None = None,
-        enable_auto_commit: bool = True,
-        auto_commit_interval_ms: int = 5_000,
-        partition_assignment_strategy: str | Sequence[str] = ("range", "cooperative-sticky"),
-        session_timeout_ms: int = 45_000,
-        heartbeat_interval_ms: int = 3_000,
-        max_poll_interval_ms: int = 300_000,
         max_poll_records: int = POLL_RECORDS_MAX,
-        client_rack: str = "",
         auto_offset_reset: Literal["earliest", "latest", "none"] = "latest",
         isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
         fetch_min_bytes: int = 1,
@@ -73,28 +64,14 @@ class Consumer(GroupConsumer):
         fetch_max_bytes: int = 50 * 1024 * 1024,
         max_partition_fetch_bytes: int = 1024 * 1024,
         check_crcs: bool = True,
-        **options: Unpack[ConnectionOptions],
+        **options: Unpack[ConsumerOptions],
     ) -> None:
         """Check and keep the settings; ``async with`` connects.
 
         Args:
             bootstrap: Where to find a first broker: ``host:port``, several with commas.
             group_id: The group whose offsets it commits, and in which it may subscribe.
-            group_instance_id: A name for a static member (KIP-345): it keeps its partitions over a
-                restart that takes less than ``session_timeout_ms``, because it does not leave.
-            enable_auto_commit: Whether to commit by itself what was processed.
-            auto_commit_interval_ms: How often it does, beside rebalances and the end.
-            partition_assignment_strategy: The assignors that it can work with, the one it likes
-                best first: ``range``, ``roundrobin``, ``sticky``, ``cooperative-sticky``. All
-                members need one in common. With ``cooperative-sticky`` alone, partitions that stay
-                are read on while the group rebalances.
-            session_timeout_ms: How long the group waits for a sign of life.
-            heartbeat_interval_ms: How often it gives one.
-            max_poll_interval_ms: How long the user may take between two polls; then it leaves, and
-                joins again with the next poll. (For an iteration: between two records.)
             max_poll_records: How many records one poll returns at most.
-            client_rack: Where it runs; partitions with a replica there are assigned to it if the
-                group can choose (KIP-881).
             auto_offset_reset: Where to begin without a position, or with one whose record is gone:
                 at the first record there is, behind the last, or not at all (NoOffsetError; and
                 LogTruncationError if records that were read are gone).
@@ -105,7 +82,8 @@ class Consumer(GroupConsumer):
             max_partition_fetch_bytes: How much of that may be of one partition. A larger batch
                 comes all the same, alone.
             check_crcs: Whether to compare every batch with its checksum.
-            **options: See :class:`quorate.client.connections.ConnectionOptions`.
+            **options: See :class:`quorate.client.consumer_settings.ConsumerOptions` for groups, and
+                :class:`quorate.client.connections.ConnectionOptions`.
 
         Raises:
             ValueError: A setting makes no sense.
@@ -120,7 +98,7 @@ class Consumer(GroupConsumer):
             ("max_poll_records", max_poll_records, 1),
         ):
             require_at_least(name, value, least)
-        self._settings = client_settings(bootstrap, options)
+        self._settings = client_settings(bootstrap, connection_options(options))
         fetch_settings = FetchSettings(
             min_bytes=fetch_min_bytes,
             max_wait_ms=fetch_max_wait_ms,
@@ -130,18 +108,7 @@ class Consumer(GroupConsumer):
             offset_reset=OffsetReset(auto_offset_reset),
             backoff=RETRY,
         )
-        group = group_settings(
-            group_id,
-            group_instance_id=group_instance_id,
-            enable_auto_commit=enable_auto_commit,
-            auto_commit_interval_ms=auto_commit_interval_ms,
-            partition_assignment_strategy=partition_assignment_strategy,
-            session_timeout_ms=session_timeout_ms,
-            heartbeat_interval_ms=heartbeat_interval_ms,
-            max_poll_interval_ms=max_poll_interval_ms,
-            client_rack=client_rack,
-        )
-        super().__init__(fetch_settings, group)
+        super().__init__(fetch_settings, group_settings(group_id, options))
         self._max_poll_records = max_poll_records
         self._check_crcs = check_crcs
         self._rng = Random()  # noqa: S311 - spreads load, guards no secret

@@ -1,16 +1,12 @@
 """What a consumer is set up with, checked."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Final, cast
 
-from quorate.client.connections import require_at_least
+from quorate.client.connections import ConnectionOptions, require_at_least
 from quorate.client.membership.assignors import assignors_named
 from quorate.client.membership.member import MemberSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,23 +24,62 @@ class GroupSettings:
         return self.member.group_id
 
 
-def group_settings(  # noqa: PLR0913 - the consumer's arguments, by name
-    group_id: str | None,
-    *,
-    group_instance_id: str | None,
-    enable_auto_commit: bool,
-    auto_commit_interval_ms: int,
-    partition_assignment_strategy: str | Sequence[str],
-    session_timeout_ms: int,
-    heartbeat_interval_ms: int,
-    max_poll_interval_ms: int,
-    client_rack: str,
-) -> GroupSettings | None:
+class ConsumerOptions(ConnectionOptions, total=False):
+    """Keyword arguments of consumers about groups, beside those that all clients have."""
+
+    group_instance_id: str | None
+    """A name for a static member (KIP-345): it keeps its partitions over a restart that takes less
+    than ``session_timeout_ms``, because it does not leave."""
+
+    enable_auto_commit: bool
+    """Whether to commit by itself what was processed (True)."""
+
+    auto_commit_interval_ms: int
+    """How often it does, beside rebalances and the end (5,000)."""
+
+    partition_assignment_strategy: str | Sequence[str]
+    """The assignors that it can work with, the one it likes best first: ``range``, ``roundrobin``,
+    ``sticky``, ``cooperative-sticky``. All members need one in common. With ``cooperative-sticky``
+    alone, partitions that stay are read on while the group rebalances. (``range``, then
+    ``cooperative-sticky``)"""
+
+    session_timeout_ms: int
+    """How long the group waits for a sign of life (45,000)."""
+
+    heartbeat_interval_ms: int
+    """How often it gives one (3,000)."""
+
+    max_poll_interval_ms: int
+    """How long the user may take between two polls, or between two records of an iteration; then it
+    leaves, and joins again with the next one (300,000)."""
+
+    client_rack: str
+    """Where it runs; partitions with a replica there are assigned to it if the group can choose
+    (KIP-881)."""
+
+
+_GROUP_OPTIONS: Final = (
+    ConsumerOptions.__annotations__.keys() - ConnectionOptions.__annotations__.keys()
+)
+_DEFAULT_STRATEGY: Final = ("range", "cooperative-sticky")
+
+
+def connection_options(options: ConsumerOptions) -> ConnectionOptions:
+    """Return those that all clients have."""
+    kept = {name: value for name, value in options.items() if name not in _GROUP_OPTIONS}
+    return cast("ConnectionOptions", kept)
+
+
+def group_settings(group_id: str | None, options: ConsumerOptions) -> GroupSettings | None:
     """Return how to be in a group; None without one.
 
     Raises:
         ValueError: A setting makes no sense.
     """
+    auto_commit_interval_ms = options.get("auto_commit_interval_ms", 5_000)
+    session_timeout_ms = options.get("session_timeout_ms", 45_000)
+    heartbeat_interval_ms = options.get("heartbeat_interval_ms", 3_000)
+    max_poll_interval_ms = options.get("max_poll_interval_ms", 300_000)
     for name, value in (
         ("auto_commit_interval_ms", auto_commit_interval_ms),
         ("session_timeout_ms", session_timeout_ms),
@@ -57,9 +92,9 @@ def group_settings(  # noqa: PLR0913 - the consumer's arguments, by name
             f"heartbeat_interval_ms is {heartbeat_interval_ms}, but must be below"
             f" session_timeout_ms, which is {session_timeout_ms}; a third of it is usual"
         )
-    strategy = partition_assignment_strategy
-    names = (strategy,) if isinstance(strategy, str) else tuple(strategy)
-    assignors = assignors_named(names)
+    strategy = options.get("partition_assignment_strategy", _DEFAULT_STRATEGY)
+    assignors = assignors_named((strategy,) if isinstance(strategy, str) else tuple(strategy))
+    group_instance_id = options.get("group_instance_id")
     if group_id is None:
         if group_instance_id is not None:
             raise ValueError("group_instance_id is the name of a member: it needs a group_id")
@@ -71,9 +106,9 @@ def group_settings(  # noqa: PLR0913 - the consumer's arguments, by name
             session_timeout_ms=session_timeout_ms,
             rebalance_timeout_ms=max_poll_interval_ms,
             assignors=assignors,
-            rack_id=client_rack or None,
+            rack_id=options.get("client_rack") or None,
         ),
         heartbeat_interval_ms=heartbeat_interval_ms,
-        enable_auto_commit=enable_auto_commit,
+        enable_auto_commit=options.get("enable_auto_commit", True),
         auto_commit_interval_ms=auto_commit_interval_ms,
     )
