@@ -69,8 +69,8 @@ break-quorum: setup ## Kill three controllers, cut their power and their network
 	$(BIN)/python -m tests.robustness.quorum $(if $(SEED),--seed $(SEED)) $(ARGS)
 	$(BIN)/python -m tests.robustness.quorum_fuzz $(if $(SEED),--seed $(SEED))
 
-break-brokers: setup ## Kill, pause, cut off and restart brokers under load (MODE=, FAULTS=, CLIENT=, SEED=)
-	$(BIN)/python -m tests.robustness.replication --mode $(MODE) --rounds $(FAULTS) --client $(CLIENT) $(if $(SEED),--seed $(SEED)) $(ARGS)
+break-brokers: setup ## Kill, pause, cut off and restart brokers under load (MODE=, FAULTS=, CLIENT=, GROUP=, SEED=)
+	$(BIN)/python -m tests.robustness.replication --mode $(MODE) --rounds $(FAULTS) --client $(CLIENT) $(if $(GROUP),--group $(GROUP)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 bench: setup ## Measure, against Apache Kafka where there is Java
 	$(BIN)/python -m quorate.tools.bench $(ARGS)

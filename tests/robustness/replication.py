@@ -7,8 +7,10 @@ back), pause (the leader, for longer than its session), isolate (the leader from
 clients and followers still reach it), rolling (every broker is told to stop, one after the other),
 all-killed (every process, controllers too), all-stopped (likewise, but properly), wipe (kill a
 leader and give it an empty disk), mixed (all of these, sometimes before the cluster is whole
-again).  ``--on kafka`` runs it on Apache Kafka, which comes to no new disk by itself; ``--acks 1``
-shows that losses are seen.
+again), coordinator (kill -9, of the group). With ``--group classic`` or ``consumer`` a consumer
+group reads along, whose members come and go; its partitions must be owned once, its commits skip
+nothing and never go back.  ``--on kafka`` runs it on Apache Kafka, which comes to no new disk by
+itself; ``--acks 1`` shows that losses are seen.
 
 Afterwards every acknowledged record is there once, at its offset, in order; consumers saw the same;
 replicas are the same bytes below the high watermark.
@@ -27,6 +29,10 @@ from random import Random
 from statistics import median
 from typing import Final
 
+from quorate.broker.groups.coordinator import GROUPS_TOPIC
+from quorate.broker.shards.shards import partition_of
+from tests.robustness.groups import PROTOCOLS, ReadingGroup
+from tests.robustness.groups_load import GROUP
 from tests.robustness.replication_cluster import (
     KINDS,
     DiedError,
@@ -63,6 +69,8 @@ MODES: Final = {
     "wipe": 1,
 }
 """What can happen, and how often it does in mixed mode, in proportion."""
+COORDINATOR: Final = "coordinator"
+"""What else can happen where there is a group, and then as often as kill."""
 
 
 class StuckError(Exception):
@@ -82,6 +90,8 @@ class Plan:
     records_per_s: int = 2_000
     impatient: bool = False
     """Whether faults may follow before the cluster is whole again."""
+    group: str = ""
+    """The protocol of a consumer group that reads along, if there is to be one."""
 
     def properties(self) -> dict[str, str]:
         """Return the properties of all nodes."""
@@ -140,6 +150,7 @@ class Life:
         self.cluster = KINDS[plan.kind](work, plan.properties())
         self._loads: list[Load] = []
         self._reader: Reader | None = None
+        self._group: ReadingGroup | None = None
         self._timeline = (work / "timeline").open("w", buffering=1)
 
     def run(self, faults: Sequence[str]) -> None:
@@ -149,16 +160,7 @@ class Life:
             StuckError: it did not go on working.
             DiedError: a node ended by itself.
         """
-        happen: dict[str, Callable[[], Sequence[int]]] = {
-            "kill": self._kill,
-            "in-turn": self._kill_in_turn,
-            "pause": self._pause,
-            "isolate": self._isolate,
-            "rolling": self._roll,
-            "all-killed": self._kill_all,
-            "all-stopped": self._stop_all,
-            "wipe": self._wipe,
-        }
+        happen = self.faults()
         self.cluster.start()
         self._tell("started")
         self._create_topic()
@@ -177,6 +179,7 @@ class Life:
         for load in self._loads:
             load.stop(ANSWERED_S_MAX)
         self._judge()
+        self._judge_group()
         self.cluster.check_alive()
         if (
             self._plan.kind == "quorate"
@@ -188,6 +191,8 @@ class Life:
         self._timeline.close()
         for load in self._loads:
             load.stop(0)
+        if self._group is not None:
+            self._group.stop()
         if self._reader is not None:
             self._reader.stop()
             self._tally.read += sum(map(len, self._reader.reads.values()))
@@ -216,13 +221,31 @@ class Life:
             self._loads.append(
                 client(producer, self.cluster.bootstrap, TOPIC, PARTITIONS, per_s, self._plan.acks)
             )
-        self._reader = Reader(self.cluster.bootstrap, TOPIC, PARTITIONS)
+        bootstrap, protocol = self.cluster.bootstrap, self._plan.group
+        self._reader = Reader(bootstrap, TOPIC, PARTITIONS)
+        if protocol:
+            seed = self._rng.getrandbits(32)
+            self._group = ReadingGroup(self._work, bootstrap, TOPIC, PARTITIONS, seed, protocol)
 
     def _tell(self, what: str) -> None:
         """Note for people what happens, by the clock of acknowledgements."""
         self._timeline.write(f"{time.monotonic():.3f} {what}\n")
 
     # --- faults: each returns the partitions that it hit, once writes go on everywhere
+
+    def faults(self) -> dict[str, Callable[[], Sequence[int]]]:
+        """Return what can happen, by name."""
+        return {
+            "kill": self._kill,
+            "in-turn": self._kill_in_turn,
+            "pause": self._pause,
+            "isolate": self._isolate,
+            "rolling": self._roll,
+            "all-killed": self._kill_all,
+            "all-stopped": self._stop_all,
+            "wipe": self._wipe,
+            COORDINATOR: self._kill_coordinator,
+        }
 
     def _victim(self) -> tuple[Host, list[int]]:
         """Return the leader of some partition, and all that it leads."""
@@ -335,6 +358,23 @@ class Life:
         self._wait_for_progress()
         return led
 
+    def _kill_coordinator(self) -> Sequence[int]:
+        """Kill who coordinates the group; it is back at once, or later."""
+        leaders: dict[int, int] = {}
+
+        def is_led() -> bool:
+            leaders.update(self.cluster.leaders(GROUPS_TOPIC))
+            return bool(leaders) and leaders[partition_of(GROUP, len(leaders))] >= 0
+
+        self._wait("nobody coordinates the group", PROGRESS_S_MAX, is_led)
+        victim = self.cluster.broker(leaders[partition_of(GROUP, len(leaders))])
+        self._tell(f"hit {victim.node_id}, who coordinates")
+        victim.kill()
+        self._stay_down()
+        self.cluster.start()
+        self._wait_for_progress()
+        return range(PARTITIONS)
+
     def _note(self, fault: str, hit: Sequence[int], begun_s: float, ended_s: float) -> None:
         sents = [load.sent for load in self._loads]
         gaps_s = longest_gaps(sents, hit, begun_s, ended_s)
@@ -410,6 +450,12 @@ class Life:
         )
         self._tally.failures += [*found, *(f"a consumer failed: {e}" for e in reader.errors)]
 
+    def _judge_group(self) -> None:
+        group, self._group = self._group, None
+        if group is not None:
+            group.stop()
+            self._tally.failures += group.problems()
+
 
 def run(plan: Plan, folder: Path, *, progress: bool) -> Tally:
     """Do it below a folder; return what happened.  Directories of failures are kept."""
@@ -439,25 +485,27 @@ def live(plan: Plan, work: Path, seed: int, faults: Sequence[str], tally: Tally)
             life.close()
 
 
-def planned(mode: str, rounds: int, seed: int) -> list[str]:
+def planned(mode: str, rounds: int, seed: int, *, with_group: bool) -> list[str]:
     """Return the faults of a mode; mixed has some of each."""
     if mode != "mixed":
         return [mode] * rounds
-    return Random(seed).choices(list(MODES), weights=list(MODES.values()), k=rounds)
+    modes = {**MODES, COORDINATOR: MODES["kill"]} if with_group else MODES
+    return Random(seed).choices(list(modes), weights=list(modes.values()), k=rounds)
 
 
 def main() -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="tests.robustness.replication", description=__doc__)
-    parser.add_argument("--mode", choices=(*MODES, "mixed"), default="mixed")
+    parser.add_argument("--mode", choices=(*MODES, COORDINATOR, "mixed"), default="mixed")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--client", choices=CLIENTS, default="librdkafka")
     parser.add_argument("--on", choices=KINDS, default="quorate")
     parser.add_argument("--acks", choices=("all", "1"), default="all")
+    parser.add_argument("--group", choices=("", *PROTOCOLS), default="")
     parser.add_argument("--session-timeout-ms", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
-    faults = planned(chosen.mode, chosen.rounds, chosen.seed)
+    faults = planned(chosen.mode, chosen.rounds, chosen.seed, with_group=bool(chosen.group))
     plan = Plan(
         [fault for fault in faults if fault != "wipe" or chosen.on == "quorate"],
         chosen.seed,
@@ -466,6 +514,7 @@ def main() -> int:
         acks=chosen.acks,
         session_timeout_ms=chosen.session_timeout_ms,
         impatient=chosen.mode == "mixed",
+        group=chosen.group,
     )
     tally = run(plan, Path(tempfile.gettempdir()), progress=True)
     for failure in tally.failures:

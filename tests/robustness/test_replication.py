@@ -18,7 +18,9 @@ SEED = 1
 SESSION_TIMEOUT_MS = 1_000
 
 
-def disturb(folder: Path, *faults: str, client: str = "librdkafka", acks: str = "all") -> Tally:
+def disturb(
+    folder: Path, *faults: str, client: str = "librdkafka", acks: str = "all", group: str = ""
+) -> Tally:
     """Let these happen to three brokers and three controllers under load."""
     plan = Plan(
         faults,
@@ -27,6 +29,7 @@ def disturb(folder: Path, *faults: str, client: str = "librdkafka", acks: str = 
         acks=acks,
         session_timeout_ms=SESSION_TIMEOUT_MS,
         records_per_s=500,
+        group=group,
     )
     try:
         return run(plan, folder, progress=False)
@@ -50,3 +53,8 @@ def test_no_fault_loses_repeats_or_reorders_a_record_of_java(tmp_path: Path) -> 
 def test_losses_of_records_that_a_leader_acknowledged_alone_are_seen(tmp_path: Path) -> None:
     tally = disturb(tmp_path, "isolate", acks="1")
     assert "acknowledged records are lost or elsewhere" in "\n".join(tally.failures)
+
+
+def test_a_group_owns_partitions_once_and_skips_nothing_whatever_happens(tmp_path: Path) -> None:
+    tally = disturb(tmp_path, "coordinator", "pause", group="classic")
+    assert not tally.failures

@@ -1,0 +1,56 @@
+"""A consumer group under way while brokers are hurt, and what is wrong with its history."""
+
+from pathlib import Path
+from typing import Final
+
+from quorate.jepsen.checkers.groups import GroupChecker
+from quorate.jepsen.history import HistoryReader, Kind, operations
+from tests.robustness.groups_load import Member, Observer, OwnMember, Recorder, StockMember
+
+PROTOCOLS: Final = ("classic", "consumer")
+STOCK_MEMBERS: Final = 3
+SHOWN_MAX: Final = 5
+
+
+class ReadingGroup:
+    """Members that read one topic together, each for a while, and somebody who watches.
+
+    Stock ones, and one of ours where the group is a classic one.
+    """
+
+    def __init__(
+        self, work: Path, bootstrap: str, topic: str, partitions: int, seed: int, protocol: str
+    ) -> None:
+        self._path = work / "history"
+        self._recorder = Recorder(self._path)
+        self._members: list[Member] = [
+            StockMember(self._recorder, bootstrap, topic, seed + n, protocol)
+            for n in range(STOCK_MEMBERS)
+        ]
+        if protocol == "classic":
+            own = OwnMember(self._recorder, bootstrap, topic, seed + STOCK_MEMBERS, protocol)
+            self._members.append(own)
+        self._observer = Observer(self._recorder, bootstrap, topic, partitions)
+
+    def stop(self) -> None:
+        """End all; call it once."""
+        for member in self._members:
+            member.stop()
+        self._observer.stop()
+        self._recorder.close()
+
+    def problems(self) -> list[str]:
+        """Return what is wrong, once all have stopped."""
+        found = [problem for member in self._members for problem in member.errors]
+        checker, commits = GroupChecker(), 0
+        with self._path.open("rb") as file:
+            for operation in operations(HistoryReader(file)):
+                checker.add(operation)
+                commits += operation.name == "commit" and operation.kind is Kind.OK
+        anomalies = checker.finish()
+        for name, count in anomalies.counts.items():
+            shown = "; ".join(case.what for case in anomalies.cases[name][:SHOWN_MAX])
+            found.append(f"{count} times {name}: {shown}")
+        if not commits:
+            found.append("the group committed nothing: nothing was tried")
+        return found
