@@ -1,6 +1,7 @@
 """Five replicas: how many may die before writing stops, and before anything is lost."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
@@ -20,11 +21,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     running.close()
 
 
+def is_out_of_sync(cluster: Cluster, topic: str, broker_id: int) -> bool:
+    return broker_id not in cluster.isr(topic)
+
+
 def kill(cluster: Cluster, topic: str, broker_ids: Sequence[int]) -> None:
     """Kill brokers one after the other, each when the one before is out of the ISR."""
     for broker_id in broker_ids:
         cluster.brokers[broker_id].kill()
-        wait_until(lambda gone=broker_id: gone not in cluster.isr(topic), "it is not in sync")
+        wait_until(partial(is_out_of_sync, cluster, topic, broker_id), "it is not in sync")
 
 
 def bring_back(cluster: Cluster, topic: str) -> None:

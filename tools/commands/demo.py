@@ -89,10 +89,7 @@ def _three_failures(options: "GlobalOptions", *, unclean: bool) -> None:
         sys.stdout.write((step_object(step) if as_json else step_text(step)) + "\n")
         sys.stdout.flush()
 
-    async def play() -> Ending:
-        return await three_failures(tell, unclean=unclean)
-
-    ending: Ending = run(play)
+    ending: Ending = run(three_failures, tell, unclean=unclean)
     sys.stdout.write((ending_object(ending) if as_json else ending_lines(ending)) + "\n")
     if not ending.ok:
         raise ProblemFoundError(
