@@ -1,15 +1,25 @@
 """Trio shell of ``quorate partitions verify``: reads every replica where it is, and compares."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from quorate.client.admin import Admin
+from quorate.client.admin_results import ConfigResource
 from quorate.errors import KafkaError, QuorateError
 from quorate.model import UNKNOWN_OFFSET, TopicPartition
 from quorate.tools.output import Column, Table
-from quorate.tools.partitions.comparing import Compared, Range, ReplicaHash, Standing, common_range
+from quorate.tools.partitions.comparing import (
+    DIFFERENT,
+    Compared,
+    Range,
+    ReplicaHash,
+    Standing,
+    common_range,
+)
+from quorate.tools.partitions.latest import LatestValues, agree
 from quorate.tools.partitions.listing import Found
 from quorate.tools.partitions_work import OnBrokers, find, replicas_on_brokers
 from quorate.tools.topics import Client
@@ -20,6 +30,7 @@ if TYPE_CHECKING:
 PIECE_BYTES: Final = 4 << 20
 AT_ONCE: Final = 4
 """Partitions that are compared at the same time."""
+COMPACT: Final = "compact"
 
 Planned = Callable[[int], None]
 Read = Callable[[int], None]
@@ -50,6 +61,8 @@ async def verify(
             async with limit:
                 standings, unread = _standings(found, on_brokers)
                 compared = await _compare(admin, found, standings, unread, read)
+                if compared.verdict == DIFFERENT and await _is_compacted(admin, found):
+                    compared = await _compare_latest(admin, compared, standings)
             results.append(compared)
 
         async with trio.open_nursery() as nursery:
@@ -105,8 +118,36 @@ async def _compare(
     return Compared(partition, offsets, hashes, unread)
 
 
+async def _is_compacted(admin: Admin, found: Found) -> bool:
+    """Whether brokers compact the partition, each on its own, so that bytes may differ."""
+    resource = ConfigResource.topic(found.topic_partition.topic)
+    told = (await admin.describe_configs([resource]))[resource]
+    entry = None if isinstance(told, QuorateError) else told.get("cleanup.policy")
+    return entry is not None and COMPACT in (entry.value or "").split(",")
+
+
+async def _compare_latest(
+    admin: Admin, compared: Compared, standings: Mapping[int, Standing]
+) -> Compared:
+    """Compare the latest value of each key, of replicas whose bytes are not the same."""
+    latest = {
+        broker_id: LatestValues(standing.log_start_offset, standing.high_watermark)
+        for broker_id, standing in standings.items()
+        if broker_id in compared.hashes
+    }
+    for broker_id, values in latest.items():
+        why = await _read(admin, broker_id, compared.partition, values, lambda _: None)
+        if why:
+            return compared  # it was read before: something is wrong with it
+    return replace(compared, agree=agree(latest.values(), compared.offsets.end))
+
+
 async def _read(
-    admin: Admin, broker_id: int, partition: TopicPartition, into: ReplicaHash, read: Read
+    admin: Admin,
+    broker_id: int,
+    partition: TopicPartition,
+    into: ReplicaHash | LatestValues,
+    read: Read,
 ) -> str:
     """Read a replica's range to its end; return why that did not work, or nothing."""
     while not into.is_done:
@@ -119,7 +160,11 @@ async def _read(
             part = error
         if isinstance(part, QuorateError):
             return part.code.name if isinstance(part, KafkaError) else str(part)
-        if not into.add(part.batches):
+        try:
+            brought = into.add(part.batches)
+        except KafkaError as error:
+            return error.code.name
+        if not brought:
             return f"nothing came from offset {into.position} on"
         read(len(part.batches))
     return ""
@@ -146,7 +191,7 @@ def verdict_table(results: Sequence[Compared]) -> Table:
 def _totals(each: Compared) -> tuple[int | None, int | None, str | None]:
     """Return batches, bytes and hash of one replica: of all of them, if they are the same."""
     for known in each.hashes.values():
-        sha256 = known.sha256[:16] if each.first_difference is None else None
+        sha256 = known.sha256[:16] if each.are_equal else None
         return len(known.ends), known.size_bytes, sha256
     return None, None, None
 

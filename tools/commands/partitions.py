@@ -145,7 +145,8 @@ def verify(
     """Compare replicas: each is read from its broker, and hashed below the high watermark of all.
 
     Exit code 3 if replicas differ, or one cannot be read. Batches are compared byte by byte, as
-    they lie on disk.
+    they lie on disk; where brokers have compacted them, each on its own, the latest value of each
+    key is compared.
     """
     from quorate.tools import verify_work as work
     from quorate.tools.partitions.comparing import DIFFERENT, SAME

@@ -13,6 +13,8 @@ from quorate.records.batch import HEADER_BYTES, parse_header
 SAME: Final = "same"
 DIFFERENT: Final = "DIFFERENT"
 UNREAD: Final = "not read"
+AGREED: Final = "same latest values"
+"""What is said of replicas that brokers compacted, each on its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +92,24 @@ class Compared:
     Attributes:
         hashes: by broker, of those that were read to the end.
         unread: why not, by broker.
+        agree: whether the latest values of all keys are the same, where replicas were compacted.
     """
 
     partition: TopicPartition
     offsets: Range
     hashes: Mapping[int, ReplicaHash]
     unread: Mapping[int, str]
+    agree: bool = False
+
+    @property
+    def are_equal(self) -> bool:
+        """Whether those that were read have the same bytes."""
+        return len({each.sha256 for each in self.hashes.values()}) < 2
 
     @property
     def verdict(self) -> str:
         """Whether all replicas hold the same, as far as they could be read."""
-        if len({each.sha256 for each in self.hashes.values()}) > 1:
+        if not self.are_equal and not self.agree:
             return DIFFERENT
         return UNREAD if self.unread else SAME
 
@@ -122,7 +131,7 @@ class Compared:
     def text(self) -> str:
         """Return what to say about it, in a line."""
         if self.verdict == SAME:
-            return SAME
+            return SAME if self.are_equal else AGREED
         if self.verdict == UNREAD:
             return f"not read: {_on_brokers(self.unread)}"
         hashes = {broker_id: each.sha256[:8] for broker_id, each in self.hashes.items()}

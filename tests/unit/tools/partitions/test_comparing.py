@@ -3,6 +3,7 @@
 from quorate.model import TopicPartition
 from quorate.records.batch import HEADER
 from quorate.tools.partitions.comparing import (
+    AGREED,
     DIFFERENT,
     SAME,
     UNREAD,
@@ -89,3 +90,10 @@ def test_the_first_difference_is_named() -> None:
 def test_what_was_not_read_is_told_once_for_all_it_is_true_of() -> None:
     result = Compared(T, Range(0, 5), {}, {3: "gone", 1: "gone", 2: "full"})
     assert (result.verdict, result.text()) == (UNREAD, "not read: gone on 1,3, full on 2")
+
+
+def test_replicas_that_were_compacted_may_agree_without_being_equal() -> None:
+    result = compared(Range(0, 3), b1=batch(0, 3), b2=batch(0, 3, b"y"))
+    agreed = Compared(T, result.offsets, result.hashes, {}, agree=True)
+    assert (agreed.verdict, agreed.text(), agreed.are_equal) == (SAME, AGREED, False)
+    assert agreed.first_difference is None
