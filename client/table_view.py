@@ -190,6 +190,7 @@ class TableView(Mapping[K, V], Generic[K, V]):
         """
         self._check()
         ends = await self._consumer.end_offsets(self._consumer.assignment)
+        self._check()  # nobody would look at who begins to wait after the end
         waiter = _Waiter(ends, trio.Event())
         self._waiters.append(waiter)
         await waiter.event.wait()

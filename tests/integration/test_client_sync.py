@@ -7,11 +7,14 @@ import sys
 import threading
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trio
 
 from quorate.client import (
     ClosedError,
+    Consumer,
     KafkaError,
     OffsetAndMetadata,
     Producer,
@@ -221,6 +224,35 @@ async def test_a_record_that_cannot_be_read_ends_the_view(bootstrap: str, topic:
         with pytest.raises(SerdeError, match="offset 0"):
             async with TableView(bootstrap, topic, key=StrSerde(), value=JsonSerde()):
                 raise AssertionError
+
+
+async def test_who_asks_while_the_view_ends_hears_of_it(
+    bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        Producer(bootstrap, linger_ms=0) as producer,
+        TableView(bootstrap, topic, key=StrSerde(), value=JsonSerde()) as table,
+    ):
+        end_offsets = Consumer.end_offsets
+
+        async def slowly(consumer: Consumer, partitions: Any) -> Any:
+            ends = await end_offsets(consumer, partitions)
+            await producer.send(topic, b"{", key=b"a")
+            while not has_ended(table):
+                await trio.sleep(0.01)
+            return ends
+
+        monkeypatch.setattr(Consumer, "end_offsets", slowly)
+        with trio.fail_after(30), pytest.raises(SerdeError, match="offset 0"):
+            await table.catch_up()
+
+
+def has_ended(table: TableView[Any, Any]) -> bool:
+    try:
+        len(table)
+    except SerdeError:
+        return True
+    return False
 
 
 async def test_a_view_of_no_topic_is_refused(bootstrap: str) -> None:
