@@ -42,6 +42,8 @@ class Recorder:
         self._writer = HistoryWriter(self._file, {"group": GROUP})
         self._lock = threading.Lock()
         self._processes = 0
+        self.commits = 0
+        """How many were acknowledged."""
 
     def process(self) -> int:
         """Return a number that nobody else has."""
@@ -53,6 +55,7 @@ class Recorder:
         """Note an event, now."""
         with self._lock:
             self._writer.add(Event(time.monotonic_ns(), process, kind, name, value))
+            self.commits += name == "commit" and kind is Kind.OK
 
     def close(self) -> None:
         """Note nothing more."""

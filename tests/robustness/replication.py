@@ -96,6 +96,7 @@ class Plan:
     def properties(self) -> dict[str, str]:
         """Return the properties of all nodes."""
         return {
+            "group.initial.rebalance.delay.ms": "0",
             "broker.session.timeout.ms": str(self.session_timeout_ms),
             "broker.heartbeat.interval.ms": str(self.session_timeout_ms // 5),
             "log.segment.bytes": str(1 << 20),
@@ -403,10 +404,16 @@ class Life:
         return "; ".join(map(str, self.cluster.views(TOPIC)))
 
     def _wait_for_progress(self, timeout_s: float = PROGRESS_S_MAX) -> None:
-        """Wait until something that is sent from now on is acknowledged, in every partition."""
+        """Wait until something that is sent from now on is acknowledged, in every partition.
+
+        If there is a group, it must commit something, too.
+        """
         begins = [len(load.sent.sent_s) for load in self._loads]
+        commits = self._group.commits if self._group is not None else 0
 
         def is_going_on() -> bool:
+            if self._group is not None and self._group.commits == commits:
+                return False
             wanted = set(range(PARTITIONS))
             for load, begin in zip(self._loads, begins, strict=True):
                 sent = load.sent
@@ -414,7 +421,7 @@ class Life:
                 wanted -= {sent.partition_of(n) for n in numbers if sent.offsets[n] >= 0}
             return not wanted
 
-        self._wait("no acknowledgement in some partition", timeout_s, is_going_on)
+        self._wait("no acknowledgement in some partition, or no commit", timeout_s, is_going_on)
 
     def _wait_until_whole(self) -> None:
         self._wait(

@@ -52,7 +52,7 @@ def replicated(seed: int) -> Scenario:
 
 def joining(seed: int) -> Scenario:
     """One of two brokers is always about to join the other, and every answer takes long."""
-    actions = {"kill leader": 8, "restart": 24, "delays": 4}
+    actions = {"kill leader": 8, "restart": 24, "delays": 4, "slow": 6}
     return replace(replicated(seed), brokers=2, replication_factor=2, actions=actions)
 
 
