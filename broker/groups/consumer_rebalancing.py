@@ -124,7 +124,9 @@ def refresh_expressions(draft: Draft, terms: Terms) -> bool:
     group, others = draft.group, False
     for text, expression in group.expressions.items():
         age_ms = terms.now_ms - expression.timestamp_ms
-        outdated = expression.version < terms.names_version and age_ms >= EXPRESSIONS_PAUSE_MS
+        # A clock that is behind that of the coordinator before must not hold this up.
+        paused = 0 <= age_ms < EXPRESSIONS_PAUSE_MS
+        outdated = expression.version < terms.names_version and not paused
         if outdated or age_ms >= terms.config.group_consumer_regex_refresh_interval_ms:
             draft.put(_resolved(group.group_id, text, terms))
             others |= draft.group.expressions[text].topics != expression.topics

@@ -51,6 +51,8 @@ class ListWriter:
         self.refuses: ErrorCode | None = None
         self.commits_at_once = True
         self.committed = 0
+        self.ends: list[int] = []
+        """Where the batches end: of each, all is there after a failure, or nothing."""
         self._replay = replay
         self._uncommitted: list[tuple[int, Done]] = []
 
@@ -59,6 +61,7 @@ class ListWriter:
             self.log.append(entry)
             kind = key_type(entry.key)
             self._replay[kind].replay(kind, entry.key, entry.value)
+        self.ends.append(len(self.log))
 
     def write(self, effects: Effects) -> bool:
         if self.refuses is not None:
@@ -90,10 +93,12 @@ class ListWriter:
 class World:
     """One coordinator, its time, and the cluster's topics."""
 
-    def __init__(self, log: Sequence[Entry] = (), **settings: Any) -> None:
+    def __init__(
+        self, log: Sequence[Entry] = (), image: MetadataImage = EMPTY_IMAGE, **settings: Any
+    ) -> None:
         self.deadlines = Deadlines()
         self.known: dict[str, Group] = {}
-        self.image = EMPTY_IMAGE
+        self.image = image
         protocols: dict[int, GroupProtocol] = {}
         self.writer = ListWriter(protocols)
         settings = {"group_consumer_assignment_interval_ms": 0, **settings}

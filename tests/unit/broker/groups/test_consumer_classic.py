@@ -408,11 +408,10 @@ def test_when_it_is_silent_too(world: World) -> None:
 @pytest.mark.parametrize(
     "settings", [{"group_consumer_migration_policy": "upgrade"}, {"group_max_size": 0}]
 )
-def test_a_downgrade_may_be_forbidden(settings: dict[str, object]) -> None:
+def test_a_downgrade_may_be_forbidden(settings: dict[str, Any]) -> None:
     world = new_world()
     upgraded(world)
-    after = World(world.log, **settings)
-    after.image = world.image
+    after = World(world.log, world.image, **settings)
     after.beat("m1", -1)
     assert after.consumer.coordinates(GROUP)
 

@@ -441,3 +441,14 @@ def test_expressions_are_matched_again_after_a_long_time(world: World) -> None:
     again = world.group.expressions["a"]
     assert (again.topics, again.timestamp_ms > first.timestamp_ms) == (first.topics, True)
     assert world.group.epoch.epoch == 1
+
+
+def test_a_coordinator_whose_clock_is_behind_matches_expressions_all_the_same() -> None:
+    before = World()
+    before.set_topic("b", 1)
+    before.pass_ms(1_000_000)
+    before.join("m1", subscribed_topic_regex="[bc]")
+    after = World(before.log, before.image)
+    after.set_topic("c", 1)
+    after.beat("m1", 1, [("b", 0)])
+    assert after.reads("m1") == [*parts("b", 0), *parts("c", 0)]

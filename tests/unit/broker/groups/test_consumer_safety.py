@@ -132,6 +132,8 @@ class Safety(RuleBasedStateMachine):
         client = self.clients.get(number)
         if client is None or client.asked is not None or not client.epoch or client.regex:
             return
+        if client.says_all:
+            return  # it says everything first
         client.topics = tuple(sorted(topics))
         owned = [p for p in client.reading if p.topic in self.world.image.topics]
         try:
@@ -202,11 +204,10 @@ class Safety(RuleBasedStateMachine):
     def fails_over(self, keeps: float) -> None:
         """Another broker goes on with what is committed, and perhaps some of what is not."""
         before = self.world
-        uncommitted = len(before.log) - before.writer.committed
-        kept = before.log[: before.writer.committed + round(uncommitted * keeps)]
-        after = World(kept, group_consumer_assignment_interval_ms=0)
-        after.image, after.deadlines.now_ms = before.image, 0
-        self.world = after
+        committed = before.writer.committed
+        ends = [committed, *(end for end in before.writer.ends if end > committed)]
+        kept = before.log[: ends[round((len(ends) - 1) * keeps)]]
+        self.world = World(kept, before.image, group_consumer_assignment_interval_ms=0)
         before.writer.lose(ErrorCode.NOT_COORDINATOR)
 
     @precondition(lambda self: self.world.writer.commits_at_once)
