@@ -15,7 +15,13 @@ import trio
 from quorate.control.codec import DecodeError
 from quorate.control.frames import LENGTH_BYTES
 from quorate.control.messages import Hello, HelloAnswer, Purpose
-from quorate.errors import ErrorCode, InvalidRequestError, KafkaError, NetworkError
+from quorate.errors import (
+    ErrorCode,
+    InvalidRequestError,
+    KafkaError,
+    NetworkError,
+    QuorateError,
+)
 from quorate.model import Endpoint
 from quorate.net.bell import Bell
 from quorate.net.control import ControlStream, introduce
@@ -39,8 +45,14 @@ RECONNECT_MAX_S: Final = 0.5
 QUEUE_BYTES_MAX: Final = 16 * 2**20
 ALIVE_S: Final = 2.0
 """A connection that something came from so recently is one of a living process."""
+TWIN_S: Final = 10.0
+"""So long may others take to notice that who had our id before is gone."""
 
 Connect = Callable[[Endpoint], Awaitable[trio.abc.Stream]]
+
+
+class TwinError(QuorateError):
+    """Another controller lives under our id, and that one votes; the message is for a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +147,19 @@ class RaftMesh:
         self._met: dict[ReplicaKey | Endpoint, ReplicaKey] = {}
         self._dialed_s: dict[ReplicaKey | Endpoint, float] = {}
         self._complaints: dict[ReplicaKey | Endpoint, str] = {}
+        self._refused_s: float | None = None
+        """Since when others have refused us as the second controller with our id."""
         self._replica: Replica | None = None
         self._nursery: trio.Nursery | None = None
 
     async def run(
         self, replica: Replica, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Keep connections and hand over what comes, until cancelled."""
+        """Keep connections and hand over what comes, until cancelled.
+
+        Raises:
+            TwinError: (in a group) another controller has our id, and is not going away.
+        """
         async with trio.open_nursery() as nursery:
             self._replica, self._nursery = replica, nursery
             self._dial_whom_we_want()
@@ -217,9 +235,11 @@ class RaftMesh:
                     frames, key = await self._dial(target, dialer.endpoint)
                 except KafkaError as error:
                     self._complain(target, dialer.endpoint, error)
+                    self._check_twin(error)
                     pause_s = min(2 * pause_s, RECONNECT_MAX_S)
                 else:
                     self._complaints.pop(target, None)
+                    self._refused_s = None
                     await self._write_to(key, frames)
                     pause_s = RECONNECT_MIN_S
                 await trio.sleep(pause_s * self._rng.uniform(0.5, 1))
@@ -235,6 +255,19 @@ class RaftMesh:
             logger.info("no connection to the controller at %s: %s", endpoint, error.message)
         else:
             logger.error("the controller at %s refuses this one: %s", endpoint, error.message)
+
+    def _check_twin(self, error: KafkaError) -> None:
+        """Give up if others insist that our id is taken: a voter is never the one to go.
+
+        Raises:
+            TwinError: they do.
+        """
+        if error.code != ErrorCode.DUPLICATE_VOTER or self._identity.key in self._voters:
+            return
+        if self._refused_s is None:
+            self._refused_s = trio.current_time()
+        if trio.current_time() - self._refused_s >= TWIN_S:
+            raise TwinError(f"{error.message}; or give this one another --id")
 
     async def _dial(
         self, target: ReplicaKey | Endpoint, endpoint: Endpoint

@@ -28,8 +28,10 @@ from quorate.quorum.raft.voters import NO_VOTERS, ReplicaKey, Voter, VoterSet
 from quorate.quorum.raft_mesh import (
     QUEUE_BYTES_MAX,
     RECONNECT_MAX_S,
+    TWIN_S,
     Identity,
     RaftMesh,
+    TwinError,
 )
 
 CLUSTER = "cluster"
@@ -321,6 +323,44 @@ async def test_whoever_is_no_controller_of_the_cluster_is_refused(
     async with a_network() as network:
         await trio_of_voters(network)
         assert (await refusal_of(network, hello)).code == ErrorCode.INVALID_REQUEST
+
+
+async def test_who_has_the_id_of_a_living_controller_gives_up_and_no_voter_does(
+    autojump_clock: MockClock,
+) -> None:
+    async with a_network() as network:
+        voters = await trio_of_voters(network)
+        twin = Peer(network, identity(key(1, directory=9), Endpoint("host", 9)), [at(2), at(3)])
+        with pytest.RaisesGroup(pytest.RaisesExc(TwinError, match="the id 1")):
+            await twin.mesh.run(twin)
+        assert TWIN_S <= trio.current_time() < TWIN_S + 5
+        assert all(len(voter.connected) == 2 for voter in voters)
+
+
+async def test_who_comes_back_is_let_in_once_others_notice_that_it_had_gone(
+    autojump_clock: MockClock,
+) -> None:
+    async with a_network() as network:
+        await trio_of_voters(network)
+        before = Peer(network, identity(key(4), Endpoint("host", 4)), [at(1), at(2), at(3)])
+        life = trio.CancelScope()
+        network.nursery.start_soon(_run_in, life, before)
+        await trio.sleep(1)
+        again = Peer(
+            network, identity(key(4, directory=9), Endpoint("host", 5)), [at(1), at(2), at(3)]
+        )
+        await network.nursery.start(again.mesh.run, again)
+        await trio.sleep(TWIN_S / 2)
+        assert again.connected == []
+        life.cancel()
+        await network.cut()
+        await trio.sleep(TWIN_S)
+        assert set(again.connected) == {key(1), key(2), key(3)}
+
+
+async def _run_in(scope: trio.CancelScope, peer: Peer) -> None:
+    with scope:
+        await peer.mesh.run(peer)
 
 
 async def test_two_controllers_with_one_id_are_refused_and_told(
