@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, Producer
 from confluent_kafka import admin as kafka_admin
 from confluent_kafka.admin import AdminClient
 
+from quorate.jepsen.lab.network import free_ports
 from tests.robustness.node import Process
-from tests.robustness.quorum_network import free_ports
 
 LAG_S = 1.5
 SESSION_S = 3.0

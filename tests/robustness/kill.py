@@ -16,14 +16,14 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from quorate.jepsen.lab.disks import Shim
+from quorate.jepsen.lab.power import copy_tree, cut_power
 from quorate.model import TopicPartition
 from quorate.protocol.apis import ApiKey
 from quorate.protocol.messages.metadata import MetadataRequest
 from quorate.protocol.messages.topics import DeleteTopicsRequest
 from tests.robustness.ledger import Ledger
 from tests.robustness.node import Node, start_node
-from tests.robustness.power import copy_tree, cut_power
-from tests.robustness.shim import Shim
 from tests.robustness.wire import (
     PRODUCE_VERSION,
     Client,

@@ -18,7 +18,7 @@ from quorate.control.frames import (
     frame_length,
 )
 from quorate.errors import ErrorCode
-from tests.robustness.quorum_network import LOOPBACK
+from quorate.jepsen.lab.network import LOOPBACK
 
 RECEIVE_BYTES: Final = 1 << 16
 RETRY_S: Final = 0.05

@@ -10,12 +10,11 @@ from types import TracebackType
 from typing import Final, Self
 
 from quorate.control import messages as m
-from tests.robustness import quorum_network, shim
+from quorate.jepsen.lab.disks import SHIM_C, MachineDisk
+from quorate.jepsen.lab.native import build_library
+from quorate.jepsen.lab.network import LOOPBACK, REDIRECT_C, Network, free_ports
 from tests.robustness.node import Process
-from tests.robustness.power import Disk, copy_tree, cut_power, read_journal
 from tests.robustness.quorum_client import MaybeDoneError, NotDoneError, QuorumClient
-from tests.robustness.quorum_network import LOOPBACK, Network, free_ports
-from tests.robustness.shim import Shim, build_library
 
 CONTROLLERS: Final = 3
 STOP_S_MAX: Final = 20.0
@@ -39,21 +38,16 @@ class Machine:
         self.data = work / f"data-{number}"
         self.log_path = work / f"controller-{number}.log"
         self.process: Process | None = None
-        own = work / f"machine-{number}"
-        self.data.mkdir()
-        own.mkdir()
-        self._safe = own / "safe"
-        library = build_library(shim.SOURCE, work)
-        redirect = build_library(quorum_network.SOURCE, work)
-        self.shim = Shim(self.data, own, journal=True, library=library)
-        self.shim.set("sync_for_real", 0)
+        library = build_library(SHIM_C, work)
+        redirect = build_library(REDIRECT_C, work)
+        self._disk = MachineDisk(self.data, work / f"machine-{number}", library)
+        self.shim = self._disk.shim
         self._words = [*words, "--id", str(number), "--dir", str(self.data)]
         self._variables = {
             **self.shim.environment(),
             "LD_PRELOAD": f"{library}:{redirect}",
             "QUORATE_REDIRECT": redirects,
         }
-        copy_tree(self.data, self._safe)
 
     def start(self) -> None:
         """Start a process; it serves soon."""
@@ -84,7 +78,7 @@ class Machine:
             self.process.kill()
             self.process = None
             self.shim.set("kill_at_change", 0)
-            self._settle()
+            self._disk.settle()
 
     def cut_power(self, rng: Random) -> int:
         """End the process and forget what was not synced; return about how much that was."""
@@ -93,10 +87,7 @@ class Machine:
             self.process.kill()
             self.process = None
         self.shim.set("kill_at_change", 0)
-        self._end_journal()
-        lost = cut_power(self.data, self._safe, self.shim.journal_path, rng)
-        copy_tree(self.data, self._safe)
-        return lost
+        return self._disk.cut_power(rng)
 
     def pause(self) -> None:
         """Stop the process where it is; its connections stay."""
@@ -113,15 +104,14 @@ class Machine:
         self.kill()
         remove(self.data)
         self.data.mkdir()
-        self.shim.journal_path.unlink(missing_ok=True)
-        copy_tree(self.data, self._safe)
+        self._disk.start_anew()
 
     def stop(self) -> int:
         """End the process properly; return its exit code."""
         assert self.process is not None
         code = self.process.stop()
         self.process = None
-        self._settle()
+        self._disk.settle()
         return code
 
     def close(self) -> None:
@@ -130,33 +120,6 @@ class Machine:
             self.process.kill()
             self.process = None
         self.shim.close()
-
-    def _end_journal(self) -> None:
-        """Drop what a process that was killed was about to note."""
-        path = self.shim.journal_path
-        journal = path.read_bytes() if path.exists() else b""
-        whole = 0
-        for entry in read_journal(journal):
-            whole = entry.end
-        path.write_bytes(journal[:whole])
-
-    def _settle(self) -> None:
-        """Go on from what is on the disk now.
-
-        What the process left unsynced stays so, for a later power cut to take, unless it was
-        killed between a change and noting it: then all there is counts as safe.
-        """
-        self._end_journal()
-        disk = Disk(self.data, self._safe)
-        disk.replay(self.shim.journal_path.read_bytes())
-        seen = {
-            str(path.relative_to(self.data)): path.read_bytes()
-            for path in self.data.rglob("*")
-            if path.is_file()
-        }
-        if disk.seen() != seen:
-            copy_tree(self.data, self._safe)
-            self.shim.journal_path.unlink()
 
 
 class Cluster:

@@ -23,6 +23,7 @@ from quorate.control import messages as m
 from quorate.control.codec import dump_cbor
 from quorate.control.frames import LENGTH_BYTES, Frame, encode_frame
 from quorate.errors import ErrorCode
+from quorate.jepsen.lab.network import LOOPBACK
 from quorate.quorum.metadata.image import BROKER
 from tests.robustness.fuzz_command import fuzz_command
 from tests.robustness.mutations import MUTATIONS
@@ -34,7 +35,6 @@ from tests.robustness.quorum_client import (
     new_request_id,
 )
 from tests.robustness.quorum_cluster import Cluster
-from tests.robustness.quorum_network import LOOPBACK
 from tests.robustness.quorum_registers import PROPERTY, Reader
 from tests.robustness.quorum_seeds import ControlSeeds
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
+from quorate.jepsen.lab.native import build_library
+from quorate.jepsen.lab.network import REDIRECT_C, Network, Pair, free_ports
 from quorate.model import TopicPartition
 from quorate.protocol.apis import ApiKey
 from quorate.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -23,11 +25,8 @@ from quorate.tools.bench.quorum_cluster import Quorum
 from quorate.tools.log_files import batches_of, find_files, records_of
 from tests.compat.peers import nodes
 from tests.compat.peers.nodes import HOST, Node
-from tests.robustness import quorum_network
-from tests.robustness.quorum_network import Network, Pair, free_ports
 from tests.robustness.replication_history import Batch, Value
 from tests.robustness.replication_load import decode
-from tests.robustness.shim import build_library
 from tests.robustness.wire import LATEST, Client, ClosedError, find_offset
 
 DATA: Final = "data"
@@ -299,7 +298,7 @@ def quorate(work: Path, properties: Mapping[str, str]) -> Replicated:
     pairs = frozenset(product(range(BROKERS), range(BROKERS, 2 * BROKERS)))
     network = Network(ports, pairs)
     quorum = Quorum(work, ports[BROKERS:], [], properties)
-    library = build_library(quorum_network.SOURCE, work)
+    library = build_library(REDIRECT_C, work)
 
     def broker(place: int) -> Host:
         broker_id = FIRST_BROKER_ID + place
@@ -334,7 +333,7 @@ def kafka(work: Path, properties: Mapping[str, str]) -> Replicated:
     ports = free_ports(2 * BROKERS)
     pairs = frozenset((a, BROKERS + b) for a, b in permutations(range(BROKERS), 2))
     network = Network(ports, pairs)
-    library = build_library(quorum_network.SOURCE, work)
+    library = build_library(REDIRECT_C, work)
     configurations = format_kraft_nodes(work, ports[:BROKERS], ports[BROKERS:], properties)
 
     def node(place: int) -> Host:

@@ -8,11 +8,12 @@ from random import Random
 
 import pytest
 
+from quorate.jepsen.lab.disks import UNLIMITED, Shim
+from quorate.jepsen.lab.native import compiler
 from quorate.model import TopicPartition
 from quorate.protocol.apis import ApiKey
 from tests.robustness.ledger import Ledger
 from tests.robustness.node import Node, start_node
-from tests.robustness.shim import UNLIMITED, Shim, compiler
 from tests.robustness.wire import (
     PRODUCE_VERSION,
     Client,

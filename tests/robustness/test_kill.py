@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from quorate.jepsen.lab.native import compiler
 from tests.robustness.kill import Plan, run
-from tests.robustness.shim import compiler
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

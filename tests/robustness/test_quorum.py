@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from quorate.jepsen.lab.native import compiler
 from tests.robustness.quorum import Plan, run
 from tests.robustness.quorum_fuzz import run as fuzz
-from tests.robustness.shim import compiler
 
 pytestmark = [
     pytest.mark.integration,

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from quorate.jepsen.lab.native import compiler
 from tests.compat.peers import cache
 from tests.robustness.replication import Plan, Tally, run
-from tests.robustness.shim import compiler
 
 pytestmark = [
     pytest.mark.integration,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import quorate
+from quorate.jepsen.lab.network import free_ports
 from quorate.tools.bench.quorum_cluster import QUORATE, property_words, quorum
 from tests.compat.peers import cache, java, nodes, process
 from tests.compat.peers.nodes import HOST, Node
-from tests.robustness.quorum_network import free_ports
 
 BROKERS = 3
 FIRST_BROKER_ID = 101

@@ -23,6 +23,7 @@ if __name__ == "__main__":
 
 import quorate
 from quorate.errors import ErrorCode
+from quorate.jepsen.lab.network import free_ports
 from quorate.model import TopicPartition
 from quorate.protocol.apis import ApiKey
 from quorate.protocol.consumer_protocol import Subscription, encode_assignment, encode_subscription
@@ -48,7 +49,6 @@ from quorate.tools.bench.runner import FAILURES
 from quorate.tools.bench.topics import Address
 from tests.compat.peers import cache, java, nodes
 from tests.compat.peers.nodes import Node
-from tests.robustness.quorum_network import free_ports
 
 CONSOLE_COLUMNS = 160
 GROUP: Final = "bench"

@@ -22,6 +22,7 @@ if __name__ == "__main__":
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 import quorate
+from quorate.jepsen.lab.network import free_ports
 from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.frames import encode_request, read_response_header
 from quorate.protocol.message import decoder
@@ -35,7 +36,6 @@ from quorate.tools.bench.measuring import MeasurementFailedError, wait_until_qui
 from quorate.tools.bench.quorum_cluster import Quorum, quorum
 from quorate.tools.bench.runner import FAILURES
 from tests.compat.peers.nodes import HOST, START_TIMEOUT_S, Node
-from tests.robustness.quorum_network import free_ports
 
 SUBJECT = "quorate"
 TOPIC_PARTITIONS = 100

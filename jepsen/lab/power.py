@@ -1,6 +1,6 @@
 """What a disk holds after a power cut, worked out of the journal that shim.c kept.
 
-As mean as POSIX allows, and as ``tests/simulation/disk.py``: of what was written to a file and not
+As mean as POSIX allows: of what was written to a file and not
 synced since, any pages may be there or not, with any of the sizes that the file had; of the changes
 of names in a folder since its last sync, some first part is there.
 """
@@ -144,6 +144,7 @@ class Directory:
         self.changes = []
 
     def change(self, at: int, entries: dict[str, "File | Directory"]) -> None:
+        """Note that names changed, at a place in the journal."""
         self.now = entries
         self.changes.append((at, entries))
 

@@ -13,7 +13,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Final
 
-SOURCE: Final = Path(__file__).with_name("redirect.c")
+REDIRECT_C: Final = Path(__file__).with_name("redirect.c")
 LOOPBACK: Final = "127.0.0.1"
 CHUNK_BYTES: Final = 1 << 16
 CONNECT_S_MAX: Final = 5.0

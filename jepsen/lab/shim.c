@@ -8,7 +8,7 @@
  *    began: what was written before that is safe once it has returned, and nothing else is.
  *
  * Changes by other ways than the functions below (mmap, writev, link, rename to another folder by
- * descriptor) are not seen.  broker and controller use none; shim.py checks that all bytes on disk are
+ * descriptor) are not seen.  broker and controller use none; a test checks that all bytes on disk are
  * accounted for after a clean stop.
  *
  * cc -O2 -shared -fPIC -o shim.so shim.c -ldl -lpthread
@@ -31,7 +31,7 @@
 #define DESCRIPTORS_MAX 65536
 #define PATH_BYTES_MAX 4096
 
-/* The control page; the fields' order is shim.py's FIELDS. */
+/* The control page; the fields' order is disks.py's FIELDS. */
 struct control {
     volatile int64_t sync_errno;    /* what syncs fail with, 0 for success */
     volatile int64_t write_errno;   /* what writes fail with, 0 for success */

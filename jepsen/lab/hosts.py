@@ -1,0 +1,224 @@
+"""A place where a node runs: a process that is ended, paused and started again over its data."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import quorate
+from quorate.errors import QuorateError
+
+DATA: Final = "data"
+LOG: Final = "log"
+ROOT: Final = Path(quorate.__file__).resolve().parents[1]
+QUORATE: Final = (sys.executable, "-m", "quorate.tools.cli")
+STOP_S_MAX: Final = 30.0
+POLL_S: Final = 0.01
+TAIL_LINES: Final = 15
+TAIL_BYTES: Final = 16 << 10
+STOPPED_STATE: Final = "T"
+
+
+class DiedError(QuorateError):
+    """A node ended by itself, or not as it should, or told of an error of ours."""
+
+
+class NeverCameUpError(QuorateError):
+    """A node did not begin to serve; says which, and what it said last."""
+
+
+class Host:
+    """A node's process and its folder; the process comes and goes, the folder stays.
+
+    State: whether a process should run here, and whether it is paused. One thread ends and starts
+    it; others may ask whether it :attr:`answers`.
+
+    Attributes:
+        name: Such as ``broker-101``.
+        variables: Added to the environment of the next process; faults may change them.
+        prefix: Words before the command of the next process, such as ``nsenter --net=...``.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a process needs
+        self,
+        name: str,
+        node_id: int,
+        folder: Path,
+        address: tuple[str, int],
+        words: Sequence[str],
+        command: Sequence[str] = QUORATE,
+    ) -> None:
+        self.name: Final = name
+        self.node_id: Final = node_id
+        self.folder: Final = folder
+        self.address: Final = address
+        self.words: Final = tuple(words)
+        self.command: Final = tuple(command)
+        self.variables: dict[str, str] = {}
+        self.prefix: list[str] = []
+        self.paused = False
+        self.starts = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self.address[1]
+
+    @property
+    def data(self) -> Path:
+        """Where the node keeps its data."""
+        return self.folder / DATA
+
+    @property
+    def log(self) -> Path:
+        """What the node's processes printed, one after the other."""
+        return self.folder / LOG
+
+    @property
+    def pid(self) -> int | None:
+        """The process; None if there is none."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        """Whether a process was started and not ended here."""
+        return self._process is not None
+
+    @property
+    def answers(self) -> bool:
+        """Whether there is a process that can be asked."""
+        return self._process is not None and not self.paused
+
+    def start(self) -> None:
+        """Start a process, without waiting for it."""
+        assert self._process is None, f"{self.name} runs"
+        self.data.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self.prefix, *self.command, *self.words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "PYTHONPATH": str(ROOT), **self.variables},
+                cwd=self.folder,
+                start_new_session=True,  # so that it does not see the terminal's ^C
+            )
+        self.starts += 1
+
+    def wait_until_it_listens(self, deadline_s: float) -> None:
+        """Return when the port takes connections.
+
+        Raises:
+            NeverCameUpError: it ended, or does not listen by then.
+        """
+        while True:
+            assert self._process is not None
+            if self._process.poll() is not None:
+                code = self._process.returncode
+                raise NeverCameUpError(f"{self.name} ended with {code}:\n{self.log_tail()}")
+            try:
+                socket.create_connection(self.address, 1.0).close()
+            except OSError:
+                if time.monotonic() > deadline_s:
+                    raise NeverCameUpError(
+                        f"{self.name} does not listen:\n{self.log_tail()}"
+                    ) from None
+                time.sleep(POLL_S)
+            else:
+                return
+
+    def kill(self) -> None:
+        """End it with kill -9, if it runs.
+
+        Raises:
+            DiedError: it had ended by itself.
+        """
+        if self._process is not None:
+            self.check_alive()
+            self.close()
+
+    def stop(self) -> None:
+        """End it properly.
+
+        Raises:
+            DiedError: it did not end, or not well.
+        """
+        assert self._process is not None, f"{self.name} does not run"
+        process = self._process
+        process.send_signal(signal.SIGTERM)
+        try:
+            code = process.wait(STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            self.close()
+            raise DiedError(f"{self.name} did not stop in {STOP_S_MAX:.0f} s") from None
+        self.close()
+        if code != 0:
+            raise DiedError(f"{self.name} ended with {code}:\n{self.log_tail()}")
+
+    def pause(self) -> None:
+        """Stop the process where it is; its connections stay."""
+        assert self._process is not None, f"{self.name} does not run"
+        self.paused = True
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on, as if no time had passed."""
+        if self._process is not None:
+            self._signal(signal.SIGCONT)
+        self.paused = False
+
+    def state(self) -> str:
+        """Return the letter that the kernel has for the process's state; empty without one."""
+        try:
+            text = Path(f"/proc/{self.pid}/stat").read_text()
+        except OSError:
+            return ""
+        return text.rpartition(")")[2].split()[0]
+
+    def wipe(self) -> None:
+        """Give it an empty disk; its log stays."""
+        assert self._process is None, f"{self.name} runs"
+        shutil.rmtree(self.data)
+
+    def check_alive(self) -> None:
+        """See that the process that should run does.
+
+        Raises:
+            DiedError: it does not.
+        """
+        if self._process is not None and self._process.poll() is not None:
+            code = self._process.returncode
+            raise DiedError(f"{self.name} ended with {code}:\n{self.log_tail()}")
+
+    def close(self) -> None:
+        """End whatever runs, with all that it started."""
+        if self._process is not None:
+            self._signal(signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+            self.paused = False
+
+    def log_text(self) -> str:
+        """Return all that its processes printed."""
+        try:
+            return self.log.read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def log_tail(self) -> str:
+        """Return the last lines that were printed."""
+        return "\n".join(self.log_text()[-TAIL_BYTES:].splitlines()[-TAIL_LINES:])
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:  # it has ended
+            pass
