@@ -3,7 +3,6 @@
 Members are plain sockets in this process, the same for both; each sample has fresh brokers.
 """
 
-import argparse
 import statistics
 import sys
 import time
@@ -12,10 +11,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import Consumer
-from rich.console import Console
 
 if __name__ == "__main__":
     # Benchmarks share their peers with the tests, which are not installed.
@@ -27,17 +25,16 @@ from quorate.jepsen.lab.network import free_ports
 from quorate.model import TopicPartition
 from quorate.protocol.apis import ApiKey
 from quorate.protocol.consumer_protocol import Subscription, encode_assignment, encode_subscription
-from quorate.tools.bench import figures, group_load, report, results, topics
+from quorate.tools.bench import command_line, figures, group_load, topics
 from quorate.tools.bench.clusters import (
     BROKERS,
     Cluster,
     format_kraft_nodes,
     three_brokers_and_three_controllers,
 )
-from quorate.tools.bench.command import REPORTS, allow_many_connections
+from quorate.tools.bench.command import allow_many_connections
 from quorate.tools.bench.figures import Metric, Outcome, Sample
 from quorate.tools.bench.group_load import Wire, answer, checked, exchange, framed
-from quorate.tools.bench.machine import machine_facts
 from quorate.tools.bench.measuring import (
     Bench,
     MeasurementFailedError,
@@ -47,7 +44,7 @@ from quorate.tools.bench.measuring import (
 )
 from quorate.tools.bench.runner import FAILURES
 from quorate.tools.bench.topics import Address
-from tests.compat.peers import cache, java, nodes
+from tests.compat.peers import java, nodes
 from tests.compat.peers.nodes import Node
 
 CONSOLE_COLUMNS = 160
@@ -352,23 +349,6 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
 )
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the options."""
-    options = argparse.ArgumentParser(
-        prog="python -m quorate.tools.bench.groups", description=__doc__
-    )
-    options.add_argument("scenarios", nargs="*", help="their names; default: all")
-    options.add_argument("--rounds", type=int, default=3, help="samples of each (%(default)s)")
-    options.add_argument(
-        "--seconds", type=float, default=3.0, help="length of a load's sample (%(default)s)"
-    )
-    options.add_argument("--quiet-wait", type=float, default=10.0, metavar="SECONDS")
-    options.add_argument("--no-kafka", action="store_true", help="leave out Apache Kafka")
-    options.add_argument("--output", type=Path, default=REPORTS, help="folder for the JSON")
-    options.add_argument("--name", default="groups", help="name of that file (%(default)s)")
-    return options
-
-
 def sample_of(scenario: Scenario, kind: Kind, bench: Bench) -> Sample:
     """Measure once; a failure becomes the sample."""
     wait_until_quiet(bench.quiet_wait_s)
@@ -380,15 +360,11 @@ def sample_of(scenario: Scenario, kind: Kind, bench: Bench) -> Sample:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code: 1 if a sample failed."""
-    options = parser().parse_args(arguments)
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=CONSOLE_COLUMNS)
-    try:
-        compared = kinds(with_kafka=not options.no_kafka)
-    except cache.PeerUnavailableError as error:
-        console.print(f"without Kafka: {error}", style="dim", markup=False)
-        compared = kinds(with_kafka=False)
+    parser = command_line.parser("groups", __doc__, rounds=3)
+    command_line.add_scenarios(parser)
+    options = parser.parse_args(arguments)
+    console = command_line.console()
+    compared = command_line.with_kafka_if_possible(kinds, options, console)
     allow_many_connections()
     chosen = [s for s in SCENARIOS if not options.scenarios or s.name in options.scenarios]
     bench = Bench(options.seconds, 1.0, options.quiet_wait, "", "", 0, options.output)
@@ -398,17 +374,13 @@ def main(arguments: Sequence[str]) -> int:
         for number in range(1, options.rounds + 1):
             for kind in compared:
                 text = f"{scenario.title}: {kind.name}, round {number} of {options.rounds}"
-                console.print(text, style="dim", markup=False)
+                command_line.announce(console, text)
                 samples[kind.name].append(sample_of(scenario, kind, bench))
         each = {name: tuple(taken) for name, taken in samples.items()}
         outcomes.append(Outcome(scenario.name, scenario.title, scenario.metrics, each))
-    report.print_report(console, outcomes)
-    settings: dict[str, Any] = {"rounds": options.rounds, "seconds": options.seconds}
     versions = {kind.name: kind.version for kind in compared}
-    path = options.output / f"{options.name}.json"
-    results.write_json(results.Run(machine_facts(), settings, versions, outcomes), path)
-    console.print(f"written to {path}")
-    return 1 if any(outcome.failures(s) for outcome in outcomes for s in outcome.subjects) else 0
+    settings = {"seconds": options.seconds}
+    return command_line.finish(console, options, outcomes, versions=versions, settings=settings)
 
 
 if __name__ == "__main__":

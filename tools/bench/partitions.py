@@ -4,7 +4,6 @@ How long they take to be made, what they cost when nobody uses them, and how soo
 leaders again when a broker is killed, or all brokers are stopped or killed and started again.
 """
 
-import argparse
 import signal
 import socket
 import sys
@@ -15,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka import Producer
-from rich.console import Console
 
 if __name__ == "__main__":
     # Benchmarks share their peers with the tests, which are not installed.
@@ -27,11 +25,9 @@ from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.frames import encode_request, read_response_header
 from quorate.protocol.message import decoder
 from quorate.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from quorate.tools.bench import report, results, topics
+from quorate.tools.bench import command_line, topics
 from quorate.tools.bench.clusters import BROKERS, FIRST_BROKER_ID, launch_broker
-from quorate.tools.bench.command import REPORTS
 from quorate.tools.bench.figures import Metric, Outcome, Sample
-from quorate.tools.bench.machine import machine_facts
 from quorate.tools.bench.measuring import MeasurementFailedError, wait_until_quiet
 from quorate.tools.bench.quorum_cluster import Quorum, quorum
 from quorate.tools.bench.runner import FAILURES
@@ -195,19 +191,6 @@ def _fail_over(many: Many) -> float:
     return elapsed_ms(begun_s)
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the options."""
-    options = argparse.ArgumentParser(
-        prog="python -m quorate.tools.bench.partitions", description=__doc__
-    )
-    options.add_argument("--partitions", type=int, default=2000, help="(%(default)s)")
-    options.add_argument("--rounds", type=int, default=1, help="samples (%(default)s)")
-    options.add_argument("--quiet-wait", type=float, default=10.0, metavar="SECONDS")
-    options.add_argument("--output", type=Path, default=REPORTS, help="folder for the JSON")
-    options.add_argument("--name", default="partitions", help="name of that file (%(default)s)")
-    return options
-
-
 def sample(partitions: int) -> Sample:
     """Measure on brokers and controllers of its own; a failure becomes the sample."""
     try:
@@ -222,19 +205,19 @@ def sample(partitions: int) -> Sample:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code: 1 if a sample failed."""
-    options = parser().parse_args(arguments)
+    parser = command_line.parser("partitions", __doc__, rounds=1)
+    parser.add_argument("--partitions", type=int, default=2000, help="(%(default)s)")
+    options = parser.parse_args(arguments)
     samples: list[Sample] = []
     for _ in range(options.rounds):
         wait_until_quiet(options.quiet_wait)
         samples.append(sample(options.partitions))
     title = f"{options.partitions} partitions, RF 3, on three brokers"
     outcome = Outcome("partitions", title, METRICS, {SUBJECT: tuple(samples)})
-    report.print_report(Console(), [outcome])
-    path = options.output / f"{options.name}.json"
-    settings = {"partitions": options.partitions, "rounds": options.rounds}
     versions = {SUBJECT: quorate.__version__}
-    results.write_json(results.Run(machine_facts(), settings, versions, [outcome]), path)
-    return 1 if outcome.failures(SUBJECT) else 0
+    settings = {"partitions": options.partitions}
+    console = command_line.console()
+    return command_line.finish(console, options, [outcome], versions=versions, settings=settings)
 
 
 if __name__ == "__main__":

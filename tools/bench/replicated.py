@@ -4,7 +4,6 @@ Both clusters run through all scenarios, one after the other and never at once: 
 three JVMs, are as much as two cores can bear. The rounds take turns.
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Generator, Sequence
@@ -13,17 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from rich.console import Console
-
 if __name__ == "__main__":
     # Benchmarks share their peers with the tests, which are not installed.
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from quorate.tools.bench import figures, report, results, topics
+from quorate.tools.bench import command_line, figures, topics
 from quorate.tools.bench.clusters import BROKERS, Cluster, Kind, kinds
-from quorate.tools.bench.command import REPORTS
 from quorate.tools.bench.figures import Metric, Outcome, Sample
-from quorate.tools.bench.machine import machine_facts
 from quorate.tools.bench.measuring import (
     Bench,
     PageCache,
@@ -33,7 +28,6 @@ from quorate.tools.bench.measuring import (
 )
 from quorate.tools.bench.runner import FAILURES, attempt
 from quorate.tools.bench.scenarios import BATCHES, RECORDS_PER_CPU_S
-from tests.compat.peers import cache
 
 CONSOLE_COLUMNS = 160
 MIN_IN_SYNC = {"min.insync.replicas": "2"}
@@ -156,52 +150,28 @@ def measure_kind(
             samples[scenario.name].append(Sample({}, failure=str(error)))
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the options."""
-    options = argparse.ArgumentParser(
-        prog="python -m quorate.tools.bench.replicated", description=__doc__
-    )
-    options.add_argument("scenarios", nargs="*", help="their names; default: all")
-    options.add_argument("--rounds", type=int, default=2, help="samples of each (%(default)s)")
-    options.add_argument(
-        "--seconds", type=float, default=3.0, help="length of a sample (%(default)s)"
-    )
-    options.add_argument("--quiet-wait", type=float, default=10.0, metavar="SECONDS")
-    options.add_argument("--no-kafka", action="store_true", help="leave out Apache Kafka")
-    options.add_argument("--output", type=Path, default=REPORTS, help="folder for the JSON")
-    options.add_argument("--name", default="replicated", help="name of that file (%(default)s)")
-    return options
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code: 1 if a sample failed."""
-    options = parser().parse_args(arguments)
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=CONSOLE_COLUMNS)
-    try:
-        compared = kinds(with_kafka=not options.no_kafka)
-    except cache.PeerUnavailableError as error:
-        console.print(f"without Kafka: {error}", style="dim", markup=False)
-        compared = kinds(with_kafka=False)
+    parser = command_line.parser("replicated", __doc__, rounds=2)
+    command_line.add_scenarios(parser)
+    options = parser.parse_args(arguments)
+    console = command_line.console()
+    compared = command_line.with_kafka_if_possible(kinds, options, console)
     chosen = [s for s in scenarios() if not options.scenarios or s.name in options.scenarios]
     bench = Bench(options.seconds, 1.0, options.quiet_wait, "", "", 0, options.output)
     samples = {k.name: {s.name: list[Sample]() for s in chosen} for k in compared}
     for number in range(1, options.rounds + 1):
         for kind in compared:
-            console.print(f"{kind.name}, round {number} of {options.rounds}", style="dim")
+            text = f"{kind.name}, round {number} of {options.rounds}"
+            command_line.announce(console, text)
             measure_kind(kind, chosen, bench, samples[kind.name])
     outcomes = [
         Outcome(s.name, s.title, s.metrics, {k: tuple(v[s.name]) for k, v in samples.items()})
         for s in chosen
     ]
-    report.print_report(console, outcomes)
-    settings = {"brokers": BROKERS, "rounds": options.rounds, "seconds": options.seconds}
-    path = options.output / f"{options.name}.json"
     versions = {kind.name: kind.version for kind in compared}
-    results.write_json(results.Run(machine_facts(), settings, versions, outcomes), path)
-    console.print(f"written to {path}")
-    return 1 if any(outcome.failures(s) for outcome in outcomes for s in outcome.subjects) else 0
+    settings = {"brokers": BROKERS, "seconds": options.seconds}
+    return command_line.finish(console, options, outcomes, versions=versions, settings=settings)
 
 
 if __name__ == "__main__":
