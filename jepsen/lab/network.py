@@ -1,14 +1,16 @@
-"""A network between controllers in which any direction of any pair can be cut.
+"""A network between nodes in which any direction of any pair can be cut or slow, without root.
 
-Nothing is needed of the controllers: redirect.c, preloaded, brings their connections to a proxy of
-their own for each pair.  A cut holds bytes back, as a network does that drops packets: the end of a
+Nothing is needed of the nodes: redirect.c, preloaded, brings their connections to a proxy of their
+own for each pair.  A cut holds bytes back, as a network does that drops packets: the end of a
 connection is not seen either, and what was sent before a heal arrives after it, late.
 """
 
 import contextlib
 import socket
+import struct
 import threading
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
 from typing import Final
@@ -19,7 +21,7 @@ CHUNK_BYTES: Final = 1 << 16
 CONNECT_S_MAX: Final = 5.0
 
 Pair = tuple[int, int]
-"""Who sends, and to whom: places in the list of controllers."""
+"""Who sends, and to whom: places in the list of nodes."""
 
 
 class Network:
@@ -33,11 +35,16 @@ class Network:
         self._ports = tuple(ports)
         self._changed = threading.Condition()
         self._cut: frozenset[Pair] = frozenset()
+        self._delays_s: Mapping[Pair, float] = {}
         self._closed = False
-        self._open: set[socket.socket] = set()
+        self._open: dict[socket.socket, Pair] = {}
         self._listeners: dict[Pair, socket.socket] = {}
         self.held_back = 0
         """How often something did not arrive because of a cut."""
+        self.delayed = 0
+        """How often something arrived late."""
+        self.broken = 0
+        """How many connections were broken."""
         for source, target in permutations(range(len(ports)), 2) if pairs is None else pairs:
             self._listen(source, target)
 
@@ -55,8 +62,24 @@ class Network:
             self._cut = frozenset(pairs)
             self._changed.notify_all()
 
+    def slow(self, delays_s: Mapping[Pair, float]) -> None:
+        """From now on, what these send to those takes so much longer, at most twice as much."""
+        with self._changed:
+            self._delays_s = dict(delays_s)
+
+    def reset(self, pairs: Collection[Pair]) -> None:
+        """Break the connections that these made to those, or those to these."""
+        with self._changed:
+            doomed = [sock for sock, pair in self._open.items() if pair in pairs]
+            self.broken += len(doomed)
+        for sock in doomed:
+            with contextlib.suppress(OSError):  # what was not sent yet is never sent
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self._drop(sock)
+
     def heal(self, *, hard: bool) -> None:
         """Let everything through; ``hard`` breaks all connections instead of delivering late."""
+        self.slow({})
         if hard:
             self._break_all()
         self.cut(())
@@ -87,7 +110,7 @@ class Network:
 
     def _join(self, dialed: socket.socket, pair: Pair) -> None:
         """Connect the other half, once a connection could be made at all."""
-        self._keep(dialed)
+        self._keep(dialed, pair)
         source, target = pair
         if not self._wait_for((source, target)) or not self._wait_for((target, source)):
             self._drop(dialed)
@@ -98,7 +121,7 @@ class Network:
             self._drop(dialed)
             return
         served.settimeout(None)
-        self._keep(served)
+        self._keep(served, pair)
         _start(self._pump, dialed, served, (source, target))
         self._pump(served, dialed, (target, source))
 
@@ -106,6 +129,9 @@ class Network:
         with contextlib.suppress(OSError):
             while True:
                 data = sender.recv(CHUNK_BYTES)
+                if delay_s := self._delays_s.get(pair):
+                    self.delayed += 1
+                    time.sleep(delay_s)
                 if not self._wait_for(pair) or not data:
                     break
                 receiver.sendall(data)
@@ -119,13 +145,13 @@ class Network:
             self._changed.wait_for(lambda: self._closed or pair not in self._cut)
             return not self._closed
 
-    def _keep(self, sock: socket.socket) -> None:
+    def _keep(self, sock: socket.socket, pair: Pair) -> None:
         with self._changed:
-            self._open.add(sock)
+            self._open[sock] = pair
 
     def _drop(self, sock: socket.socket) -> None:
         with self._changed:
-            self._open.discard(sock)
+            self._open.pop(sock, None)
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
         sock.close()

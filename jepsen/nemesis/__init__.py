@@ -1,0 +1,1 @@
+"""What happens to a cluster, and when."""

@@ -1,0 +1,116 @@
+"""Writes the history of a run for many threads at once."""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from quorate.jepsen.history import Event, HistoryWriter, Kind
+
+NEMESIS: Final = 0
+WATCHER: Final = 1
+AUDITOR: Final = 2
+FIRST_CLIENT: Final = 3
+
+
+class Recorder:
+    """The history in a file that grows with each event; for any number of threads.
+
+    State: the next number of a process, and what became of how many operations.
+    """
+
+    def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
+        """Begin the file."""
+        self._file = path.open("wb", buffering=0)
+        self._writer = HistoryWriter(self._file, header)
+        self._lock = threading.Lock()
+        self._next_process = FIRST_CLIENT
+        self._free: list[int] = []
+        self._counts: defaultdict[tuple[str, Kind], int] = defaultdict(int)
+        self._closed = False
+
+    def process(self) -> int:
+        """Return the number of a process that does nothing now; see :meth:`give_back`."""
+        with self._lock:
+            if self._free:
+                return self._free.pop()
+            number, self._next_process = self._next_process, self._next_process + 1
+            return number
+
+    def give_back(self, process: int) -> None:
+        """Let others have the number: its last operation ended, and not with INFO."""
+        with self._lock:
+            self._free.append(process)
+
+    def add(self, process: int, kind: Kind, name: str, value: Any) -> None:
+        """Note an event, now; after :meth:`close` it is late and is not noted."""
+        with self._lock:
+            if not self._closed:
+                self._writer.add(Event(time.monotonic_ns(), process, kind, name, value))
+                self._counts[name, kind] += 1
+
+    def count(self, name: str, kind: Kind) -> int:
+        """Return how many such events were noted."""
+        with self._lock:
+            return self._counts[name, kind]
+
+    def totals(self) -> dict[Kind, int]:
+        """Return how many operations of clients began, and how they ended."""
+        with self._lock:
+            kinds = dict.fromkeys(Kind, 0)
+            for (_, kind), count in self._counts.items():
+                kinds[kind] += count
+            return kinds
+
+    def close(self) -> None:
+        """Note nothing more."""
+        with self._lock:
+            self._closed = True
+            self._file.close()
+
+
+class Scribe:
+    """What one client does, one thing after the other; a new process after each unknown end."""
+
+    def __init__(self, recorder: Recorder, process: int | None = None) -> None:
+        self._recorder = recorder
+        self._process = recorder.process() if process is None else process
+
+    def begin(self, name: str, value: Any) -> None:
+        """Note that something begins."""
+        self._recorder.add(self._process, Kind.INVOKE, name, value)
+
+    def end(self, kind: Kind, name: str, value: Any = None) -> None:
+        """Note how it ended."""
+        self._recorder.add(self._process, kind, name, value)
+        if kind is Kind.INFO:
+            self._process = self._recorder.process()
+
+    def tell(self, name: str, value: Any, asked: Any = None) -> None:
+        """Note something that happens at once."""
+        self.begin(name, asked)
+        self.end(Kind.OK, name, value)
+
+
+class Call:
+    """One operation of many that are under way at once: begun when made, ended once.
+
+    It has a process's number of its own, which the next one may have unless nobody knows what
+    became of it.
+    """
+
+    __slots__ = ("_name", "_process", "_recorder")
+
+    def __init__(self, recorder: Recorder, name: str, asked: Any) -> None:
+        self._recorder = recorder
+        self._name = name
+        self._process = recorder.process()
+        recorder.add(self._process, Kind.INVOKE, name, asked)
+
+    def end(self, kind: Kind, told: Any = None) -> None:
+        """Note how it ended; any thread may."""
+        self._recorder.add(self._process, kind, self._name, told)
+        if kind is not Kind.INFO:
+            self._recorder.give_back(self._process)

@@ -1,0 +1,1 @@
+"""What clients do to a cluster: each writes a history of it."""

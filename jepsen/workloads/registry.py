@@ -1,0 +1,10 @@
+"""All workloads, by the name that ``quorate verify run`` has for them."""
+
+from typing import Final
+
+from quorate.jepsen.workloads import append
+from quorate.jepsen.workloads.workload import WorkloadKind
+
+WORKLOADS: Final[dict[str, WorkloadKind]] = {kind.name: kind for kind in (append.APPEND,)}
+DEFAULT: Final = ("append",)
+"""What runs if nothing is named."""
