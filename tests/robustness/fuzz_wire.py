@@ -18,15 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from quorate.model import TopicPartition
-from quorate.protocol.apis import ApiKey
-from quorate.protocol.messages.metadata import MetadataRequest
-from quorate.protocol.messages.topics import DeleteTopicsRequest
-from tests.robustness.fuzz_command import fuzz_command
-from tests.robustness.mutations import MUTATIONS, random_bytes, truncate
-from tests.robustness.node import Node, start_node
-from tests.robustness.seeds import PARTITIONS, Seeds
-from tests.robustness.wire import (
+from quorate.jepsen.clients.wire import (
     PRODUCE_VERSION,
     Client,
     ClosedError,
@@ -36,6 +28,14 @@ from tests.robustness.wire import (
     produce_request,
     read_partition,
 )
+from quorate.model import TopicPartition
+from quorate.protocol.apis import ApiKey
+from quorate.protocol.messages.metadata import MetadataRequest
+from quorate.protocol.messages.topics import DeleteTopicsRequest
+from tests.robustness.fuzz_command import fuzz_command
+from tests.robustness.mutations import MUTATIONS, random_bytes, truncate
+from tests.robustness.node import Node, start_node
+from tests.robustness.seeds import PARTITIONS, Seeds
 
 HEALTHY: Final = TopicPartition("healthy", 0)
 TARGET: Final = "fuzz"

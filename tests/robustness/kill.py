@@ -16,15 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from quorate.jepsen.lab.disks import Shim
-from quorate.jepsen.lab.power import copy_tree, cut_power
-from quorate.model import TopicPartition
-from quorate.protocol.apis import ApiKey
-from quorate.protocol.messages.metadata import MetadataRequest
-from quorate.protocol.messages.topics import DeleteTopicsRequest
-from tests.robustness.ledger import Ledger
-from tests.robustness.node import Node, start_node
-from tests.robustness.wire import (
+from quorate.jepsen.clients.wire import (
     PRODUCE_VERSION,
     Client,
     ClosedError,
@@ -33,6 +25,14 @@ from tests.robustness.wire import (
     plain_batch,
     produce_request,
 )
+from quorate.jepsen.lab.disks import Shim
+from quorate.jepsen.lab.power import copy_tree, cut_power
+from quorate.model import TopicPartition
+from quorate.protocol.apis import ApiKey
+from quorate.protocol.messages.metadata import MetadataRequest
+from quorate.protocol.messages.topics import DeleteTopicsRequest
+from tests.robustness.ledger import Ledger
+from tests.robustness.node import Node, start_node
 from tests.robustness.writing import Load, make_load
 
 TOPIC: Final = "kill"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
+from quorate.jepsen.clients.wire import Client, Content, WrongLogError, read_partition
 from quorate.model import TopicPartition
-from tests.robustness.wire import Client, Content, WrongLogError, read_partition
 
 Digest = bytes
 

@@ -20,8 +20,8 @@ from random import Random
 from typing import Final
 
 from quorate.control import messages as m
+from quorate.jepsen.clients.controllers import MaybeDoneError, NotDoneError, QuorumClient
 from quorate.jepsen.lab.network import Pair, apart, isolated
-from tests.robustness.quorum_client import MaybeDoneError, NotDoneError, QuorumClient
 from tests.robustness.quorum_cluster import Cluster, DiedError, Machine, wait_until_dead
 from tests.robustness.quorum_history import History, Wipe, blind
 from tests.robustness.quorum_registers import CLIENTS, RegisterLoad

@@ -10,11 +10,11 @@ from types import TracebackType
 from typing import Final, Self
 
 from quorate.control import messages as m
+from quorate.jepsen.clients.controllers import MaybeDoneError, NotDoneError, QuorumClient
 from quorate.jepsen.lab.disks import SHIM_C, MachineDisk
 from quorate.jepsen.lab.native import build_library
 from quorate.jepsen.lab.network import LOOPBACK, REDIRECT_C, Network, free_ports
 from tests.robustness.node import Process
-from tests.robustness.quorum_client import MaybeDoneError, NotDoneError, QuorumClient
 
 CONTROLLERS: Final = 3
 STOP_S_MAX: Final = 20.0

@@ -23,17 +23,17 @@ from quorate.control import messages as m
 from quorate.control.codec import dump_cbor
 from quorate.control.frames import LENGTH_BYTES, Frame, encode_frame
 from quorate.errors import ErrorCode
-from quorate.jepsen.lab.network import LOOPBACK
-from quorate.quorum.metadata.image import BROKER
-from tests.robustness.fuzz_command import fuzz_command
-from tests.robustness.mutations import MUTATIONS
-from tests.robustness.quorum_client import (
+from quorate.jepsen.clients.controllers import (
     ControlSocket,
     MaybeDoneError,
     NotDoneError,
     QuorumClient,
     new_request_id,
 )
+from quorate.jepsen.lab.network import LOOPBACK
+from quorate.quorum.metadata.image import BROKER
+from tests.robustness.fuzz_command import fuzz_command
+from tests.robustness.mutations import MUTATIONS
 from tests.robustness.quorum_cluster import Cluster
 from tests.robustness.quorum_registers import PROPERTY, Reader
 from tests.robustness.quorum_seeds import ControlSeeds

@@ -13,19 +13,19 @@ from typing import Final
 
 from quorate.control import messages as m
 from quorate.errors import ErrorCode
-from quorate.jepsen.linearizability import NEVER, Cas, Get, Operation
-from quorate.quorum.metadata.applying import apply_records
-from quorate.quorum.metadata.codec import decode_batch
-from quorate.quorum.metadata.image import BROKER, EMPTY_IMAGE, ConfigResource, MetadataImage
-from quorate.quorum.metadata.records import ConfigSet
-from quorate.quorum.metadata.snapshot import decode_image
-from tests.robustness.quorum_client import (
+from quorate.jepsen.clients.controllers import (
     ControlSocket,
     MaybeDoneError,
     NotDoneError,
     QuorumClient,
     new_request_id,
 )
+from quorate.jepsen.linearizability import NEVER, Cas, Get, Operation
+from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.codec import decode_batch
+from quorate.quorum.metadata.image import BROKER, EMPTY_IMAGE, ConfigResource, MetadataImage
+from quorate.quorum.metadata.records import ConfigSet
+from quorate.quorum.metadata.snapshot import decode_image
 from tests.robustness.quorum_history import Change, Feed, History
 
 PROPERTY: Final = "log.retention.ms"

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from quorate.model import TopicPartition
-from quorate.protocol.apis import ApiKey
-from tests.robustness.node import Node, start_node
-from tests.robustness.wire import (
+from quorate.jepsen.clients.wire import (
     PRODUCE_VERSION,
     Client,
     create_topic,
     plain_batch,
     produce_request,
 )
+from quorate.model import TopicPartition
+from quorate.protocol.apis import ApiKey
+from tests.robustness.node import Node, start_node
 
 TOPIC: Final = "recovery"
 PARTITIONS: Final = 4

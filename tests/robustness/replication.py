@@ -31,6 +31,7 @@ from typing import Final
 
 from quorate.broker.groups.coordinator import GROUPS_TOPIC
 from quorate.broker.shards.shards import partition_of
+from quorate.jepsen.clients.wire import Client, ClosedError, WrongLogError, create_topic
 from tests.robustness.groups import PROTOCOLS, ReadingGroup
 from tests.robustness.groups_load import GROUP
 from tests.robustness.replication_cluster import (
@@ -42,7 +43,6 @@ from tests.robustness.replication_cluster import (
 )
 from tests.robustness.replication_history import check, longest_gaps, slowest_ack
 from tests.robustness.replication_load import CLIENTS, Load, Reader
-from tests.robustness.wire import Client, ClosedError, WrongLogError, create_topic
 
 TOPIC: Final = "replicated"
 PARTITIONS: Final = 6

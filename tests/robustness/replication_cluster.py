@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
+from quorate.jepsen.clients.wire import LATEST, Client, ClosedError, find_offset
 from quorate.jepsen.lab.native import build_library
 from quorate.jepsen.lab.network import REDIRECT_C, Network, Pair, free_ports
 from quorate.model import TopicPartition
@@ -27,7 +28,6 @@ from tests.compat.peers import nodes
 from tests.compat.peers.nodes import HOST, Node
 from tests.robustness.replication_history import Batch, Value
 from tests.robustness.replication_load import decode
-from tests.robustness.wire import LATEST, Client, ClosedError, find_offset
 
 DATA: Final = "data"
 START_S_MAX: Final = 60.0

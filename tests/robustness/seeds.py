@@ -5,6 +5,7 @@ from random import Random
 from typing import Any, Final
 
 from quorate.broker.handlers.table import HANDLERS
+from quorate.jepsen.clients.wire import make_batch
 from quorate.protocol.apis import APIS, Api, ApiKey
 from quorate.protocol.fields import FIXED, Field, layout_of
 from quorate.protocol.frames import encode_request
@@ -12,7 +13,6 @@ from quorate.records.batch import HEADER_BYTES
 from quorate.records.checksum import crc32c
 from quorate.records.compression import Codec
 from quorate.records.record import NO_PRODUCER, ProducerStamp
-from tests.robustness.wire import make_batch
 
 STRAYS: Final = ("fuzz-2", "nobody", "", "a" * 249, "..", "é")
 NAMES: Final = ("fuzz",) * 20 + STRAYS

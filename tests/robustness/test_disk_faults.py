@@ -8,13 +8,7 @@ from random import Random
 
 import pytest
 
-from quorate.jepsen.lab.disks import UNLIMITED, Shim
-from quorate.jepsen.lab.native import compiler
-from quorate.model import TopicPartition
-from quorate.protocol.apis import ApiKey
-from tests.robustness.ledger import Ledger
-from tests.robustness.node import Node, start_node
-from tests.robustness.wire import (
+from quorate.jepsen.clients.wire import (
     PRODUCE_VERSION,
     Client,
     ClosedError,
@@ -22,6 +16,12 @@ from tests.robustness.wire import (
     plain_batch,
     produce_request,
 )
+from quorate.jepsen.lab.disks import UNLIMITED, Shim
+from quorate.jepsen.lab.native import compiler
+from quorate.model import TopicPartition
+from quorate.protocol.apis import ApiKey
+from tests.robustness.ledger import Ledger
+from tests.robustness.node import Node, start_node
 from tests.robustness.writing import Load, make_load
 
 pytestmark = [

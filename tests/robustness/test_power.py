@@ -10,11 +10,11 @@ from random import Random
 
 import pytest
 
+from quorate.jepsen.clients.wire import Client, create_topic
 from quorate.jepsen.lab.disks import Shim
 from quorate.jepsen.lab.native import compiler
 from quorate.jepsen.lab.power import Disk, copy_tree, cut_power
 from tests.robustness.node import start_node
-from tests.robustness.wire import Client, create_topic
 
 pytestmark = [
     pytest.mark.integration,

@@ -10,12 +10,7 @@ from random import Random
 from typing import Final
 
 from quorate.errors import ErrorCode
-from quorate.model import TopicPartition
-from quorate.protocol.apis import ApiKey
-from quorate.records.compression import Codec
-from quorate.records.record import NO_PRODUCER, ProducerStamp
-from tests.robustness.ledger import Digest, Ledger, digest
-from tests.robustness.wire import (
+from quorate.jepsen.clients.wire import (
     PRODUCE_VERSION,
     Client,
     ClosedError,
@@ -23,6 +18,11 @@ from tests.robustness.wire import (
     new_producer,
     produce_request,
 )
+from quorate.model import TopicPartition
+from quorate.protocol.apis import ApiKey
+from quorate.records.compression import Codec
+from quorate.records.record import NO_PRODUCER, ProducerStamp
+from tests.robustness.ledger import Digest, Ledger, digest
 
 IN_FLIGHT_MAX: Final = 5
 RECORDS_MAX: Final = 12

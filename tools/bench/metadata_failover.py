@@ -11,13 +11,13 @@ from functools import partial
 
 from quorate.control import messages as m
 from quorate.errors import ErrorCode
+from quorate.jepsen.clients.controllers import QuorumClient
 from quorate.model import Endpoint
 from quorate.quorum.metadata.features import SUPPORTED
 from quorate.tools.bench.measuring import MeasurementFailedError
 from quorate.tools.bench.quorum_cluster import quorum
 from quorate.tools.bench.quorum_scenarios import CREATION_S_MAX, FailOver, scenarios
 from tests.compat.peers import nodes
-from tests.robustness.quorum_client import QuorumClient
 
 FAR_VERSION = 1 << 40
 SESSION_MS = 600_000

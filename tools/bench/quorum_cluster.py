@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from quorate.control import messages as m
+from quorate.jepsen.clients.controllers import MaybeDoneError, NotDoneError, QuorumClient
 from quorate.jepsen.lab.network import free_ports
 from quorate.tools.bench.measuring import MeasurementFailedError
 from tests.compat.peers import cache, nodes
 from tests.compat.peers.nodes import Node
-from tests.robustness.quorum_client import MaybeDoneError, NotDoneError, QuorumClient
 
 QUORATE = (sys.executable, "-m", "quorate.tools.cli")
 CONTROLLERS = 3

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from quorate.control import messages as m
 from quorate.errors import ErrorCode
+from quorate.jepsen.clients.controllers import MaybeDoneError, NotDoneError, QuorumClient
 from quorate.model import Endpoint
 from quorate.quorum.metadata.features import SUPPORTED
 from quorate.tools.bench import figures, quorum_load
@@ -19,7 +20,6 @@ from quorate.tools.bench.measuring import MeasurementFailedError
 from quorate.tools.bench.quorum_cluster import SETTLE_S, Quorum
 from quorate.tools.bench.quorum_load import MakeRequest, Shape
 from tests.compat.peers import nodes, process
-from tests.robustness.quorum_client import MaybeDoneError, NotDoneError, QuorumClient
 
 FAILOVERS = 8
 FAILOVER_S_MAX = 20.0
