@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         MemberDescription,
         OffsetAndMetadata,
     )
+    from quorate.client.membership.consumer_member import SubscriptionPattern
     from quorate.client.membership.identity import GroupMetadata
     from quorate.client.offsets import TimestampOffset
     from quorate.client.producer import Producer
@@ -115,6 +116,7 @@ __all__ = [
     "RecordMetadata",
     "ReplicaPart",
     "ResourceType",
+    "SubscriptionPattern",
     "TableView",
     "TimestampOffset",
     "TopicDescription",
@@ -177,6 +179,7 @@ _MODULES: Final = {
         "MemberDescription",
         "OffsetAndMetadata",
     ),
+    "quorate.client.membership.consumer_member": ("SubscriptionPattern",),
     "quorate.client.membership.identity": ("GroupMetadata",),
     "quorate.client.offsets": ("TimestampOffset",),
     "quorate.client.producer": ("Producer",),

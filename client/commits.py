@@ -26,8 +26,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _FENCED = frozenset(
-    {ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+    }
 )
+_PASSING = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.STALE_MEMBER_EPOCH})
+"""The group is on its way to a generation, or an epoch, that the member is about to hear of."""
 
 
 class Commit:
@@ -176,12 +183,12 @@ class Commits:
                 )
                 error = next((each for each in results.values() if each is not None), None)
                 code = error.code if isinstance(error, KafkaError) else ErrorCode.NONE
-                if code in _FENCED or (code == ErrorCode.REBALANCE_IN_PROGRESS and self._lost):
+                if code in _FENCED or (code in _PASSING and self._lost):
                     return CommitFailedError(
                         f"{error}. The group has gone on without this member; poll more often, or"
                         " set a longer max_poll_interval_ms or session_timeout_ms"
                     )
-                if code != ErrorCode.REBALANCE_IN_PROGRESS:
+                if code not in _PASSING:
                     return error
                 attempts += 1
                 await trio.sleep(self._cluster.pause_s(RETRY, attempts))

@@ -431,6 +431,13 @@ class Cluster:
         response: MetadataResponse = await self.call_any(ApiKey.METADATA, request)
         return response
 
+    async def names_of_topics(self, topic_ids: Iterable[bytes]) -> dict[bytes, str]:
+        """Return what topics are called; those that the asked broker does not know are left out."""
+        asked = [MetadataRequestTopic(name=None, topic_id=each) for each in sorted(topic_ids)]
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        response: MetadataResponse = await self.call_any(ApiKey.METADATA, request)
+        return {each.topic_id: each.name for each in response.topics if each.name is not None}
+
     # Requests with retries
 
     async def call_any(self, api_key: int, request: Any) -> Any:

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from quorate.client.classic_group_member import ClassicGroupMember
 from quorate.client.commits import Commit, Commits
 from quorate.client.consumer_base import ConsumerBase
+from quorate.client.consumer_group_member import ConsumerGroupMember
 from quorate.client.coordinators import Coordinators
 from quorate.client.errors import NoOffsetError, NotAssignedError
-from quorate.client.group_member import GroupMember
+from quorate.client.group_member import GroupMember, MemberParts
 from quorate.client.group_offsets import fetch_offsets
 from quorate.client.group_topics import GroupTopics
 from quorate.client.groups.results import OffsetAndMetadata
+from quorate.client.membership.consumer_member import SubscriptionPattern
 from quorate.client.membership.identity import GroupMetadata
-from quorate.client.membership.member import GivenUp, Member
+from quorate.client.membership.member import GivenUp, Member, MemberSettings
 from quorate.client.rebalancing import RebalanceListener, Rebalancing, begin_streams
 from quorate.client.receiving.positions import OffsetReset
 from quorate.client.turns import Turns
@@ -26,6 +29,7 @@ from quorate.net.bell import Bell
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from quorate.client.consumer_group_member import Subscription
     from quorate.client.consumer_settings import GroupSettings
     from quorate.client.receiving.fetches import FetchSettings
     from quorate.client.receiving.streams import PartitionStream
@@ -57,7 +61,7 @@ class GroupConsumer(ConsumerBase):
         self._rebalancing: Rebalancing | None = None
         self._topics: GroupTopics | None = None
         self._member: GroupMember | None = None
-        self._subscription: frozenset[str] | re.Pattern[str] = frozenset()
+        self._subscription: Subscription = frozenset()
 
     def _open_group(self) -> None:
         """Start what groups need, once the cluster is connected."""
@@ -83,7 +87,7 @@ class GroupConsumer(ConsumerBase):
 
     def subscribe(
         self,
-        topics: str | Iterable[str] | re.Pattern[str],
+        topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern,
         *,
         listener: RebalanceListener | None = None,
     ) -> None:
@@ -93,42 +97,58 @@ class GroupConsumer(ConsumerBase):
         former subscription named and this one does not is given up.
 
         Args:
-            topics: A topic, several, or a pattern that whole names have to match.
+            topics: A topic, several, or a pattern that whole names have to match: here, or at the
+                coordinator, for ``group_protocol="consumer"``.
             listener: Is told which partitions come and go.
 
         Raises:
             ValueError: There is no ``group_id``, no topic, or partitions were assigned by hand.
         """
         group = self._group_or_refuse("to subscribe")
-        if isinstance(topics, re.Pattern):
-            wanted: frozenset[str] | re.Pattern[str] = topics
-            names, pattern = frozenset[str](), topics
+        classic = isinstance(group.member, MemberSettings)
+        wanted: Subscription
+        if isinstance(topics, re.Pattern | SubscriptionPattern):
+            wanted = topics
         else:
-            wanted = names = frozenset([topics] if isinstance(topics, str) else topics)
-            pattern = None
-            if not names:
+            wanted = frozenset([topics] if isinstance(topics, str) else topics)
+            if not wanted:
                 raise ValueError("no topic to subscribe to; to leave there is unsubscribe()")
+        if classic and isinstance(wanted, SubscriptionPattern):
+            raise ValueError(
+                "a SubscriptionPattern needs group_protocol='consumer'; try re.compile"
+            )
         if self._member is None and self._open().streams:
             raise ValueError("partitions were assigned by hand: assign([]) before subscribing")
         assert self._topics is not None
         assert self._rebalancing is not None
         self._rebalancing.listener = listener or RebalanceListener()
         self._subscription = wanted
-        self._topics.follow(names, pattern)
+        self._topics.follow(
+            wanted if classic and isinstance(wanted, frozenset) else frozenset(),
+            wanted if isinstance(wanted, re.Pattern) else None,
+        )
         if self._member is None or self._member.failure is not None:
-            assert self._coordinators is not None
-            self._member = GroupMember(
-                self._connected(),
-                self._coordinators,
-                Member(group.member),
-                self._topics,
-                self._turns,
-                self._rebalancing,
-                heartbeat_interval_ms=group.heartbeat_interval_ms,
-                progress_mark=self._progress_mark,
-            )
+            self._member = self._new_member(group)
             self._lifetime.nursery.start_soon(self._member.run)
         self._member.subscription_changed()
+
+    def _new_member(self, group: GroupSettings) -> GroupMember:
+        assert self._coordinators is not None
+        assert self._topics is not None
+        assert self._rebalancing is not None
+        parts = MemberParts(
+            self._connected(),
+            self._coordinators,
+            self._topics,
+            self._turns,
+            self._rebalancing,
+            self._progress_mark,
+        )
+        if isinstance(group.member, MemberSettings):
+            interval_ms = group.heartbeat_interval_ms
+            member = Member(group.member)
+            return ClassicGroupMember(parts, member, heartbeat_interval_ms=interval_ms)
+        return ConsumerGroupMember(parts, group.member, lambda: self._subscription)
 
     async def unsubscribe(self) -> None:
         """Give up everything, and leave the group; nothing, if it is in none.
@@ -144,7 +164,7 @@ class GroupConsumer(ConsumerBase):
             self._rebalancing.listener = RebalanceListener()
 
     @property
-    def subscription(self) -> frozenset[str] | re.Pattern[str]:
+    def subscription(self) -> Subscription:
         """The topics subscribed to, or the pattern; empty without a subscription."""
         return self._subscription
 
@@ -265,13 +285,8 @@ class GroupConsumer(ConsumerBase):
         Raises:
             ValueError: There is no ``group_id``.
         """
-        settings = self._group_or_refuse("to be somebody in it").member
-        if self._member is None:
-            return GroupMetadata(settings.group_id)
-        member = self._member.member
-        return GroupMetadata(
-            settings.group_id, member.generation_id, member.member_id, settings.group_instance_id
-        )
+        group = self._group_or_refuse("to be somebody in it")
+        return GroupMetadata(group.group_id) if self._member is None else self._member.identity
 
     def _committer(self) -> GroupMetadata | None:
         """Return who commits; None if it should be a member, and is not."""
@@ -282,7 +297,7 @@ class GroupConsumer(ConsumerBase):
         assert self._rebalancing is not None
         while True:
             await trio.sleep(interval_s)
-            if self._member is None or self._member.member.is_member:
+            if self._member is None or self._member.is_member:
                 self._rebalancing.commit_soon(self._open().streams, processed_only=True)
 
     # In the background
@@ -344,7 +359,7 @@ class GroupConsumer(ConsumerBase):
             if member is not None:
                 await member.stop()
             partitions = frozenset(reading.streams)
-            lost = member is not None and not member.member.is_member
+            lost = member is not None and not member.is_member
             await rebalancing.give_up(GivenUp(partitions, lost), processed_only=processed_only)
         finally:
             if member is not None:

@@ -1,19 +1,27 @@
 """What a consumer is set up with, checked."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final, Literal, cast
 
 from quorate.client.connections import ConnectionOptions, require_at_least
 from quorate.client.membership.assignors import assignors_named
+from quorate.client.membership.consumer_member import ConsumerMemberSettings
 from quorate.client.membership.member import MemberSettings
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """How to be in a group; the names are those of the consumer's arguments."""
+    """How to be in a group; the names are those of the consumer's arguments.
 
-    member: MemberSettings
+    Attributes:
+        member: How to be a member, of the one protocol or the other.
+        heartbeat_interval_ms: How often a member of a classic group gives a sign of life.
+        enable_auto_commit: Whether to commit by itself.
+        auto_commit_interval_ms: How often.
+    """
+
+    member: MemberSettings | ConsumerMemberSettings
     heartbeat_interval_ms: int
     enable_auto_commit: bool
     auto_commit_interval_ms: int
@@ -24,8 +32,20 @@ class GroupSettings:
         return self.member.group_id
 
 
+_MakeMember = Callable[[str, "ConsumerOptions"], MemberSettings | ConsumerMemberSettings]
+
+
 class ConsumerOptions(ConnectionOptions, total=False):
     """Keyword arguments of consumers about groups, beside those that all clients have."""
+
+    group_protocol: Literal["classic", "consumer"]
+    """Who assigns the partitions: the members among themselves (``classic``), or the coordinator,
+    which moves only what has to move (``consumer``, KIP-848). A group may have members of both
+    while it is upgraded. (``classic``)"""
+
+    group_remote_assignor: str | None
+    """With ``consumer``: the assignor that the coordinator should use, ``uniform`` or ``range``; by
+    default it chooses."""
 
     group_instance_id: str | None
     """A name for a static member (KIP-345): it keeps its partitions over a restart that takes less
@@ -61,6 +81,7 @@ class ConsumerOptions(ConnectionOptions, total=False):
 _GROUP_OPTIONS: Final = (
     ConsumerOptions.__annotations__.keys() - ConnectionOptions.__annotations__.keys()
 )
+MAX_POLL_INTERVAL_MS: Final = 300_000
 _DEFAULT_STRATEGY: Final = ("range", "cooperative-sticky")
 
 
@@ -77,38 +98,71 @@ def group_settings(group_id: str | None, options: ConsumerOptions) -> GroupSetti
         ValueError: A setting makes no sense.
     """
     auto_commit_interval_ms = options.get("auto_commit_interval_ms", 5_000)
+    heartbeat_interval_ms = options.get("heartbeat_interval_ms", 3_000)
+    require_at_least("auto_commit_interval_ms", auto_commit_interval_ms, 1)
+    require_at_least("max_poll_interval_ms", options.get("max_poll_interval_ms", 1), 1)
+    protocol = options.get("group_protocol", "classic")
+    if protocol not in _MEMBERS:
+        raise ValueError(f"there is no group_protocol {protocol!r}: classic or consumer")
+    member = _MEMBERS[protocol](group_id or "", options)
+    if group_id is None:
+        if member.group_instance_id is not None:
+            raise ValueError("group_instance_id is the name of a member: it needs a group_id")
+        return None
+    return GroupSettings(
+        member=member,
+        heartbeat_interval_ms=heartbeat_interval_ms,
+        enable_auto_commit=options.get("enable_auto_commit", True),
+        auto_commit_interval_ms=auto_commit_interval_ms,
+    )
+
+
+def _classic_member(group_id: str, options: ConsumerOptions) -> MemberSettings:
+    if options.get("group_remote_assignor") is not None:
+        raise ValueError("group_remote_assignor needs group_protocol='consumer'")
     session_timeout_ms = options.get("session_timeout_ms", 45_000)
     heartbeat_interval_ms = options.get("heartbeat_interval_ms", 3_000)
-    max_poll_interval_ms = options.get("max_poll_interval_ms", 300_000)
-    for name, value in (
-        ("auto_commit_interval_ms", auto_commit_interval_ms),
-        ("session_timeout_ms", session_timeout_ms),
-        ("heartbeat_interval_ms", heartbeat_interval_ms),
-        ("max_poll_interval_ms", max_poll_interval_ms),
-    ):
-        require_at_least(name, value, 1)
+    require_at_least("session_timeout_ms", session_timeout_ms, 1)
+    require_at_least("heartbeat_interval_ms", heartbeat_interval_ms, 1)
     if heartbeat_interval_ms >= session_timeout_ms:
         raise ValueError(
             f"heartbeat_interval_ms is {heartbeat_interval_ms}, but must be below"
             f" session_timeout_ms, which is {session_timeout_ms}; a third of it is usual"
         )
     strategy = options.get("partition_assignment_strategy", _DEFAULT_STRATEGY)
-    assignors = assignors_named((strategy,) if isinstance(strategy, str) else tuple(strategy))
-    group_instance_id = options.get("group_instance_id")
-    if group_id is None:
-        if group_instance_id is not None:
-            raise ValueError("group_instance_id is the name of a member: it needs a group_id")
-        return None
-    return GroupSettings(
-        member=MemberSettings(
-            group_id=group_id,
-            group_instance_id=group_instance_id,
-            session_timeout_ms=session_timeout_ms,
-            rebalance_timeout_ms=max_poll_interval_ms,
-            assignors=assignors,
-            rack_id=options.get("client_rack") or None,
-        ),
-        heartbeat_interval_ms=heartbeat_interval_ms,
-        enable_auto_commit=options.get("enable_auto_commit", True),
-        auto_commit_interval_ms=auto_commit_interval_ms,
+    return MemberSettings(
+        group_id=group_id,
+        group_instance_id=options.get("group_instance_id"),
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=options.get("max_poll_interval_ms", MAX_POLL_INTERVAL_MS),
+        assignors=assignors_named((strategy,) if isinstance(strategy, str) else tuple(strategy)),
+        rack_id=options.get("client_rack") or None,
     )
+
+
+def _consumer_member(group_id: str, options: ConsumerOptions) -> ConsumerMemberSettings:
+    for name in _CLASSIC_ONLY:
+        if name in options:
+            raise ValueError(f"{name} does not go with group_protocol='consumer': {_WHO_DECIDES}")
+    return ConsumerMemberSettings(
+        group_id=group_id,
+        group_instance_id=options.get("group_instance_id"),
+        rebalance_timeout_ms=options.get("max_poll_interval_ms", MAX_POLL_INTERVAL_MS),
+        remote_assignor=options.get("group_remote_assignor"),
+        rack_id=options.get("client_rack") or None,
+    )
+
+
+_MEMBERS: Final[Mapping[str, _MakeMember]] = {
+    "classic": _classic_member,
+    "consumer": _consumer_member,
+}
+_CLASSIC_ONLY: Final = (
+    "session_timeout_ms",
+    "heartbeat_interval_ms",
+    "partition_assignment_strategy",
+)
+_WHO_DECIDES: Final = (
+    "the group's coordinator has settings for that (group.consumer.session.timeout.ms,"
+    " group.consumer.heartbeat.interval.ms), and group_remote_assignor names an assignor"
+)

@@ -1,290 +1,107 @@
-"""Trio shell: keeps a consumer in its group: joins, sends heartbeats, leaves."""
+"""Trio shell: what every member of a group does, whatever the protocol: it runs, fails, leaves."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import trio
 
-from quorate.client.connections import RETRY, Cluster, now_ms
-from quorate.client.membership.member import GivenUp, Member, Next
-from quorate.client.membership.progress import Progress
-from quorate.errors import KafkaError, QuorateError
+from quorate.errors import QuorateError
 from quorate.net.bell import Bell
-from quorate.net.rpc import wait_for
-from quorate.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from quorate.client.connections import Cluster
     from quorate.client.coordinators import Coordinators
     from quorate.client.group_topics import GroupTopics
+    from quorate.client.membership.identity import GroupMetadata
     from quorate.client.rebalancing import Rebalancing
     from quorate.client.turns import Turns
-    from quorate.net.rpc import Connection
-    from quorate.promise import Promise
-    from quorate.protocol.messages.groups import (
-        HeartbeatResponse,
-        JoinGroupResponse,
-        SyncGroupResponse,
-    )
 
 logger = logging.getLogger(__name__)
 
-GROUP_LANE: Final = "group"
-"""Brokers keep who joins waiting, and answer the requests of a connection in order."""
 
-REBALANCE_GRACE_MS: Final = 5_000
-"""How much longer than a rebalance may take its answer may take to arrive."""
+@dataclass(frozen=True, slots=True)
+class MemberParts:
+    """The parts of a consumer that its membership touches."""
+
+    cluster: Cluster
+    coordinators: Coordinators
+    topics: GroupTopics
+    turns: Turns
+    rebalancing: Rebalancing
+    progress_mark: Callable[[], object]
 
 
-class GroupMember:
-    """Drives a :class:`Member`: one task joins and syncs, another one sends heartbeats.
+class GroupMember(ABC):
+    """Keeps a consumer in its group, in tasks of its own.
 
-    Both end in :meth:`leave`, or when the group will not have this member (``failure``).
+    They end in :meth:`stop`, or when the group will not have this member (``failure``).
     """
 
-    def __init__(  # noqa: PLR0913 - the parts of a consumer that a rebalance touches
-        self,
-        cluster: Cluster,
-        coordinators: Coordinators,
-        member: Member,
-        topics: GroupTopics,
-        turns: Turns,
-        rebalancing: Rebalancing,
-        *,
-        heartbeat_interval_ms: int,
-        progress_mark: Callable[[], object],
-    ) -> None:
-        self.member = member
+    def __init__(self, parts: MemberParts) -> None:
         self.failure: QuorateError | None = None
-        self._cluster = cluster
-        self._coordinators = coordinators
-        self._topics = topics
-        self._turns = turns
-        self._rebalancing = rebalancing
-        self._heartbeat_interval_ms = heartbeat_interval_ms
-        self._progress_mark = progress_mark
+        self._parts = parts
         self._bell = Bell()
         self._scope = trio.CancelScope()
         self._ended = trio.Event()
-        self._joining: Promise[JoinGroupResponse] | None = None
-        self._asking = False
-        self._was_late = False
-        self._refused: QuorateError | None = None
 
     @property
-    def group_id(self) -> str:
-        """The group."""
-        return self.member.settings.group_id
+    @abstractmethod
+    def identity(self) -> GroupMetadata:
+        """Who it is in the group."""
 
+    @property
+    @abstractmethod
+    def is_member(self) -> bool:
+        """Whether it may commit."""
+
+    @abstractmethod
     def subscription_changed(self) -> None:
-        """Look which topics are meant, and join for them."""
-        self.member.ask_to_join("the subscription changed")
-        self._bell.ring()
+        """Find out which topics are meant, and tell the group."""
 
+    @abstractmethod
     def topics_changed(self) -> None:
-        """Join again, for there are other topics or partitions."""
-        self.member.ask_to_join("topics have changed")
-        self._bell.ring()
+        """Know that there are other topics or partitions than before."""
+
+    @abstractmethod
+    async def leave(self, reason: str) -> None:
+        """Leave the group, once it has stopped; the caller sets a limit."""
 
     async def run(self) -> None:
         """Be a member until :meth:`stop`."""
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._keep_joined)
-                    nursery.start_soon(self._keep_alive)
+                    self._start(nursery)
         finally:
             self._ended.set()
 
-    # Joining
-
-    async def _keep_joined(self) -> None:
-        attempts = 0
-        while True:
-            if self._refused is not None:
-                await self._fail(self._refused)
-                return
-            if self.member.rejoin_reason is None:
-                await self._bell.wait()
-                continue
-            reason = self.member.rejoin_reason
-            try:
-                outcome = await self._rejoin()
-            except KafkaError as error:
-                if not error.retriable:
-                    await self._fail(error)
-                    return
-                logger.info("group %r: %s", self.group_id, error)
-                outcome = Next.LOOK_UP
-            if outcome in {Next.GO_ON, Next.JOIN}:
-                attempts = 0
-                continue
-            self.member.ask_to_join(reason)
-            if outcome is Next.LOOK_UP:
-                self._coordinators.forget(self.group_id)
-            attempts += 1
-            await trio.sleep(self._cluster.pause_s(RETRY, attempts))
-
-    async def _rejoin(self) -> Next:
-        """Give up what has to be given up, join, sync, and take over what is assigned."""
-        member = self.member
-        self.member.subscribe(await self._topics.look())
-        if member.to_give_up().partitions or self._was_late:
-            async with self._turns.taken():
-                self._was_late = False
-                given = member.to_give_up()
-                await self._rebalancing.give_up(given)
-                member.gave_up(given.partitions)
-        outcome = await self._join()
-        if outcome is Next.GO_ON:
-            outcome = await self._sync()
-        if outcome is Next.GO_ON:
-            await self._take_over()
-        return outcome
-
-    async def _join(self) -> Next:
-        request = self.member.join_request()
-        connection = await self._reach()
-        self._asking = True
-        try:
-            self._joining = connection.submit(
-                ApiKey.JOIN_GROUP, request, timeout_ms=self._answer_timeout_ms()
-            )
-            response: JoinGroupResponse = await wait_for(self._joining)
-            self._joining = None
-            return self.member.on_joined(response)
-        finally:
-            self._asking = False
-
-    async def _sync(self) -> Next:
-        topics = await self._topics.look_at(self.member.topics_to_assign)
-        request = self.member.sync_request(topics.of(self.member.topics_to_assign))
-        connection = await self._reach()
-        self._asking = True
-        try:
-            response: SyncGroupResponse = await connection.call(
-                ApiKey.SYNC_GROUP, request, timeout_ms=self._answer_timeout_ms()
-            )
-            return self.member.on_synced(response)
-        finally:
-            self._asking = False
-
-    async def _take_over(self) -> None:
-        """Carry out an assignment, unless it is void by the time that the user's code waits."""
-        member = self.member
-        generation_id = member.generation_id
-        logger.info(
-            "group %r: generation %d, %s", self.group_id, generation_id, sorted(member.assigned)
-        )
-        async with self._turns.taken():
-            if member.generation_id != generation_id:
-                return
-            revoked, added = member.to_revoke, member.to_add
-            if revoked:
-                await self._rebalancing.give_up(GivenUp(revoked, lost=False))
-            if member.generation_id == generation_id:
-                await self._rebalancing.take_over(added)
-                member.took_over()
-
-    def _answer_timeout_ms(self) -> int:
-        rebalance_ms = self.member.settings.rebalance_timeout_ms + REBALANCE_GRACE_MS
-        return max(rebalance_ms, self._cluster.settings.request_timeout_ms)
-
-    async def _reach(self) -> Connection:
-        broker_id = await self._coordinators.find(self.group_id)
-        return await self._cluster.reach(broker_id, GROUP_LANE)
-
-    async def _fail(self, error: QuorateError) -> None:
-        """The group will not have this member: its user is to know."""
-        self.failure = error
-        async with self._turns.taken():
-            given = self.member.to_give_up()
-            await self._rebalancing.give_up(given)
-            self.member.gave_up(given.partitions)
-
-    # Staying
-
-    async def _keep_alive(self) -> None:
-        progress = Progress(self.member.settings.rebalance_timeout_ms, now_ms())
-        while self._refused is None and self.failure is None:
-            await trio.sleep(self._heartbeat_interval_ms / 1000)
-            in_time = progress.look(self._progress_mark(), now_ms())
-            if not self.member.is_member or self._asking or self._was_late:
-                continue
-            if in_time:
-                await self._beat()
-            else:
-                await self._leave_late()
-
-    async def _beat(self) -> None:
-        member, generation_id = self.member, self.member.generation_id
-        timeout_ms = min(
-            member.settings.session_timeout_ms, self._cluster.settings.request_timeout_ms
-        )
-        try:
-            connection = await self._cluster.reach(await self._coordinators.find(self.group_id))
-            response: HeartbeatResponse = await connection.call(
-                ApiKey.HEARTBEAT, member.heartbeat_request(), timeout_ms=timeout_ms
-            )
-            if self._asking or member.generation_id != generation_id:
-                return
-            outcome = member.on_heartbeat(response)
-        except KafkaError as error:
-            if not error.retriable:
-                self._refused = error
-                self._bell.ring()
-                return
-            logger.info("group %r: no heartbeat: %s", self.group_id, error)
-            outcome = Next.LOOK_UP
-        if outcome is Next.LOOK_UP:
-            self._coordinators.forget(self.group_id)
-        if member.rejoin_reason is not None:
-            self._bell.ring()
-
-    async def _leave_late(self) -> None:
-        """Let others have the partitions of a user that does not ask for records (KIP-62)."""
-        interval_ms = self.member.settings.rebalance_timeout_ms
-        reason = f"no poll within max_poll_interval_ms ({interval_ms} ms)"
-        logger.warning("group %r: left: %s", self.group_id, reason)
-        self._was_late = True
-        await self._send_leave(reason)
-        self.member.left()
-        self.member.ask_to_join("it polls again")
-        self._bell.ring()
-
-    # Leaving
+    @abstractmethod
+    def _start(self, nursery: trio.Nursery) -> None:
+        """Start its tasks."""
 
     async def stop(self) -> None:
         """Do nothing more of its own accord: no joins, no heartbeats, no rebalances."""
         self._scope.cancel()
         await self._ended.wait()
 
-    async def leave(self, reason: str) -> None:
-        """Leave the group, once it has stopped; the caller sets a limit.
+    @property
+    def _group_id(self) -> str:
+        return self.identity.group_id
 
-        A join that is under way is waited for where only its answer says who is to leave.
-        """
-        joining, self._joining = self._joining, None
-        if joining is not None and not self.member.member_id:
-            try:
-                self.member.on_joined(await wait_for(joining))
-            except QuorateError as error:
-                logger.debug("group %r: %s", self.group_id, error)
-        await self._send_leave(reason)
-        self.member.left()
-
-    async def _send_leave(self, reason: str) -> None:
-        request: Any = self.member.leave_request(reason)
-        broker_id = self._coordinators.known(self.group_id)
+    async def _send_leave(self, api_key: int, request: Any) -> None:
+        """Say that it leaves, if anybody is there to hear it."""
+        cluster = self._parts.cluster
+        broker_id = self._parts.coordinators.known(self._group_id)
         if request is None or broker_id is None:
             return
         try:
-            connection = await self._cluster.reach(broker_id)
-            await connection.call(
-                ApiKey.LEAVE_GROUP, request, timeout_ms=self._cluster.settings.request_timeout_ms
-            )
+            connection = await cluster.reach(broker_id)
+            await connection.call(api_key, request, timeout_ms=cluster.settings.request_timeout_ms)
         except QuorateError as error:
-            logger.info("group %r: not heard leaving: %s", self.group_id, error)
+            logger.info("group %r: not heard leaving: %s", self._group_id, error)

@@ -10,6 +10,7 @@ from quorate.client.errors import FencedInstanceError, error_for
 from quorate.client.membership.assigning.model import Candidate, Topics
 from quorate.client.membership.assigning.user_data import NOTHING, PreviousAssignment
 from quorate.client.membership.assignors import Assignor, is_cooperative
+from quorate.client.membership.identity import GroupMetadata
 from quorate.errors import MEANINGS, RETRIABLE, ErrorCode, known_code
 from quorate.protocol.consumer_protocol import (
     NO_GENERATION,
@@ -116,6 +117,14 @@ class Member:
     def is_member(self) -> bool:
         """Whether it is in a generation of the group."""
         return self.generation_id != NO_GENERATION
+
+    @property
+    def identity(self) -> GroupMetadata:
+        """Who it is in the group."""
+        settings = self.settings
+        return GroupMetadata(
+            settings.group_id, self.generation_id, self.member_id, settings.group_instance_id
+        )
 
     def subscribe(self, topics: frozenset[str]) -> None:
         """Be interested in these topics from now on."""
