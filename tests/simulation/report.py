@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.simulation.quorum.timeline import StepsDoneError, Timeline
-from tests.simulation.quorum.trace import Trace, ViolationError
+from tests.simulation.timeline import StepsDoneError, Timeline
+from tests.simulation.trace import Trace, ViolationError
 
 
 @dataclass(frozen=True, slots=True)

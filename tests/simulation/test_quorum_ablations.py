@@ -17,9 +17,9 @@ from tests.simulation.quorum.scenario import (
     draw,
     without,
 )
-from tests.simulation.quorum.timeline import Timeline
-from tests.simulation.quorum.trace import Trace
 from tests.simulation.quorum.world import World
+from tests.simulation.timeline import Timeline
+from tests.simulation.trace import Trace
 
 SEEDS_MAX = 40
 

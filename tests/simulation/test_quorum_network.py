@@ -5,8 +5,8 @@ from random import Random
 
 from quorate.quorum.raft.voters import ReplicaKey
 from tests.simulation.quorum.network import FINE, Frame, Link, Network
-from tests.simulation.quorum.timeline import Timeline
-from tests.simulation.quorum.trace import Trace
+from tests.simulation.timeline import Timeline
+from tests.simulation.trace import Trace
 
 A, B = ReplicaKey(1, bytes(16)), ReplicaKey(2, bytes(16))
 

@@ -8,8 +8,8 @@ from quorate.quorum.raft.outcomes import Lost, NotLeader, ReadDone, ReadOutcome,
 from quorate.quorum.raft.voters import ReplicaKey
 from tests.simulation.quorum.process import Process
 from tests.simulation.quorum.registers import CAS, PUT, Answer, Command
-from tests.simulation.quorum.timeline import Action
 from tests.simulation.quorum.world import World
+from tests.simulation.timeline import Action
 
 KEYS = ("a", "b", "c", "d")
 PATIENCE_S = 2.0

@@ -15,7 +15,7 @@ from quorate.quorum.raft.voters import ReplicaKey, VoterSet
 from tests.simulation.quorum import inside
 from tests.simulation.quorum.process import Process
 from tests.simulation.quorum.registers import Answer
-from tests.simulation.quorum.trace import Trace
+from tests.simulation.trace import Trace
 
 LEADERS_SAY = (Append, Heartbeat, SnapshotChunk)
 

@@ -4,7 +4,7 @@ from random import Random
 
 from tests.simulation.quorum.network import Link, Network
 from tests.simulation.quorum.process import Process
-from tests.simulation.quorum.timeline import Timeline
+from tests.simulation.timeline import Timeline
 
 DIAL_MIN_S, DIAL_MAX_S = 0.02, 0.3
 NOTICED_MAX_S = 2.0

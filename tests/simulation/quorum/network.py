@@ -12,8 +12,8 @@ from random import Random
 from typing import NamedTuple
 
 from quorate.quorum.raft.voters import ReplicaKey
-from tests.simulation.quorum.timeline import Timeline
-from tests.simulation.quorum.trace import Trace
+from tests.simulation.timeline import Timeline
+from tests.simulation.trace import Trace
 
 FIFO_GAP_S = 1e-6
 

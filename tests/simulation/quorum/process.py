@@ -17,7 +17,7 @@ from tests.simulation.quorum.disk import Disk
 from tests.simulation.quorum.network import Frame
 from tests.simulation.quorum.registers import Answer, Registers
 from tests.simulation.quorum.scenario import Scenario
-from tests.simulation.quorum.timeline import Action, Timeline
+from tests.simulation.timeline import Action, Timeline
 
 REACTION_S: Final = 50e-6
 FULL_RETRY_S: Final = 0.2

@@ -10,10 +10,10 @@ from tests.simulation.quorum.clients import PATIENCE_S, Client, Crowd, Numbers
 from tests.simulation.quorum.nemesis import Nemesis
 from tests.simulation.quorum.registers import PUT, Answer, Command
 from tests.simulation.quorum.scenario import Scenario
-from tests.simulation.quorum.timeline import Timeline
-from tests.simulation.quorum.trace import Trace
 from tests.simulation.quorum.world import World
 from tests.simulation.report import PLAIN, Look, Report, reported
+from tests.simulation.timeline import Timeline
+from tests.simulation.trace import Trace
 
 CLIENTS: Final = 4
 CROWDS: Final = 2

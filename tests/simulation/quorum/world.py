@@ -15,8 +15,8 @@ from tests.simulation.quorum.mesh import Mesh
 from tests.simulation.quorum.network import Frame, Network
 from tests.simulation.quorum.process import Clock, Process, Replica
 from tests.simulation.quorum.scenario import Scenario
-from tests.simulation.quorum.timeline import Timeline
-from tests.simulation.quorum.trace import Trace
+from tests.simulation.timeline import Timeline
+from tests.simulation.trace import Trace
 
 RESTARTED = 0.8
 RESTART_DELAYS_S = (0.05, 0.3, 1.0, 3.0)

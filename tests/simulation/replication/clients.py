@@ -18,10 +18,10 @@ from quorate.protocol.messages.data import (
 )
 from quorate.records.batch import parse_header
 from quorate.records.record import ProducerStamp
-from tests.simulation.quorum.timeline import Timeline
-from tests.simulation.quorum.trace import Trace
 from tests.simulation.replication.ledger import Batch, Ledger
 from tests.simulation.replication.network import Network
+from tests.simulation.timeline import Timeline
+from tests.simulation.trace import Trace
 from tests.unit.broker.log.batches import make_batch
 
 TIMEOUT_S: Final = 1.0

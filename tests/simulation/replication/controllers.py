@@ -22,9 +22,9 @@ from quorate.quorum.metadata.features import bootstrap_records
 from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage
 from quorate.quorum.metadata.records import MetadataRecord
 from quorate.quorum.metadata.snapshot import encode_image
-from tests.simulation.quorum.timeline import Timeline
-from tests.simulation.quorum.trace import Trace
 from tests.simulation.replication.network import Answered
+from tests.simulation.timeline import Timeline
+from tests.simulation.trace import Trace
 
 CLUSTER_ID: Final = "simulated"
 SESSION_S: Final = 1.5
@@ -175,9 +175,8 @@ class Controllers:
         self._active.sessions.forget(broker_id)
         broker = self.image.brokers.get(broker_id)
         self._gone.add((broker_id, -1 if broker is None else broker.broker_epoch))
-        records = brokers.fence_stale(self.image, sessions, now)
-        if records:
-            self._commit(tuple(records))
+        while records := brokers.fence_stale(self.image, sessions, now):
+            self._commit(records)
 
     # --- the log
 

@@ -12,7 +12,7 @@ from quorate.broker.replication.replica import Replica
 from quorate.model import NO_LEADER, TopicPartition
 from quorate.quorum.metadata.image import MetadataImage, PartitionState
 from quorate.records.batch import BatchHeader, parse_header
-from tests.simulation.quorum.trace import Trace
+from tests.simulation.trace import Trace
 from tests.unit.broker.log.batches import bytes_of
 
 READ_BYTES: Final = 1 << 20

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple, Protocol
 
-from tests.simulation.quorum.timeline import Timeline
-from tests.simulation.quorum.trace import Trace
+from tests.simulation.timeline import Timeline
+from tests.simulation.trace import Trace
 
 Answered = Callable[[object], None]
 

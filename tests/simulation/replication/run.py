@@ -6,13 +6,13 @@ from functools import partial
 from typing import Final
 
 from quorate.model import TopicPartition
-from tests.simulation.quorum.timeline import Timeline
-from tests.simulation.quorum.trace import Trace
 from tests.simulation.replication.clients import Consumer, Producer
 from tests.simulation.replication.nemesis import Nemesis
 from tests.simulation.replication.scenario import Scenario
 from tests.simulation.replication.world import TOPIC, World
 from tests.simulation.report import PLAIN, Look, Report, reported
+from tests.simulation.timeline import Timeline
+from tests.simulation.trace import Trace
 
 PRODUCERS: Final = 2
 CONSUMERS: Final = 1

@@ -6,13 +6,13 @@ from typing import Final
 from quorate.control import messages as m
 from quorate.model import NO_LEADER, TopicPartition
 from tests.simulation.disk import SimDisk
-from tests.simulation.quorum.timeline import Timeline
-from tests.simulation.quorum.trace import Trace
 from tests.simulation.replication.broker import DATA, BrokerProcess
 from tests.simulation.replication.controllers import Controllers
 from tests.simulation.replication.ledger import Ledger
 from tests.simulation.replication.network import Network, Process
 from tests.simulation.replication.scenario import Scenario
+from tests.simulation.timeline import Timeline
+from tests.simulation.trace import Trace
 
 TOPIC: Final = "events"
 CONTROLLERS: Final = 3

@@ -4,7 +4,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from hashlib import blake2b
 
-from tests.simulation.quorum.timeline import Timeline
+from tests.simulation.timeline import Timeline
 
 LINES_MAX = 400
 
