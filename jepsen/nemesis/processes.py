@@ -96,7 +96,7 @@ class Kill:
     def inflict(self, lab: Lab, rng: Random, note: Note) -> None:
         """Kill them, one right after the other."""
         self._hosts = self._choose(lab, rng)
-        note(self._hosts)
+        note(self._hosts, silent=[host.name for host in self._hosts])
         for host in self._hosts:
             host.kill()
 
@@ -122,7 +122,7 @@ class Pause:
     def inflict(self, lab: Lab, rng: Random, note: Note) -> None:
         """Stop them where they are."""
         self._hosts = self._choose(lab, rng)
-        note(self._hosts)
+        note(self._hosts, silent=[host.name for host in self._hosts])
         for host in self._hosts:
             host.pause()
 

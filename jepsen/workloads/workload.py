@@ -26,15 +26,21 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class TopicOptions:
-    """What topics of a run are like, unless a workload has its reasons."""
+    """What topics of a run are like, unless a workload has its reasons.
+
+    Attributes:
+        prefix: Of all names of topics and groups: somebody else's cluster has others, and those of
+            earlier runs.
+    """
 
     partitions: int
     replication_factor: int
     configs: Mapping[str, str]
+    prefix: str = ""
 
     def topic(self, name: str) -> Topic:
         """Return a topic that is like this."""
-        return Topic(name, self.partitions, self.replication_factor, self.configs)
+        return Topic(self.prefix + name, self.partitions, self.replication_factor, self.configs)
 
 
 @dataclass(frozen=True, slots=True)

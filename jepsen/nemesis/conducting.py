@@ -1,0 +1,139 @@
+"""Carries out a schedule: inflicts faults when they are due, heals them, writes both down."""
+
+import heapq
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from random import Random
+from typing import Any, Final
+
+from quorate.jepsen.history import Kind
+from quorate.jepsen.lab.cluster import Lab
+from quorate.jepsen.lab.hosts import DiedError, Host, NeverCameUpError
+from quorate.jepsen.nemesis.fault import Family, Fault, NotNowError
+from quorate.jepsen.nemesis.schedules import Step
+from quorate.jepsen.recorder import NEMESIS, Recorder, Scribe
+
+logger = logging.getLogger(__name__)
+
+TICK_S: Final = 0.05
+
+Tell = Callable[[str], None]
+"""Takes a line for people."""
+
+
+class _Noted:
+    """Takes a fault's note: the INVOKE in the history, once."""
+
+    def __init__(self, scribe: Scribe, name: str) -> None:
+        self._scribe = scribe
+        self._name = name
+        self.targets: list[str] | None = None
+
+    def __call__(self, targets: Sequence[Host], **detail: Any) -> None:
+        assert self.targets is None, "a fault is noted once"
+        self.targets = [host.name for host in targets]
+        value = {"fault": self._name, "targets": self.targets, "detail": detail}
+        self._scribe.begin("fault", value)
+
+
+class Conductor:
+    """Faults that are on, and when each is to be healed; for one thread.
+
+    Invariant: of each name, such as ``kill:leader``, at most one is on.
+    """
+
+    def __init__(self, lab: Lab, recorder: Recorder, rng: Random, tell: Tell) -> None:
+        self._lab = lab
+        self._rng = rng
+        self._tell = tell
+        self._scribe = Scribe(recorder, NEMESIS)
+        self._on: dict[str, Fault] = {}
+        self._due: list[tuple[float, str]] = []
+        self.inflicted = 0
+        self.verified = 0
+
+    @property
+    def scribe(self) -> Scribe:
+        """Who writes down what the harness itself does."""
+        return self._scribe
+
+    def run(
+        self,
+        steps: Iterable[Step],
+        families: Mapping[str, Family],
+        seconds: float,
+        tick: Callable[[], None],
+    ) -> None:
+        """Let the faults happen while so many seconds pass; ``tick`` is called all the time.
+
+        Raises:
+            DiedError: a node ended by itself.
+        """
+        begin_s = time.monotonic()
+        coming = iter(steps)
+        step = next(coming, None)
+        while (now_s := time.monotonic() - begin_s) < seconds:
+            if self._due and self._due[0][0] <= now_s:
+                self._heal(heapq.heappop(self._due)[1])
+            elif step is not None and step.at_s <= now_s:
+                name = f"{step.family}:{step.variant}"
+                fault = families[step.family].variants[step.variant].make()
+                if name not in self._on and self._inflict(name, fault):
+                    # From now on: a fault may take its time to come about.
+                    until_s = time.monotonic() - begin_s + step.lasts_s
+                    heapq.heappush(self._due, (until_s, name))
+                step = next(coming, None)
+            else:
+                tick()
+                time.sleep(TICK_S)
+
+    def heal_all(self) -> None:
+        """Heal whatever is on, the last first."""
+        for name in list(reversed(self._on)):
+            self._heal(name)
+        self._due.clear()
+
+    def _inflict(self, name: str, fault: Fault) -> bool:
+        """Return whether it is on, and has to be healed."""
+        note = _Noted(self._scribe, name)
+        try:
+            fault.inflict(self._lab, self._rng, note)
+        except NotNowError as error:
+            logger.info("%s: not now: %s", name, error)
+            if note.targets is None:
+                return False
+            self._scribe.end(Kind.INFO, "fault", {"error": str(error)})
+        except DiedError:
+            if note.targets is not None:
+                self._scribe.end(Kind.INFO, "fault", {"error": "a node ended by itself"})
+            raise
+        except (OSError, NeverCameUpError) as error:
+            logger.warning("%s failed: %s", name, error)
+            self._tell(f"{name} failed: {error}")
+            if note.targets is None:
+                return False
+            self._scribe.end(Kind.INFO, "fault", {"error": str(error)})
+        else:
+            assert note.targets is not None, f"{name} happened without a note"
+            self._note_success(name, note.targets, fault.verified())
+        self._on[name] = fault
+        return True
+
+    def _note_success(self, name: str, targets: Sequence[str], verified: str) -> None:
+        self._scribe.end(Kind.OK, "fault", {"verified": verified})
+        self.inflicted += 1
+        self.verified += bool(verified)
+        self._tell(f"{name:<22} {', '.join(targets)}  {verified or 'not seen to bite'}")
+
+    def _heal(self, name: str) -> None:
+        fault = self._on.pop(name)
+        self._scribe.begin("heal", {"fault": name})
+        try:
+            fault.heal()
+        except (OSError, NeverCameUpError) as error:
+            logger.warning("%s: not healed: %s", name, error)
+            self._tell(f"{name} is not healed: {error}")
+            self._scribe.end(Kind.INFO, "heal", {"error": str(error)})
+        else:
+            self._scribe.end(Kind.OK, "heal", {})

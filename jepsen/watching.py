@@ -1,0 +1,49 @@
+"""A thread that writes down again and again what the cluster says of itself."""
+
+import threading
+import time
+from typing import Any, Final
+
+from quorate.jepsen.lab.cluster import ClusterView, Lab
+from quorate.jepsen.recorder import WATCHER, Recorder, Scribe
+
+LOOK_S: Final = 0.2
+AT_LEAST_S: Final = 5.0
+END_S_MAX: Final = 10.0
+
+
+class Watcher:
+    """Looks from :meth:`start` to :meth:`stop`; notes what has changed, or after five seconds."""
+
+    def __init__(self, lab: Lab, recorder: Recorder) -> None:
+        self._lab = lab
+        self._scribe = Scribe(recorder, WATCHER)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(END_S_MAX)
+
+    def _run(self) -> None:
+        before: ClusterView | None = None
+        noted_s = 0.0
+        while not self._stopping.wait(LOOK_S):
+            view = self._lab.view()
+            if view != before or time.monotonic() - noted_s > AT_LEAST_S:
+                self._scribe.tell("view", _plain(view))
+                before, noted_s = view, time.monotonic()
+
+
+def _plain(view: ClusterView) -> dict[str, Any]:
+    partitions = {
+        name: [state.leader, state.leader_epoch, sorted(state.in_sync)]
+        for name, state in view.partitions.items()
+    }
+    return {"controller": view.controller, "partitions": partitions}
