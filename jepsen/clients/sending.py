@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from quorate.errors import QuorateError
 from quorate.jepsen.history import Kind
 
 UNKNOWN_OFFSET = -1
@@ -24,6 +25,39 @@ class Outcome:
     why: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A record to send; without a partition, the client's own partitioner goes by the key."""
+
+    topic: str
+    partition: int | None
+    key: bytes | None
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SenderOptions:
+    """What a sender is to be like.
+
+    Attributes:
+        acks: ``all``, ``1`` or ``0``; with ``all`` it is idempotent.
+        patience_ms: How long it tries to deliver a record.
+    """
+
+    bootstrap: str
+    acks: str = "all"
+    patience_ms: int = 30_000
+
+    @property
+    def acks_number(self) -> int:
+        """Acks as the protocol has them."""
+        return -1 if self.acks == "all" else int(self.acks)
+
+
+class MissingClientError(QuorateError):
+    """The client that was asked for cannot be had here; says what to install."""
+
+
 Answered = Callable[[Outcome], None]
 """Takes the outcome, once, in any thread."""
 
@@ -31,7 +65,7 @@ Answered = Callable[[Outcome], None]
 class Sender(Protocol):
     """A producer under way, from its making on."""
 
-    def send(self, topic: str, partition: int, value: bytes, answered: Answered) -> bool:
+    def send(self, record: Outgoing, answered: Answered) -> bool:
         """Send; return False if it cannot take the record now, and never will have sent it."""
         ...
 

@@ -1,0 +1,62 @@
+"""The clients by the names that ``--client`` has for them."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Final, Protocol
+
+from quorate.jepsen.clients import java_producer, librdkafka
+from quorate.jepsen.clients.java_producer import JavaSender
+from quorate.jepsen.clients.librdkafka import StockReader, StockSender
+from quorate.jepsen.clients.own import OwnReader, OwnSender
+from quorate.jepsen.clients.sending import Sender, SenderOptions
+from quorate.jepsen.recorder import Recorder
+
+OWN: Final = "own"
+LIBRDKAFKA: Final = "librdkafka"
+JAVA: Final = "java"
+ALL: Final = (OWN, LIBRDKAFKA, JAVA)
+
+_SENDERS: Final[dict[str, Callable[[SenderOptions], Sender]]] = {
+    OWN: OwnSender,
+    LIBRDKAFKA: StockSender,
+    JAVA: JavaSender,
+}
+
+
+class Reader(Protocol):
+    """A consumer that reads along, from its making on, and writes down what it was given."""
+
+    errors: list[str]
+
+    def stop(self) -> None:
+        """Read no more."""
+
+
+def check_available(client: str) -> None:
+    """See that a client is here.
+
+    Raises:
+        MissingClientError: it is not; says what to install.
+    """
+    if client == LIBRDKAFKA:
+        librdkafka.load()
+    elif client == JAVA:
+        java_producer.jars()
+
+
+def sender(client: str, options: SenderOptions) -> Sender:
+    """Return a sender of that kind, under way."""
+    return _SENDERS[client](options)
+
+
+def reader(
+    client: str,
+    recorder: Recorder,
+    bootstrap: str,
+    topic: str,
+    partitions: Sequence[int],
+    rng: Random,
+) -> Reader:
+    """Return a reader of that kind, under way; with Java's producer, ours reads."""
+    kind = StockReader if client == LIBRDKAFKA else OwnReader
+    return kind(recorder, bootstrap, topic, partitions, rng)
