@@ -1,189 +1,321 @@
 """The log checker: are partitions the append-only logs that producers and consumers were told of?
 
-The vocabulary is that of Jepsen's Kafka workload. A ``send`` asks for ``[partition, value]`` and is
-told the offset, or None if it heard none; every value is sent once. A ``poll`` asks with the number
-of the consumer's assignment (any seek or rebalance begins another one) and is told ``[[partition,
-offsets, values], ...]``; so is a ``read``, by which a consumer of its own reads everything in the
-end.
+The vocabulary is that of Jepsen's Kafka workload. A ``send`` asks for ``[partition, value]``, or
+``[partition, value, producer, sequence]`` where many of one producer are under way at once, and
+``acks`` behind that if they are not the history's; it is told the offset, ``[offset, broker]``,
+``[offset, broker, epoch]``, or None if the client heard no offset; every value is sent once. A
+``poll`` asks with the number of the consumer's assignment (any seek or rebalance begins another
+one), or with a list that begins with it, and is told ``[[partition, offsets, values], ...]``; so is
+a ``read``, by which a consumer of its own reads everything in the end. ``high-watermark`` and
+``replica`` tell where a log ends.
 
 One pass, with memory for what is in the logs, and not for what was read of it again and again.
 """
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from quorate.jepsen.checkers.anomalies import Anomalies
+from quorate.jepsen.checkers.log_state import NO_OFFSET, Ack, Gap, Partition
 from quorate.jepsen.history import Kind, Operation
 
-NO_OFFSET: Final = -1
+ACKS_ALL: Final = "all"
+LEADER_ONLY: Final = "1"
+FINALLY: Final = "read in the end"
+LATEST_EPOCH: Final = 1 << 62
+"""Stands for the leader epoch of what was looked at when all had ended."""
 
 
-class _Ack(NamedTuple):
-    """An acknowledged send; the offset is NO_OFFSET if the client never learned it."""
+class _Sent(NamedTuple):
+    """What a ``send`` asks for."""
 
-    process: int
-    offset: int
-    called_ns: int
-    returned_ns: int
-
-
-class _Span(NamedTuple):
-    """Part of what a consumer was given: the first and the last offset, and those if with gaps."""
-
-    process: int
-    assignment: int
-    offsets: Sequence[int]
-
-
-@dataclass(slots=True)
-class _Partition:
-    """What is known of one partition."""
-
-    values: dict[int, int] = field(default_factory=dict[int, int])
-    """By offset: the first value that was said to be there."""
-    offsets: dict[int, int] = field(default_factory=dict[int, int])
-    """By value: the first offset that it was said to have."""
-    sent: set[int] = field(default_factory=set[int])
-    failed: set[int] = field(default_factory=set[int])
-    acked: dict[int, _Ack] = field(default_factory=dict[int, _Ack])
-    read: set[int] = field(default_factory=set[int])
-    spans: list[_Span] = field(default_factory=list[_Span])
-    last_read: int = NO_OFFSET
+    partition: str
+    value: int
+    producer: Any
+    sequence: int
+    acks: str
 
 
 class LogChecker:
     """Takes the operations of a history in the order of their ends, then judges."""
 
-    def __init__(self) -> None:
-        self._partitions: dict[str, _Partition] = {}
-        self._found = Anomalies()
+    def __init__(self, acks: str = ACKS_ALL) -> None:
+        """Begin; ``acks`` are those of sends that do not say their own."""
+        self._acks = acks
+        self._partitions: dict[str, Partition] = {}
+        self._deleted: set[str] = set()
 
     def add(self, operation: Operation) -> None:
         """Take note of an operation; those of other workloads mean nothing here."""
         if operation.name == "send":
             self._add_send(operation)
-        elif operation.name in {"poll", "read"} and operation.kind is Kind.OK:
-            for name, offsets, values in operation.told:
-                self._add_read(operation, name, offsets, values)
+        elif operation.name == "delete" and operation.kind is not Kind.FAIL:
+            self._deleted.add(operation.asked)
+        elif operation.kind is Kind.OK:
+            self._add_told(operation)
 
-    def finish(self) -> Anomalies:
-        """Return all that is wrong."""
+    def _add_told(self, operation: Operation) -> None:
+        name, told = operation.name, operation.told
+        if name in {"poll", "read"}:
+            for part in told:
+                self._add_read(operation, *part)
+        elif name == "high-watermark":
+            for partition, end, *epoch in told:
+                self._partition(partition).ends_at(end, epoch[0] if epoch else 0, operation)
+        elif name == "replica" and told[2]:
+            self._partition(told[0]).ends_at(told[2][-1][1], LATEST_EPOCH, operation)
+
+    def finish(self, *, complete: bool = True) -> Anomalies:
+        """Return all that is wrong; what was not read is not lost if the history is cut off.
+
+        Topics that were deleted are another checker's: it takes less for granted.
+        """
+        found = Anomalies()
         for name, partition in self._partitions.items():
+            if name.rpartition("-")[0] in self._deleted:
+                continue
             self._check_phantoms(name, partition)
-            self._check_acked(name, partition)
+            self._check_dirty(name, partition)
+            if partition.final or complete:
+                self._check_acked(name, partition)
             self._check_send_order(name, partition)
             self._check_real_time(name, partition)
-            self._check_polls(name, partition)
-        return self._found
+            self._check_gaps(name, partition)
+            found.merge(partition.found)
+        return found
+
+    def figures(self) -> dict[str, int | float | str]:
+        """Return what is neither right nor wrong."""
+        partitions = self._partitions.values()
+        lag_ns = max((p.lag_ns_max for p in partitions), default=0)
+        return {
+            "sends": sum(len(p.acked) + len(p.failed) + len(p.unknown) for p in partitions),
+            "acknowledged": sum(len(p.acked) for p in partitions),
+            "failed": sum(len(p.failed) for p in partitions),
+            "unknown": sum(len(p.unknown) for p in partitions),
+            "unknown and read": sum(len(p.unknown & p.offsets.keys()) for p in partitions),
+            "offsets read": sum(len(p.polled | p.final) for p in partitions),
+            "worst real-time lag s": round(lag_ns / 1e9, 3),
+        }
+
+    def read_to_the_end(self) -> tuple[int, int]:
+        """Return how many partitions something was acknowledged in, and how many were all read."""
+        written = [p for p in self._partitions.values() if p.acked]
+        return len(written), sum(p.is_read_to_the_end for p in written)
 
     # --- as operations end ----------------------------------------------------
 
-    def _partition(self, name: str) -> _Partition:
+    def _partition(self, name: str) -> Partition:
         partition = self._partitions.get(name)
         if partition is None:
-            partition = self._partitions[name] = _Partition()
+            partition = self._partitions[name] = Partition()
         return partition
 
     def _add_send(self, operation: Operation) -> None:
-        name, value = operation.asked
+        name, value, producer, sequence, acks = self._asked(operation)
         partition = self._partition(name)
-        partition.sent.add(value)
         if operation.kind is Kind.FAIL:
             partition.failed.add(value)
-        elif operation.kind is Kind.OK:
-            offset = NO_OFFSET if operation.told is None else operation.told
-            assert operation.returned_ns is not None, "what is known was told"
-            partition.acked[value] = _Ack(
-                operation.process, offset, operation.called_ns, operation.returned_ns
+            return
+        read_ns = partition.early.pop(value, None)
+        if read_ns is not None and read_ns < operation.called_ns:
+            partition.found.add(
+                "future-read",
+                f"{name}: {value} was read before it was sent",
+                where=name,
+                at_ns=(read_ns, operation.called_ns),
             )
-            if offset != NO_OFFSET:
-                self._place(name, partition, offset, value, "acknowledged")
+        if operation.kind is not Kind.OK or acks == "0":
+            partition.unknown.add(value)
+            if len(operation.asked) > 2:
+                partition.ordered[value] = (producer, sequence)
+            return
+        told = operation.told
+        offset = NO_OFFSET if told is None else told if isinstance(told, int) else told[0]
+        assert operation.returned_ns is not None, "what is known was told"
+        partition.add_ack(
+            value, Ack(producer, sequence, offset, operation.called_ns, operation.returned_ns)
+        )
+        if acks == LEADER_ONLY:
+            partition.by_leader_only.add(value)
+        elif offset != NO_OFFSET:
+            self._place(name, partition, offset, value, "acknowledged")
+
+    def _asked(self, operation: Operation) -> _Sent:
+        asked = operation.asked
+        if len(asked) == 2:
+            # A process does one thing after the other.
+            name, value = asked
+            return _Sent(name, value, operation.process, operation.called_ns, self._acks)
+        name, value, producer, sequence, *acks = asked
+        return _Sent(name, value, producer, sequence, acks[0] if acks else self._acks)
 
     def _add_read(
-        self, operation: Operation, name: str, offsets: Sequence[int], values: Sequence[int]
+        self,
+        operation: Operation,
+        name: str,
+        offsets: Sequence[int],
+        values: Sequence[int],
+        high_watermark: int | None = None,
     ) -> None:
         if not offsets:
+            self._partition(name).was_read |= operation.name == "read"
             return
         partition = self._partition(name)
+        is_final = operation.name == "read"
+        how = FINALLY if is_final else "read"
+        wrong: list[int] = []
+        value_at, offset_of = partition.values.get, partition.offsets.get
         for offset, value in zip(offsets, values, strict=True):
-            if partition.values.get(offset) != value or partition.offsets.get(value) != offset:
-                self._place(name, partition, offset, value, "read")
-        partition.read.update(values)
-        partition.last_read = max(partition.last_read, *offsets)
-        dense = range(offsets[0], offsets[0] + len(offsets))
-        span = dense if offsets[-1] == dense[-1] and all(map(int.__eq__, offsets, dense)) else None
-        assignment = operation.asked if operation.name == "poll" else 0
-        partition.spans.append(_Span(operation.process, assignment, span or tuple(offsets)))
+            if value_at(offset) == value and offset_of(value) == offset:
+                continue
+            if not self._place(name, partition, offset, value, how):
+                wrong.append(offset)
+            partition.reads(value, operation)
+        if is_final:
+            partition.was_read = True
+            partition.final.update(offsets)
+            partition.final.difference_update(wrong)
+            partition.last_final = max(partition.last_final, *offsets)
+        else:
+            partition.note_lag(offsets, operation)
+            partition.polled.update(offsets)
+            partition.polled.difference_update(wrong)
+            partition.last_polled = max(partition.last_polled, *offsets)
+        if high_watermark is not None and offsets[-1] >= high_watermark:
+            self._found_dirty(name, partition, offsets[-1], f"it was {high_watermark} then")
+        self._follow(partition, operation, offsets)
 
-    def _place(self, name: str, partition: _Partition, offset: int, value: int, how: str) -> None:
-        """Take note that a value was said to be at an offset."""
+    @staticmethod
+    def _follow(partition: Partition, operation: Operation, offsets: Sequence[int]) -> None:
+        """Note where a consumer goes back, or may leave out something."""
+        asked = operation.asked
+        assignment = asked if asked is None or isinstance(asked, int) else asked[0]
+        before = partition.consumers.get(operation.process)
+        first, last = offsets[0], offsets[-1]
+        if before is not None and before[0] == assignment and first != before[1] + 1:
+            partition.gaps.append(Gap("", before[1], first, operation.process))
+        partition.consumers[operation.process] = assignment, last
+        count = len(offsets)
+        if last - first == count - 1 and all(map(int.__eq__, offsets, range(first, last + 1))):
+            return
+        partition.gaps.extend(
+            Gap("int-", one, other, operation.process)
+            for one, other in pairwise(offsets)
+            if other != one + 1
+        )
+
+    def _place(self, name: str, partition: Partition, offset: int, value: int, how: str) -> bool:
+        """Take note that a value was said to be at an offset; return whether it is the first."""
         there = partition.values.setdefault(offset, value)
         if there != value:
-            self._found.add(
+            partition.found.add(
                 "inconsistent-offsets",
                 f"{name}: offset {offset} has two values, {there} and {value}",
                 f"{value} was {how} there",
+                where=name,
+                offsets=(offset,),
             )
+            if offset in partition.polled:
+                self._found_dirty(name, partition, offset, f"{value} was {how} there afterwards")
+            if how == FINALLY:
+                partition.elsewhere.add(value)
         before = partition.offsets.setdefault(value, offset)
         if before != offset:
-            self._found.add(
+            partition.found.add(
                 "duplicate",
                 f"{name}: {value} is at offsets {before} and {offset}",
                 f"it was {how} at {offset}",
+                where=name,
+                offsets=(before, offset),
             )
+            if how == FINALLY:
+                partition.elsewhere.add(value)
+        return there == value
+
+    @staticmethod
+    def _found_dirty(name: str, partition: Partition, offset: int, why: str) -> None:
+        partition.found.add(
+            "dirty-read",
+            f"{name}: a consumer was given offset {offset}, not below the high watermark",
+            why,
+            where=name,
+            offsets=(offset,),
+        )
 
     # --- in the end -----------------------------------------------------------
 
-    def _check_phantoms(self, name: str, partition: _Partition) -> None:
-        for value in sorted(partition.read - partition.sent):
+    @staticmethod
+    def _check_phantoms(name: str, partition: Partition) -> None:
+        failed = partition.early.keys() & partition.failed | partition.failed_and_read
+        for value in sorted(partition.early.keys() - partition.failed):
             offset = partition.offsets[value]
-            self._found.add("phantom", f"{name}: {value}, read at {offset}, was never sent")
-        for value in sorted(partition.read & partition.failed):
+            what = f"{name}: {value}, read at {offset}, was never sent"
+            partition.found.add("phantom", what, where=name, offsets=(offset,))
+        for value in sorted(failed):
             offset = partition.offsets[value]
-            self._found.add("aborted-read", f"{name}: {value}, read at {offset}, failed")
+            what = f"{name}: {value}, read at {offset}, failed"
+            partition.found.add("aborted-read", what, where=name, offsets=(offset,))
 
-    def _check_acked(self, name: str, partition: _Partition) -> None:
-        """Find what was acknowledged and not read: lost, if more was read behind it."""
-        for value, ack in partition.acked.items():
-            if value in partition.read:
-                continue
+    def _check_dirty(self, name: str, partition: Partition) -> None:
+        """Find what a consumer was given and is not there in the end."""
+        if not partition.final:
+            return
+        gone = sorted(o for o in partition.polled - partition.final if o <= partition.last_final)
+        for offset in gone:
+            value = partition.values[offset]
+            self._found_dirty(name, partition, offset, f"{value} is not there any more")
+        end = partition.end
+        for offset in sorted(o for o in partition.polled - partition.final if o >= end.offset):
+            if end.epoch == LATEST_EPOCH:
+                self._found_dirty(name, partition, offset, f"the log ends at {end.offset}")
+
+    def _check_acked(self, name: str, partition: Partition) -> None:
+        """Find what was acknowledged and not read: lost, if more was read or there is no more."""
+        for value, ack in partition.missing():
             offset = ack.offset
-            at = "an offset nobody knows" if offset == NO_OFFSET else f"offset {offset}"
-            evidence = f"process {ack.process} was told so at {ack.returned_ns} ns"
-            if offset == NO_OFFSET or offset <= partition.last_read:
-                what = f"{name}: {value} was acknowledged at {at}, and is gone"
-                self._found.add("lost-write", what, evidence)
+            where = "an offset nobody knows" if offset == NO_OFFSET else f"offset {offset}"
+            is_weak = value in partition.by_leader_only
+            how = "acknowledged by the leader only" if is_weak else "acknowledged"
+            if not partition.is_gone(ack):
+                name_, end = "unseen", f"nothing was read behind {partition.last_read}"
+            elif partition.last_read < offset:
+                name_, end = "lost-write", f"the log ends at {partition.end.offset}"
             else:
-                what = (
-                    f"{name}: {value} was acknowledged at {at}; nothing was read behind"
-                    f" {partition.last_read}"
-                )
-                self._found.add("unseen", what, evidence)
+                name_, end = "lost-write", "and is gone"
+            if is_weak and name_ == "lost-write":
+                name_ = "acked-by-leader-only"
+            comma = ", " if end == "and is gone" else "; "
+            partition.found.add(
+                name_,
+                f"{name}: {value} was {how} at {where}{comma}{end}",
+                f"producer {ack.producer} was told so at {ack.returned_ns} ns",
+                where=name,
+                offsets=() if offset == NO_OFFSET else (offset,),
+                at_ns=(ack.called_ns, ack.returned_ns),
+            )
 
-    def _check_send_order(self, name: str, partition: _Partition) -> None:
-        """Find a process whose records do not stand in the order in which it sent them."""
-        last: dict[int, tuple[int, int]] = {}
-        placed = (
-            (ack.called_ns, ack.process, ack.offset, value)
-            for value, ack in partition.acked.items()
-            if ack.offset != NO_OFFSET
-        )
-        for _, process, offset, value in sorted(placed):
-            before, before_offset = last.get(process, (value, NO_OFFSET))
-            if offset < before_offset:
-                self._found.add(
-                    "nonmonotonic-send",
-                    f"{name}: process {process} sent {before} before {value}, which are at"
-                    f" {before_offset} and {offset}",
-                )
-            last[process] = (value, offset)
+    @staticmethod
+    def _check_send_order(name: str, partition: Partition) -> None:
+        """Find a producer whose records do not stand in the order in which it sent them."""
+        for producer, sent in _by_producer(partition).items():
+            for (_, one_offset, one), (_, other_offset, other) in pairwise(sorted(sent)):
+                if other_offset < one_offset:
+                    partition.found.add(
+                        "nonmonotonic-send",
+                        f"{name}: producer {producer} sent {one} before {other}, which are at"
+                        f" {one_offset} and {other_offset}",
+                        where=name,
+                        offsets=(one_offset, other_offset),
+                    )
 
-    def _check_real_time(self, name: str, partition: _Partition) -> None:
+    @staticmethod
+    def _check_real_time(name: str, partition: Partition) -> None:
         """Find a send that began after another had ended, and has the lower offset."""
-        placed = [(v, a) for v, a in partition.acked.items() if a.offset != NO_OFFSET]
+        placed = [(v, a) for v, a in partition.acked.items() if partition.stands(v, a)]
         ended = sorted(placed, key=lambda sent: sent[1].returned_ns)
         done, highest, highest_value = 0, NO_OFFSET, 0
         for value, ack in sorted(placed, key=lambda sent: sent[1].called_ns):
@@ -192,32 +324,41 @@ class LogChecker:
                     highest_value, highest = ended[done][0], ended[done][1].offset
                 done += 1
             if ack.offset < highest:
-                self._found.add(
+                partition.found.add(
                     "realtime-order",
                     f"{name}: {value} at {ack.offset} was sent when {highest_value} at {highest}"
                     " had been acknowledged",
+                    where=name,
+                    offsets=(ack.offset, highest),
+                    at_ns=(ack.called_ns, ack.returned_ns),
                 )
 
-    def _check_polls(self, name: str, partition: _Partition) -> None:
+    @staticmethod
+    def _check_gaps(name: str, partition: Partition) -> None:
         """Find consumers that went back, or left out what is known to exist."""
-        known = sorted(partition.values)
-        last: dict[tuple[int, int], int] = {}
-        for process, assignment, offsets in partition.spans:
-            before = last.get((process, assignment))
-            if before is not None:
-                self._check_step(name, known, "", before, offsets[0])
-            if not isinstance(offsets, range):
-                for one, other in pairwise(offsets):
-                    self._check_step(name, known, "int-", one, other)
-            last[process, assignment] = offsets[-1]
-
-    def _check_step(self, name: str, known: list[int], how: str, one: int, other: int) -> None:
-        """Judge what a consumer was given after one offset; ``how`` says whether in one poll."""
-        if other <= one:
+        known = sorted(partition.values) if partition.gaps else []
+        for how, one, other, process in partition.gaps:
             what = f"{name}: a consumer was given {other} after {one}"
-            self._found.add(f"{how}nonmonotonic-poll", what)
-        elif other > one + 1:
-            skipped = known[bisect_left(known, one + 1) : bisect_left(known, other)]
-            if skipped:
-                what = f"{name}: a consumer was given {other} after {one}; there is {skipped[0]}"
-                self._found.add(f"{how}poll-skip", what)
+            if other <= one:
+                anomaly = f"{how}nonmonotonic-poll"
+            else:
+                skipped = known[bisect_left(known, one + 1) : bisect_left(known, other)]
+                if not skipped:
+                    continue
+                anomaly = f"{how}poll-skip"
+                what += f"; there is {skipped[0]}"
+            fields = {"where": name, "offsets": (one, other), "processes": (process,)}
+            partition.found.add(anomaly, what, **fields)
+
+
+def _by_producer(partition: Partition) -> dict[Any, list[tuple[int, int, int]]]:
+    """Return (sequence, offset, value) of all that is known to stand somewhere, by producers."""
+    sent: dict[Any, list[tuple[int, int, int]]] = defaultdict(list)
+    for value, ack in partition.acked.items():
+        if partition.stands(value, ack):
+            sent[ack.producer].append((ack.sequence, ack.offset, value))
+    for value, (producer, sequence) in partition.ordered.items():
+        offset = partition.offsets.get(value)
+        if offset is not None:
+            sent[producer].append((sequence, offset, value))
+    return sent

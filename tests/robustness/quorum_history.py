@@ -10,11 +10,11 @@ from quorate.control import messages as m
 from quorate.jepsen.linearizability import (
     NEVER,
     Cas,
-    Get,
     Linearizable,
     NotLinearizable,
     Operation,
     check,
+    described,
 )
 
 SHOWN_MAX: Final = 6
@@ -253,13 +253,6 @@ def _change_of(operation: Operation) -> Change:
 
 
 def _shown(operation: Operation) -> str:
-    what: str
-    match operation.action:
-        case Get(value):
-            what = f"read {value!r}"
-        case Cas(expected, value, done):
-            what = f"{expected!r} -> {value!r}: {({True: 'done', False: 'not', None: '?'})[done]}"
-        case put:
-            what = f"put {put.value!r}"
     returned = "never" if operation.returned == NEVER else f"{operation.returned:.4f}"
+    what = described(operation.action)
     return f"{operation.called:.4f} to {returned}, client {operation.client}: {what}"

@@ -125,7 +125,7 @@ def test_all_cases_are_counted_and_the_first_are_kept_with_what_proves_them() ->
     cases = anomalies.cases["lost-write"]
     assert len(cases) == 8
     assert cases[0].what == "t-0: 0 was acknowledged at offset 0, and is gone"
-    assert cases[0].evidence == ("process 1 was told so at 1 ns",)
+    assert cases[0].evidence == ("producer 1 was told so at 1 ns",)
 
 
 def test_operations_of_other_workloads_mean_nothing() -> None:
