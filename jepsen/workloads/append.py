@@ -1,47 +1,107 @@
-"""Many producers append, consumers read along: is every acknowledged record there, once?"""
+"""Producers append, consumers read along.
 
-import threading
+Proves that every record acknowledged is in the log, once, at the offset that was told; that the
+records of a producer are in the order in which it sent them, also those that a client placed by
+their key; that records sent after others were acknowledged stand behind them; and that consumers
+see that and nothing else, however often they go back. One producer has the half of all partitions'
+traffic, as a single writer has; the others share the rest.
+"""
+
 from collections.abc import Sequence
+from random import Random
 from typing import Final
 
+from quorate.jepsen.clients import choosing
+from quorate.jepsen.clients.rereading import UnreadableError, read_all
+from quorate.jepsen.clients.sending import SenderOptions
+from quorate.jepsen.workloads.producing import Producing, producers, stop_all
 from quorate.jepsen.workloads.workload import Context, Topic, WorkloadKind
+from quorate.model import TopicPartition
 
 TOPIC: Final = "append"
+PRODUCERS: Final = 4
+READERS: Final = 2
+ANSWERED_S_MAX: Final = 32.0
+"""Longer than a client tries to deliver a record."""
+READ_S_MAX: Final = 60.0
 
 
 class Append:
-    """Producers that send at a rate to all partitions, a consumer that reads from the begin."""
+    """Producers, readers, and in the end somebody who reads everything."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._stopping = threading.Event()
+        self._topic = context.topic_options.topic(TOPIC)
+        self._producers: list[Producing] = []
+        self._readers: list[choosing.Reader] = []
+        self._errors: list[str] = []
 
     def topics(self) -> Sequence[Topic]:
         """Return the one topic."""
-        return [self._context.topic_options.topic(TOPIC)]
+        return [self._topic]
 
     def start(self) -> None:
         """Begin to send and to read."""
+        context = self._context
+        numbers = range(self._topic.partitions)
+        self._producers = producers(
+            PRODUCERS,
+            context.client,
+            SenderOptions(context.bootstrap, context.acks),
+            recorder=context.recorder,
+            topic=self._topic.name,
+            partitions=lambda: self._topic.partitions,
+            rng=context.rng,
+        )
+        shares = [PRODUCERS - 1, *[1] * (PRODUCERS - 1)]
+        for producer, share in zip(self._producers, shares, strict=True):
+            producer.start(context.rate_per_s * share / sum(shares))
+        self._readers = [
+            choosing.reader(
+                context.client,
+                context.recorder,
+                context.bootstrap,
+                self._topic.name,
+                numbers,
+                Random(context.rng.getrandbits(64)),
+            )
+            for _ in range(READERS)
+        ]
 
     def stop(self) -> None:
         """Send no more; wait for the answers."""
-        self._stopping.set()
+        stop_all(self._producers, ANSWERED_S_MAX)
+        self._stop_readers()
 
     def final(self) -> None:
         """Read all partitions."""
+        partitions = [
+            TopicPartition(self._topic.name, number) for number in range(self._topic.partitions)
+        ]
+        try:
+            read_all(self._context.recorder, self._context.bootstrap, partitions, READ_S_MAX)
+        except UnreadableError as error:
+            self._errors.append(str(error))
 
     def errors(self) -> Sequence[str]:
-        """Return nothing so far."""
-        return ()
+        """Return what went wrong: partitions that could not be read, readers that gave up."""
+        return self._errors
 
     def close(self) -> None:
         """End at once."""
-        self._stopping.set()
+        stop_all(self._producers, 0)
+        self._stop_readers()
+
+    def _stop_readers(self) -> None:
+        readers, self._readers = self._readers, []
+        for reader in readers:
+            reader.stop()
+            self._errors += reader.errors
 
 
 APPEND: Final = WorkloadKind(
     "append",
-    "producers send to all partitions, a consumer reads along",
+    "producers send to all partitions, by number and by key; consumers read along",
     Append,
-    clients=("own",),
+    clients=choosing.ALL,
 )
