@@ -1,0 +1,134 @@
+"""What a run is asked to do."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from quorate.errors import QuorateError
+from quorate.jepsen.nemesis.fault import Family
+from quorate.jepsen.nemesis.faults import FAULTS
+from quorate.jepsen.nemesis.schedules import SCHEDULES
+from quorate.jepsen.workloads.registry import WORKLOADS
+from quorate.jepsen.workloads.workload import WorkloadKind
+
+
+class UnknownNameError(QuorateError):
+    """There is no workload, or no fault, of this name.
+
+    Attributes:
+        what: ``workload``, ``fault``, or ``variant of the fault ...``.
+        known: The names that there are.
+    """
+
+    def __init__(self, what: str, word: str, known: Sequence[str]) -> None:
+        self.what = what
+        self.word = word
+        self.known = tuple(known)
+        super().__init__(f"there is no {what} {word!r}; there are {', '.join(known)}")
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """One run, with which another one can be asked to do the same.
+
+    Attributes:
+        faults: Names of families, or ``family:variant``.
+        against: Addresses of somebody else's cluster; empty for one of ours, started here.
+        mutant: A bug to plant; empty for none.
+        properties: Of all nodes; ``topic_configs`` of the topics of the run.
+    """
+
+    workloads: tuple[str, ...]
+    faults: tuple[str, ...]
+    seconds: float
+    seed: int
+    root: Path
+    brokers: int = 3
+    controllers: int = 3
+    client: str = "own"
+    acks: str = "all"
+    rate_per_s: int = 500
+    schedule: str = "rotation"
+    against: str = ""
+    mutant: str = ""
+    keep_data: bool = False
+    partitions: int = 6
+    replication_factor: int = 3
+    min_insync: int = 2
+    properties: Mapping[str, str] = field(default_factory=dict[str, str])
+    topic_configs: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def repeat(self) -> str:
+        """Return the command that asks for the same again."""
+        default = RunOptions(self.workloads, self.faults, self.seconds, self.seed, self.root)
+        words = ["quorate", "verify", "run", *self.workloads, "--time", f"{self.seconds:g}"]
+        words += ["--faults", ",".join(self.faults) or "none", "--seed", str(self.seed)]
+        for option, name in _OPTIONS.items():
+            if getattr(self, name) != getattr(default, name):
+                words += [option, str(getattr(self, name))]
+        for option, pairs in (
+            ("--property", self.properties),
+            ("--topic-config", self.topic_configs),
+        ):
+            words += [w for name, value in pairs.items() for w in (option, f"{name}={value}")]
+        return shlex.join(words)
+
+
+_OPTIONS = {
+    "--brokers": "brokers",
+    "--controllers": "controllers",
+    "--client": "client",
+    "--acks": "acks",
+    "--rate": "rate_per_s",
+    "--schedule": "schedule",
+    "--against": "against",
+    "--inject-bug": "mutant",
+    "--partitions": "partitions",
+    "--replication-factor": "replication_factor",
+    "--min-insync": "min_insync",
+}
+
+
+def check_schedule(name: str) -> None:
+    """See that there is a schedule of this name.
+
+    Raises:
+        UnknownNameError: there is none.
+    """
+    if name not in SCHEDULES:
+        raise UnknownNameError("schedule", name, list(SCHEDULES))
+
+
+def kinds_of(names: Sequence[str]) -> list[WorkloadKind]:
+    """Return the workloads of these names.
+
+    Raises:
+        UnknownNameError: there is none of some name.
+    """
+    for name in names:
+        if name not in WORKLOADS:
+            raise UnknownNameError("workload", name, list(WORKLOADS))
+    return [WORKLOADS[name] for name in names]
+
+
+def families_of(names: Sequence[str]) -> dict[str, Family]:
+    """Return the families of these names; of ``family:variant`` only with that variant.
+
+    Raises:
+        UnknownNameError: there is none of some name.
+    """
+    found: dict[str, Family] = {}
+    for word in names:
+        name, _, variant = word.partition(":")
+        if name not in FAULTS:
+            raise UnknownNameError("fault", name, list(FAULTS))
+        family = FAULTS[name]
+        if variant:
+            if variant not in family.variants:
+                raise UnknownNameError(f"variant of {name}", variant, list(family.variants))
+            before = found[name].variants if name in found else {}
+            variants = {**before, variant: family.variants[variant]}
+            family = replace(family, variants=variants)
+        found[name] = family
+    return found
