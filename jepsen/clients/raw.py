@@ -106,7 +106,8 @@ class Raw:
         Raises:
             NotNowError: nobody did.
         """
-        return self._endpoints[self.leader_id(where)]
+        leader_id = self.leader_id(where)  # which may learn of other endpoints
+        return self._endpoints[leader_id]
 
     def leader_id(self, where: TopicPartition) -> int:
         """Return the id of who led a partition, as :meth:`leader`."""
