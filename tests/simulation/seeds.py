@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
+from concurrent.futures import Executor
 from pathlib import Path
 
 from tests.simulation.campaign import Simulation
@@ -11,10 +13,13 @@ ROOT = Path(__file__).parents[2]
 SIMULATIONS = Path(__file__).parent
 
 
-def promises_are_kept(simulation: Simulation, seed: int, again: str) -> None:
-    """Run a seed; ``again`` is the command that shows what happens in it."""
-    violation = simulation.run_seed(seed).violation
-    assert violation is None, f"seed {seed}: {violation}; make {again} SEED={seed}"
+def promises_are_kept(
+    workers: Executor, simulation: Simulation, seeds: Iterable[int], again: str
+) -> None:
+    """Run seeds; ``again`` is the command that shows what happens in one."""
+    for report in workers.map(simulation.run_seed, seeds):
+        violation, seed = report.violation, report.seed
+        assert violation is None, f"seed {seed}: {violation}; make {again} SEED={seed}"
 
 
 def regressions(name: str) -> list[int]:

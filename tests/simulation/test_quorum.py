@@ -5,6 +5,7 @@ which and how many. ``make sim-quorum`` runs more, and one of them with all that
 """
 
 import os
+from concurrent.futures import Executor
 
 import pytest
 
@@ -18,14 +19,13 @@ CHUNK = 20
 
 
 @pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + SEEDS, CHUNK))
-def test_promises_are_kept_in_worlds_never_seen_before(first: int) -> None:
-    for seed in range(first, min(first + CHUNK, FIRST_SEED + SEEDS)):
-        promises_are_kept(QUORUMS, seed, "sim-quorum")
+def test_promises_are_kept_in_worlds_never_seen_before(workers: Executor, first: int) -> None:
+    seeds = range(first, min(first + CHUNK, FIRST_SEED + SEEDS))
+    promises_are_kept(workers, QUORUMS, seeds, "sim-quorum")
 
 
-@pytest.mark.parametrize("seed", regressions("quorum"))
-def test_what_a_seed_found_once_stays_found(seed: int) -> None:
-    promises_are_kept(QUORUMS, seed, "sim-quorum")
+def test_what_a_seed_found_once_stays_found(workers: Executor) -> None:
+    promises_are_kept(workers, QUORUMS, regressions("quorum"), "sim-quorum")
 
 
 @pytest.mark.parametrize("seed", range(len(SHAPES)), ids=SHAPES)

@@ -5,6 +5,7 @@ which and how many. ``make sim-brokers`` runs more, ``make sim SEED=`` one with 
 """
 
 import os
+from concurrent.futures import Executor
 
 import pytest
 
@@ -19,14 +20,13 @@ CHUNK = 10
 
 
 @pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + SEEDS, CHUNK))
-def test_promises_are_kept_in_worlds_never_seen_before(first: int) -> None:
-    for seed in range(first, min(first + CHUNK, FIRST_SEED + SEEDS)):
-        promises_are_kept(BROKERS, seed, "sim")
+def test_promises_are_kept_in_worlds_never_seen_before(workers: Executor, first: int) -> None:
+    seeds = range(first, min(first + CHUNK, FIRST_SEED + SEEDS))
+    promises_are_kept(workers, BROKERS, seeds, "sim")
 
 
-@pytest.mark.parametrize("seed", regressions("replication"))
-def test_what_a_seed_found_once_stays_found(seed: int) -> None:
-    promises_are_kept(BROKERS, seed, "sim")
+def test_what_a_seed_found_once_stays_found(workers: Executor) -> None:
+    promises_are_kept(workers, BROKERS, regressions("replication"), "sim")
 
 
 @pytest.mark.parametrize("seed", range(len(SHAPES)), ids=SHAPES)
