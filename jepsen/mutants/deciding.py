@@ -20,7 +20,7 @@ from quorate.quorum.raft.journal import AppendFlush, Journal
 from quorate.quorum.raft.reads import Reads
 from quorate.quorum.raft.storage import FileStorage
 
-STALE: Final = frozenset({"nonlinearizable"})
+STALE: Final = frozenset({"nonlinearizable-register", "nonlinearizable-topic"})
 
 
 def epoch_unchecked(patches: Patches) -> None:
@@ -118,7 +118,7 @@ MUTANTS: Final = (
         "epoch-not-bumped",
         "A new leader leads in the epoch of the one before it.",
         ("E1", "E2"),
-        DIVERGED | {"two-leaders-in-epoch"},
+        DIVERGED | {"two-leaders"},
         Proof(("append",), ("directed:isolated-leader",), 5),
         epoch_not_bumped,
     ),
@@ -126,7 +126,7 @@ MUTANTS: Final = (
         "unclean-though-off",
         "Controllers elect replicas that are not in sync, although the topic forbids it.",
         ("Q6", "D1"),
-        LOST,
+        LOST | {"unclean-election"},
         Proof(("append",), ("directed:last-in-sync",), 5, ONE_COPY),
         unclean_though_off,
     ),

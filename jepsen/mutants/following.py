@@ -17,6 +17,7 @@ from quorate.broker.log.scan import PlacedBatch
 from quorate.broker.log.segments import Segments
 from quorate.broker.log.snapshots import Snapshots
 from quorate.broker.replication.follower import FollowerReplica
+from quorate.broker.replication.replicas import HostedPartition, Replicas
 from quorate.jepsen.mutants.leading import LOST
 from quorate.jepsen.mutants.mutant import Mutant, Proof
 from quorate.jepsen.mutants.patching import Patches
@@ -24,22 +25,25 @@ from quorate.model import UNKNOWN_EPOCH
 from quorate.protocol.messages.data import FetchPartition, PartitionData
 from quorate.records.batch import BatchHeader
 
-DIVERGED: Final = LOST | {"replica-divergence"}
+DIVERGED: Final = LOST | {"divergence"}
 REPEATED: Final = frozenset({"duplicate", "nonmonotonic-send"})
 
 
 def truncate_to_hw(patches: Patches) -> None:
-    """Cut what is not known to be committed before fetching, as before KIP-101."""
-    position: Any = None
-    cut = set[int]()
+    """Cut what is not known to be committed before following, as before KIP-101."""
+    follow: Any = None
 
-    def cut_first(self: FollowerReplica, max_bytes: int) -> FetchPartition:
-        if id(self) not in cut:
-            cut.add(id(self))
-            self.log.truncate_to(self.high_watermark, now_ms=0)
-        return position(self, max_bytes)  # type: ignore[no-any-return]
+    def cut_and_follow(
+        self: Replicas, followed: HostedPartition, high_watermark: int, now_ms: int
+    ) -> None:
+        topic_partition = followed.topic_partition
+        before = self.follower(*topic_partition)
+        follow(self, followed, high_watermark, now_ms)
+        replica = self.follower(*topic_partition)
+        if replica is not None and replica is not before:
+            replica.log.truncate_to(replica.high_watermark, now_ms=now_ms)
 
-    position = patches.method(FollowerReplica, "position", cut_first)
+    follow = patches.method(Replicas, "_follow", cut_and_follow)
 
 
 def no_truncation(patches: Patches) -> None:
@@ -171,7 +175,7 @@ MUTANTS: Final = (
         "torn-batch-accepted",
         "Recovery keeps batches whose checksum is wrong.",
         ("D7", "D8"),
-        DIVERGED | {"damaged-record"},
+        DIVERGED,
         Proof(("append",), ("directed:torn-tail",), 5),
         torn_batch_accepted,
     ),

@@ -12,7 +12,7 @@ from quorate.jepsen.mutants.mutant import Mutant, Proof
 from quorate.jepsen.mutants.patching import Patches
 
 REGRESSED: Final = frozenset(
-    {"commit-regression", "stale-committed-offset", "nonlinearizable", "lost-commit"}
+    {"commit-regression", "stale-committed-offset", "nonlinearizable-commit", "zombie-commit"}
 )
 
 

@@ -25,7 +25,9 @@ from quorate.quorum.metadata.image import MetadataImage
 from quorate.records.batch import parse_header
 from quorate.records.slices import FileSlice
 
-LOST: Final = frozenset({"lost-write", "unseen", "inconsistent-offsets"})
+LOST: Final = frozenset(
+    {"lost-write", "unseen", "inconsistent-offsets", "ack-before-isr", "stale-leader-accept"}
+)
 HELD_S: Final = 0.05
 """How long what was acknowledged already is held back from the log."""
 
@@ -244,7 +246,7 @@ MUTANTS: Final = (
         "reads-above-hw",
         "Consumers are given records that are not committed.",
         ("D9",),
-        frozenset({"phantom", "aborted-read", "inconsistent-offsets", "lost-write", "dirty-read"}),
+        frozenset({"dirty-read", "inconsistent-offsets"}),
         Proof(("append",), ("directed:sleeping-followers",), 5),
         reads_above_hw,
     ),

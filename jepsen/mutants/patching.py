@@ -7,6 +7,7 @@ or property must stand where it is said to, with the parameters that its replace
 import inspect
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
@@ -71,9 +72,8 @@ class Patches:
         while self._undone:
             self._undone.pop()()
 
-    def _set(self, owner: Any, name: str, new: object) -> None:
-        old: Any = vars(owner)[name]
-        self._undone.append(lambda: setattr(owner, name, old))
+    def _set(self, owner: type | ModuleType, name: str, new: object) -> None:
+        self._undone.append(partial(setattr, owner, name, vars(owner)[name]))
         setattr(owner, name, new)
 
     def __len__(self) -> int:

@@ -8,6 +8,7 @@ import pytest
 
 from quorate.broker.handlers import produce
 from quorate.broker.replication.leader import LeaderReplica
+from quorate.jepsen.checkers.meanings import MEANINGS
 from quorate.jepsen.mutants.launch import UnknownMutantError, arm
 from quorate.jepsen.mutants.patching import Patches, UnarmedError
 from quorate.jepsen.mutants.registry import MUTANTS
@@ -35,6 +36,7 @@ def test_every_mutant_says_what_it_breaks_and_what_must_be_found(name: str) -> N
     assert mutant.breaks.endswith(".")
     assert mutant.properties
     assert mutant.anomalies
+    assert mutant.anomalies <= MEANINGS.keys()
     assert mutant.proof.workloads
     assert mutant.proof.faults
 
