@@ -5,7 +5,7 @@ import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,15 +41,14 @@ def high_watermarks(lab: Lab, partitions: Iterable[str]) -> dict[str, int]:
     return found
 
 
-def audit(lab: Lab, recorder: Recorder, ends: Mapping[str, int]) -> None:
-    """Write down what is on the disks; of logs what lies below these ends."""
+def audit_replicas(lab: Lab, recorder: Recorder, ends: Mapping[str, int]) -> None:
+    """Write down what is on the brokers' disks below these ends."""
     scribe = Scribe(recorder, AUDITOR)
     for name, end in ends.items():
         for host in lab.brokers:
             folder = host.data / name
             if folder.is_dir():
                 _audit_replica(scribe, name, host, folder, end)
-    _audit_metadata(scribe, lab.controllers)
 
 
 def _audit_replica(scribe: Scribe, name: str, host: Host, folder: Path, end: int) -> None:
@@ -79,10 +78,10 @@ def _batches(folder: Path, end: int) -> Iterator[list[Any]]:
                 yield [*place, digest]
 
 
-def _audit_metadata(scribe: Scribe, controllers: Sequence[Host]) -> None:
-    """Write down the log of the controller that has the longest."""
-    logs = (_metadata_records(host) for host in controllers)
-    records: list[list[Any]] = max(logs, key=lambda log: log[-1][0] if log else 0, default=[])
+def audit_metadata(controller: Host, recorder: Recorder) -> None:
+    """Write down what controllers decided, from the disk of one that led them in the end."""
+    scribe = Scribe(recorder, AUDITOR)
+    records = _metadata_records(controller)
     for at in range(0, len(records), RECORDS_AT_ONCE):
         scribe.tell("metadata-log", records[at : at + RECORDS_AT_ONCE])
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from quorate import __version__
 from quorate.errors import ErrorCode, QuorateError
 from quorate.jepsen import store
-from quorate.jepsen.auditing import audit, high_watermarks
+from quorate.jepsen.auditing import audit_metadata, audit_replicas, high_watermarks
 from quorate.jepsen.clients.wire import Client, ClosedError, create_topic
 from quorate.jepsen.history import Kind
 from quorate.jepsen.lab.cluster import Lab
@@ -116,13 +116,16 @@ class Run:
             lab.check_alive()
             ends = high_watermarks(lab, [n for topic in topics for n in topic.partition_names()])
             watcher.stop()
+            controller = lab.active_controller()
             lab.stop()
         except DiedError as error:
             self._say(f"a node died: {error}")
             scribe.tell("complaint", ["node-died", str(error)])
         else:
             self._say("all nodes ended; reading their disks")
-            audit(lab, recorder, ends)
+            audit_replicas(lab, recorder, ends)
+            if controller is not None:
+                audit_metadata(controller, recorder)
         for workload in self._workloads:
             for sentence in workload.errors():
                 scribe.tell("complaint", ["workload-failed", sentence])

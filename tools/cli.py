@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "log": "Print and check log files without a broker.",
     "metadata": "Look at what the controllers agreed on: records, and the state they made.",
     "quorum": "Show and change the controllers: who leads, who votes, how far each is.",
+    "verify": "Load a cluster, break it, heal it, and judge what clients saw.",
     "broker": "Start a broker; list, describe, drain and retire brokers.",
     "controller": "Start a controller.",
     "version": "Print the version.",

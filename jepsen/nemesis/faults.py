@@ -8,3 +8,5 @@ from quorate.jepsen.nemesis.fault import Family
 FAULTS: Final[dict[str, Family]] = {
     family.name: family for family in (processes.KILL, processes.PAUSE, processes.RESTART)
 }
+DEFAULT: Final = tuple(FAULTS)
+"""What happens if nothing is named."""

@@ -1,0 +1,134 @@
+"""``quorate verify run``: what was asked, the run, the verdict, the exit code."""
+
+import contextlib
+import difflib
+import secrets
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from quorate.jepsen import store
+from quorate.jepsen.lab.hosts import NeverCameUpError
+from quorate.jepsen.nemesis.faults import DEFAULT as DEFAULT_FAULTS
+from quorate.jepsen.options import RunOptions, UnknownNameError
+from quorate.jepsen.running import NotReadyError, Run
+from quorate.jepsen.workloads.registry import DEFAULT as DEFAULT_WORKLOADS
+from quorate.tools.arguments import GlobalOptions
+from quorate.tools.problems import UnreachableError, UsageError
+
+NONE: Final = "none"
+SEED_MAX: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line says; ``chosen`` are fields of RunOptions."""
+
+    workloads: tuple[str, ...]
+    faults: str | None
+    seconds: float
+    seed: int | None
+    directory: Path | None
+    properties: tuple[str, ...]
+    topic_configs: tuple[str, ...]
+    chosen: Mapping[str, Any]
+
+    def options(self) -> RunOptions:
+        """Return it as a run takes it.
+
+        Raises:
+            UsageError: a property is no NAME=VALUE.
+        """
+        return RunOptions(
+            workloads=self.workloads or DEFAULT_WORKLOADS,
+            faults=_names(self.faults),
+            seconds=self.seconds,
+            seed=secrets.randbelow(SEED_MAX) if self.seed is None else self.seed,
+            root=self.directory or store.DEFAULT_ROOT,
+            properties=_pairs("--property", self.properties),
+            topic_configs=_pairs("--topic-config", self.topic_configs),
+            **self.chosen,
+        )
+
+
+def verify_run(options: GlobalOptions, asked: Asked) -> None:
+    """Run, judge, print.
+
+    Raises:
+        CommandError: the command line is wrong, or there was nothing to put under load.
+        typer.Exit: with the verdict's exit code.
+    """
+    wanted = asked.options()
+
+    def tell(line: str) -> None:
+        if not options.quiet:
+            sys.stderr.write(line + "\n")
+            sys.stderr.flush()
+
+    try:
+        run = Run(wanted, tell)
+    except UnknownNameError as error:
+        raise _unknown(error) from None
+    tell(f"quorate verify: {' '.join(wanted.workloads)}, seed {wanted.seed}, in {run.folder.path}")
+    try:
+        with _ended_like_interrupted():
+            run.carry_out()
+    except (NeverCameUpError, NotReadyError) as error:
+        raise UnreachableError(
+            "the cluster is not ready to be put under load",
+            why=str(error),
+            hint=f"look at the nodes' logs in {run.folder.nodes}",
+        ) from None
+    except KeyboardInterrupt:
+        tell(f"interrupted; what happened so far is in {run.folder.path}")
+        raise
+    print(run.folder.path)
+
+
+def _unknown(error: UnknownNameError) -> UsageError:
+    near = difflib.get_close_matches(error.word, error.known, n=1, cutoff=0.5)
+    why = f"did you mean {near[0]}?" if near else f"there are {', '.join(error.known)}"
+    return UsageError(
+        f"there is no {error.what} {error.word!r}", why=why, hint="quorate verify run --help"
+    )
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    if text is None:
+        return DEFAULT_FAULTS
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    return () if words == [NONE] else tuple(dict.fromkeys(words))
+
+
+def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UsageError(
+                f"{option} {text!r} is not understood",
+                why="it is NAME=VALUE",
+                hint=f"{option} flush.messages=1",
+            )
+        pairs[name] = value
+    return pairs
+
+
+@contextlib.contextmanager
+def _ended_like_interrupted() -> Iterator[None]:
+    """Take SIGTERM and SIGHUP for ^C, so that all is cleaned up."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        raise KeyboardInterrupt
+
+    before = {n: signal.signal(n, interrupt) for n in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
