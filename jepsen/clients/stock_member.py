@@ -1,0 +1,132 @@
+"""A member of a consumer group by librdkafka."""
+
+# confluent-kafka's types say less than it does.
+# pyright: basic
+
+import struct
+import threading
+from random import Random
+from typing import Any, Final
+
+from quorate.jepsen.clients import librdkafka
+from quorate.jepsen.clients.grouping import (
+    CLOSE_S_MAX,
+    COMMIT_ODDS,
+    LIFE_POLLS,
+    POLL_RECORDS,
+    POLL_S,
+    Diary,
+    Membership,
+)
+from quorate.jepsen.clients.values import decode
+from quorate.jepsen.history import Kind
+from quorate.jepsen.recorder import Recorder
+
+GENERATION: Final = struct.Struct("<i").unpack_from
+GENERATION_AT: Final = len(b"CGMDv2:")
+
+
+class StockMember:
+    """A thread with one consumer of librdkafka after the other."""
+
+    def __init__(self, recorder: Recorder, membership: Membership, rng: Random) -> None:
+        self.errors: list[str] = []
+        self._kafka: Any = librdkafka.load()
+        self._membership = membership
+        self._rng = rng
+        self._diary = Diary(recorder, membership)
+        self._owned: set[int] = set()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Leave the group."""
+        self._stopping.set()
+        self._thread.join(CLOSE_S_MAX)
+        if self._thread.is_alive():
+            self.errors.append("a member did not leave its group in time")
+
+    def _properties(self) -> dict[str, Any]:
+        membership = self._membership
+        properties: dict[str, Any] = {
+            **librdkafka.COMMON,
+            "bootstrap.servers": membership.bootstrap,
+            "group.id": membership.group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "group.protocol": membership.protocol,
+        }
+        if membership.is_classic:
+            properties["session.timeout.ms"] = membership.session_ms
+            properties["heartbeat.interval.ms"] = membership.session_ms // 5
+            properties["partition.assignment.strategy"] = membership.strategy
+        return properties
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            client = self._kafka.Consumer(self._properties())
+            client.subscribe(
+                [self._membership.topic],
+                on_assign=self._assigned,
+                on_revoke=self._revoked,
+                on_lost=self._revoked,
+            )
+            try:
+                for _ in range(self._rng.randint(*LIFE_POLLS)):
+                    self._poll(client)
+                    if self._rng.random() < COMMIT_ODDS:
+                        self._commit(client)
+                    if self._stopping.is_set():
+                        break
+            finally:
+                client.close()
+                self._owned.clear()
+                self._diary.revoked()
+
+    def _poll(self, client: Any) -> None:
+        self._diary.begin_poll()
+        reads: dict[str, tuple[list[int], list[int]]] = {}
+        for message in client.consume(POLL_RECORDS, POLL_S):
+            if message.error() is None:
+                partition = self._membership.partition(message.partition())
+                offsets, values = reads.setdefault(partition, ([], []))
+                offsets.append(message.offset())
+                values.append(decode(message.value()))
+            elif not message.error().retriable():
+                self.errors.append(f"librdkafka reads no more: {message.error()}")
+        self._diary.end_poll(reads)
+
+    def _commit(self, client: Any) -> None:
+        offsets = self._diary.begin_commit()
+        if not offsets:
+            return
+        places = [
+            self._kafka.TopicPartition(self._membership.topic, _number(partition), offset)
+            for partition, offset in offsets.items()
+        ]
+        try:
+            answers = client.commit(offsets=places, asynchronous=False)
+        except self._kafka.KafkaException:  # an attempt before may have been carried out
+            self._diary.end_commit(Kind.INFO)
+        else:
+            done = all(answer.error is None for answer in answers)
+            self._diary.end_commit(Kind.OK if done else Kind.INFO)
+
+    def _assigned(self, client: Any, partitions: list[Any]) -> None:
+        """Take note; of a cooperative group these are what is new."""
+        self._owned |= {each.partition for each in partitions}
+        generation = -1
+        if self._membership.is_classic:
+            metadata: bytes = client.consumer_group_metadata()
+            (generation,) = GENERATION(metadata, GENERATION_AT)
+        names = map(self._membership.partition, self._owned)
+        self._diary.assigned(client.memberid() or "", generation, names)
+
+    def _revoked(self, _client: Any, partitions: list[Any]) -> None:
+        self._owned -= {each.partition for each in partitions}
+        self._diary.revoked()
+
+
+def _number(partition: str) -> int:
+    return int(partition.rpartition("-")[2])
