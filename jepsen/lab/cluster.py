@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from quorate.jepsen.lab.equipment import Equipment
 from quorate.jepsen.lab.hosts import Host
 
 NOBODY = -1
@@ -48,6 +49,11 @@ class Lab(Protocol):
     @property
     def controllers(self) -> Sequence[Host]:
         """The controllers that can be acted on."""
+        ...
+
+    @property
+    def equipment(self) -> Equipment | None:
+        """What lies below the nodes; None below those of somebody else."""
         ...
 
     def start(self) -> None:

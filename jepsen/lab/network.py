@@ -30,6 +30,8 @@ class Network:
     Threads: one for each listener, two for each connection; all end with :meth:`close`.
     """
 
+    has_clients: Final = False
+
     def __init__(self, ports: Sequence[int], pairs: Iterable[Pair] | None = None) -> None:
         """Stand between those that listen on these ports: all of them, or who calls whom."""
         self._ports = tuple(ports)
@@ -78,8 +80,7 @@ class Network:
             self._drop(sock)
 
     def heal(self, *, hard: bool) -> None:
-        """Let everything through; ``hard`` breaks all connections instead of delivering late."""
-        self.slow({})
+        """Let through what was cut; ``hard`` breaks all connections instead of delivering late."""
         if hard:
             self._break_all()
         self.cut(())

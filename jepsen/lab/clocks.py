@@ -1,0 +1,47 @@
+"""Clocks that jump and run at other rates, below unmodified processes; see clock.c."""
+
+import mmap
+import struct
+import time
+from pathlib import Path
+from typing import Final
+
+CLOCK_C: Final = Path(__file__).with_name("clock.c")
+FIELDS: Final = struct.Struct("=qqqq")
+READS_AT: Final = 24
+SECOND_NS: Final = 1_000_000_000
+MILLIONTHS: Final = 1_000_000
+
+
+class Clock:
+    """The wall clock of one node, over all of its processes; it goes right at first.
+
+    Owns the page that they share with us.
+    """
+
+    def __init__(self, file: Path) -> None:
+        """Begin with the right time; ``file`` is made."""
+        self._file = file
+        file.write_bytes(bytes(mmap.PAGESIZE))
+        with file.open("r+b") as opened:
+            self._page = mmap.mmap(opened.fileno(), mmap.PAGESIZE)
+
+    def variables(self) -> dict[str, str]:
+        """Return what a process must have in its environment, besides the library."""
+        return {"QUORATE_CLOCK": str(self._file.absolute())}
+
+    def set(self, ahead_s: float, rate: float = 1.0) -> None:
+        """Let the clock be ahead by so much from now on, and run so many times as fast."""
+        extra = round((rate - 1) * MILLIONTHS)
+        now_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
+        FIELDS.pack_into(self._page, 0, now_ns, round(ahead_s * SECOND_NS), extra, self.reads)
+
+    @property
+    def reads(self) -> int:
+        """How often the processes have looked at it while it was wrong."""
+        count: int = struct.unpack_from("=q", self._page, READS_AT)[0]
+        return count
+
+    def close(self) -> None:
+        """Let go of the page."""
+        self._page.close()
