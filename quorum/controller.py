@@ -22,6 +22,7 @@ from quorate.errors import (
     UnsupportedVersionError,
 )
 from quorate.model import Endpoint
+from quorate.net.bell import Bell
 from quorate.net.control import ControlStream
 from quorate.net.looking import all_refuse
 from quorate.quorum.control import (
@@ -162,6 +163,7 @@ class Controller:
         self._first_active = trio.Event()
         self._making_snapshot = trio.Lock()
         self._sessions = brokers.Sessions(0, config.broker_session_timeout_ms)
+        self._session_over = Bell()
         self._presence = Presence()
         self._handlers: Final[dict[type[Any], Callable[[Any, Asked], Awaitable[m.Answer]]]] = {
             m.RegisterBroker: self._register_broker,
@@ -353,7 +355,8 @@ class Controller:
         timeout_s = self._config.broker_session_timeout_ms / 1000
         while True:
             asleep_since_s = trio.current_time()
-            await trio.sleep(min(timeout_s / SESSION_CHECKS_PER_TIMEOUT, SESSION_CHECK_S))
+            check_s = min(timeout_s / SESSION_CHECKS_PER_TIMEOUT, SESSION_CHECK_S)
+            await self._session_over.wait_until(asleep_since_s + check_s)
             if trio.current_time() - asleep_since_s > timeout_s / 2:
                 # This process was stopped or starved: it is the one that could hear nobody.
                 self._begin_sessions()
@@ -361,7 +364,7 @@ class Controller:
             await self._on_our_own("stale brokers could not be fenced", self._fence_stale)
 
     async def _look_for_brokers(self) -> None:
-        """Fence brokers whose processes are gone, without waiting for their sessions to expire."""
+        """End the sessions of brokers whose processes are gone, without waiting for their time."""
         async with trio.open_nursery() as nursery:
             while True:
                 await trio.sleep(SESSION_CHECK_S)
@@ -375,36 +378,37 @@ class Controller:
             return
         if not await all_refuse(broker.endpoints.values()) or self._presence.is_waiting(broker_id):
             return
+        now = self.image.brokers.get(broker_id)
+        if now is None or now.incarnation_id != broker.incarnation_id:
+            return  # another process has taken its place
         logger.warning("broker %d is gone: nobody listens where it did", broker_id)
-        incarnation_id = broker.incarnation_id
         self._sessions.end(broker_id)
-        await self._on_our_own(
-            "it could not be fenced",
-            lambda image: brokers.fence_gone(image, broker_id, incarnation_id, self._clock_ms()),
-        )
+        self._session_over.ring()
 
     async def _balance_leaders(self) -> None:
         """Let preferred leaders lead again, from time to time."""
         while True:
             await trio.sleep(self._config.leader_imbalance_check_interval_seconds)
-            balanced = False
-            while not balanced:
-                version = self.image.version
-                await self._on_our_own(
-                    "leaders could not be balanced",
-                    lambda image: elections.balance_leaders(
-                        image, Reason("preferred leaders lead again", self._clock_ms())
-                    ),
-                )
-                balanced = self.image.version == version
+            await self._on_our_own(
+                "leaders could not be balanced",
+                lambda image: elections.balance_leaders(
+                    image, Reason("preferred leaders lead again", self._clock_ms())
+                ),
+            )
 
     async def _on_our_own(self, failed: str, decide: Facts) -> None:
-        """Commit what nobody asked for; if that fails, there will be another occasion."""
+        """Commit what nobody asked for, as many commands as it takes.
+
+        If that fails, there will be another occasion.
+        """
+        version = -1
         try:
-            await self._decide_unless_nothing(
-                lambda image: Decision(tuple(decide(image)), m.UnregisterBrokerAnswer()),
-                _in_time(),
-            )
+            while version != self.image.version:
+                version = self.image.version
+                await self._decide_unless_nothing(
+                    lambda image: Decision(tuple(decide(image)), m.UnregisterBrokerAnswer()),
+                    _in_time(),
+                )
         except KafkaError as error:
             logger.warning("%s: %s", failed, error)
 
@@ -431,10 +435,13 @@ class Controller:
         refusal = self._refusal()
         if refusal is not None:
             raise refusal
-        decision = decide(self.image)
+        seen = self.image
+        decision = decide(seen)
         if not decision.records:
             return decision.answer
-        return await self._decider.carry_out(decide, asked)
+        return await self._decider.carry_out(
+            lambda image: decision if image is seen else decide(image), asked
+        )
 
     # --- requests
 

@@ -17,6 +17,7 @@ from quorate.errors import (
 )
 from quorate.quorum.control.decision import Decision, Reason, because
 from quorate.quorum.control.elections import (
+    MOVED_TOGETHER_MAX,
     on_broker_draining,
     on_broker_leaving,
     on_broker_registered_again,
@@ -33,8 +34,6 @@ PRODUCER_ID_BLOCK: Final = 1000
 PRODUCER_ID_MAX: Final = 2**63 - 1
 INCARNATION_BYTES: Final = 16
 REPLACED_REMEMBERED: Final = 1024
-FENCING_RECORDS_MAX: Final = 40_000
-"""How many records one command has for brokers that fell silent together: some 2 MB."""
 
 
 class Sessions:
@@ -61,6 +60,10 @@ class Sessions:
     def end(self, broker_id: int) -> None:
         """Note that a broker lives no more: its process said so, or was seen to be gone."""
         self._heard_ms[broker_id] = self._active_since_ms - self._timeout_ms
+
+    def was_ended(self, broker_id: int) -> bool:
+        """Whether a broker is known to live no more, and not only silent."""
+        return self._heard_ms.get(broker_id) == self._active_since_ms - self._timeout_ms
 
     def replace(self, incarnation_id: bytes) -> None:
         """Note that another process took the place of this one."""
@@ -195,10 +198,11 @@ def heartbeat(
         records = _fence(image, frozenset({broker.broker_id}), cause, now_ms)
     elif broker.fenced and caught_up and not request.wants_fence:
         records = _unfence(image, broker, now_ms)
+    fences = not records or _completes(records)
     answer = m.BrokerHeartbeatAnswer(
-        fenced=request.wants_fence or not caught_up,
+        fenced=(request.wants_fence and fences) or not caught_up,
         caught_up=caught_up,
-        should_shut_down=request.wants_shut_down,
+        should_shut_down=request.wants_shut_down and fences,
     )
     return Decision(records, answer)
 
@@ -228,8 +232,10 @@ def _shut_down(
                 tuple(moved), m.BrokerHeartbeatAnswer(fenced=False, caught_up=caught_up)
             )
     records = _fence(image, frozenset({broker.broker_id}), reason.cause, now_ms)
+    fenced = _completes(records)
     return Decision(
-        records, m.BrokerHeartbeatAnswer(fenced=True, caught_up=caught_up, should_shut_down=True)
+        records,
+        m.BrokerHeartbeatAnswer(fenced=fenced, caught_up=caught_up, should_shut_down=fenced),
     )
 
 
@@ -271,30 +277,20 @@ def change_broker(
     return Decision((changed, *moved), p.ChangeBrokerAnswer())
 
 
-def fence_gone(
-    image: MetadataImage, broker_id: int, incarnation_id: bytes, now_ms: int
-) -> tuple[r.MetadataRecord, ...]:
-    """Fence a broker whose process is gone, unless another process has taken its place already."""
-    broker = image.brokers.get(broker_id)
-    if broker is None or broker.fenced or broker.incarnation_id != incarnation_id:
-        return ()
-    return _fence(image, frozenset({broker_id}), f"broker {broker_id} is gone", now_ms)
-
-
 def fence_stale(image: MetadataImage, sessions: Sessions, now: Now) -> tuple[r.MetadataRecord, ...]:
-    """Fence the brokers whose sessions have expired; return nothing if there are none.
+    """Fence the brokers whose sessions are over, all together; return nothing if there are none.
 
-    If they hold too much for one command, some of them wait for the next time.
+    If they hold too much for one command, there is more to do afterwards.
     """
-    stale = sorted(sessions.stale(image, now.session_ms))
-    records: tuple[r.MetadataRecord, ...] = ()
-    while stale:
-        records = _fence(image, frozenset(stale), "broker session expired", now.wall_ms)
-        fitting = len(stale) * FENCING_RECORDS_MAX // len(records)
-        if fitting >= len(stale) or len(stale) == 1:
-            break
-        del stale[max(1, fitting) :]
-    return records
+    stale = sessions.stale(image, now.session_ms)
+    if not stale:
+        return ()
+    cause = "broker session expired"
+    if all(map(sessions.was_ended, stale)):
+        cause = (
+            f"broker {min(stale)} is gone" if len(stale) == 1 else f"{len(stale)} brokers are gone"
+        )
+    return _fence(image, stale, cause, now.wall_ms)
 
 
 def unregister(
@@ -365,11 +361,23 @@ def _not_registered(broker_id: int) -> KafkaError:
 def _fence(
     image: MetadataImage, broker_ids: frozenset[int], cause: str, now_ms: int
 ) -> tuple[r.MetadataRecord, ...]:
+    """Take brokers out of service, once there is nothing left to move away from them.
+
+    If it takes several commands to move it, they do not give it to each other meanwhile.
+    """
+    moved = on_brokers_fenced(image, broker_ids, Reason(cause, now_ms))
+    if len(moved) >= MOVED_TOGETHER_MAX:
+        return tuple(moved)
     fenced = [
         r.BrokerFenced(cause, now_ms, broker_id, image.brokers[broker_id].broker_epoch)
         for broker_id in sorted(broker_ids)
     ]
-    return (*fenced, *on_brokers_fenced(image, broker_ids, Reason(cause, now_ms)))
+    return (*fenced, *moved)
+
+
+def _completes(records: tuple[r.MetadataRecord, ...]) -> bool:
+    """Return whether these records change what a broker is, after all that follows from it."""
+    return not isinstance(records[0], r.PartitionChanged)
 
 
 def _unfence(

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 import trio
+import trio.testing
 
 from quorate.control import messages as m
 from quorate.control.partition_messages import (
@@ -22,6 +23,7 @@ from quorate.model import Endpoint
 from quorate.net.looking import all_refuse
 from quorate.quorum.controller import NO_LISTENER, Controller, alone
 from quorate.quorum.directory import open_controller_directory
+from quorate.quorum.metadata.codec import decode_batch
 from quorate.quorum.metadata.features import SUPPORTED
 from quorate.quorum.metadata.image import MetadataImage, PartitionState
 from quorate.quorum.raft_node import in_thread
@@ -109,6 +111,31 @@ async def test_a_broker_whose_process_is_gone_is_fenced_long_before_its_session_
         await trio.sleep(1.5)
         assert service.image.live_broker_ids() == {2}, "somebody listens there"
         await join(service, 1, here)
+        await listener.aclose()
+
+
+async def test_brokers_that_vanish_together_are_fenced_together(tmp_path: Path) -> None:
+    doomed = range(1, 21)
+    doomed_ids = frozenset(doomed)
+    async with controller(tmp_path) as service:
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nobody, port = await free_endpoint(), listener.socket.getsockname()[1]
+        for broker_id in doomed:
+            await join(service, broker_id, nobody)
+        await join(service, 21, Endpoint("127.0.0.1", port))
+        await create(service, *doomed, 21)
+        version = service.image.version
+        async with trio.open_nursery() as connections:
+            for broker_id in doomed:
+                news = m.FetchMetadata(version, 60_000, broker_id=broker_id)
+                connections.start_soon(service.handle, news, 60)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            connections.cancel_scope.cancel()
+        await wait_until(service, lambda image: not doomed_ids & image.live_broker_ids())
+        assert state(service.image).leader_id == 21
+        batches = service.raft.machine.since(version).batches
+        causes = {record.cause for batch in batches for record in decode_batch(batch.records)}
+        assert len(causes) < 5, "they are not fenced one after the other"
         await listener.aclose()
 
 

@@ -13,6 +13,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Generator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -174,21 +175,40 @@ def small_changes(cluster: Cluster, report: Report) -> None:
     )
 
 
-def fail_over(cluster: Cluster, report: Report) -> None:
-    """Fence the broker that leads most; its partitions move."""
-    image = cluster.machine.image
+def fail_over(cluster: Cluster, gone: AbstractSet[int], name: str, report: Report) -> None:
+    """Fence brokers that fall silent together; what they led moves."""
     sessions = brokers.Sessions(0, timeout_ms=1)
-    victim = next(iter(image.topics.values())).partitions[0].leader_id
-    for broker_id in image.brokers:
-        if broker_id != victim:
+    for broker_id in cluster.machine.image.brokers:
+        if broker_id not in gone:
             sessions.touch(broker_id, 1000)
-    with report.timed("failover"):
-        records = brokers.fence_stale(image, sessions, brokers.Now(1000, 0))
-        cluster.commit(records)
-    report.figures["failover_partitions"] = len(records) - 1
+    moved = commands = 0
+    longest_s = 0.0
+    with report.timed(name):
+        while True:
+            begun_s = time.thread_time()
+            records = brokers.fence_stale(cluster.machine.image, sessions, brokers.Now(1000, 0))
+            if not records:
+                break
+            cluster.commit(records)
+            longest_s = max(longest_s, time.thread_time() - begun_s)
+            moved += sum(isinstance(record, r.PartitionChanged) for record in records)
+            commands += 1
+    report.figures[f"{name}_partitions"] = moved
+    report.figures[f"{name}_commands"] = commands
+    report.figures[f"{name}_longest_command_cpu_ms"] = 1000 * longest_s
     left = [s for t in cluster.machine.image.topics.values() for s in t.partitions]
-    assert all(state.leader_id != victim for state in left)
-    report.figures["failover_leaderless"] = sum(s.leader_id == NO_LEADER for s in left)
+    assert not any(state.leader_id in gone for state in left)
+    report.figures[f"{name}_leaderless"] = sum(s.leader_id == NO_LEADER for s in left)
+
+
+def fail_overs(cluster: Cluster, report: Report) -> None:
+    """Lose the broker that leads the first partition, and then a rack of others."""
+    image = cluster.machine.image
+    victim = next(iter(image.topics.values())).partitions[0].leader_id
+    fail_over(cluster, {victim}, "failover", report)
+    rack = next(b.rack for b in image.brokers.values() if b.rack != image.brokers[victim].rack)
+    racked = {b.broker_id for b in image.brokers.values() if b.rack == rack}
+    fail_over(cluster, racked, "rack_failover", report)
 
 
 class Watch:
@@ -243,7 +263,7 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
     report = Report()
     cluster = fill(options, report)
     one_large_request(cluster, options, report)
-    fail_over(cluster, report)
+    fail_overs(cluster, report)
     small_changes(cluster, report)
     trio.run(snapshots, cluster, report)
     report.figures["rss_mib"] = rss_mib()
@@ -271,9 +291,10 @@ def main(arguments: Sequence[str]) -> int:
     calm_collector()
     figures = measure(options)
     if options.controllers:
-        figures |= metadata_failover.measure(
-            options.brokers, options.partitions, LARGE_REQUEST // 2, options.replicas
+        load = metadata_failover.Load(
+            options.brokers, RACKS, options.partitions, LARGE_REQUEST // 2, options.replicas
         )
+        figures |= metadata_failover.measure(load)
     if options.json:
         print(json.dumps(figures, indent=2))
     else:

@@ -18,6 +18,7 @@ QUORATE = (sys.executable, "-m", "quorate.tools.cli")
 CONTROLLERS = 3
 FORMING_S_MAX = 30.0
 SETTLE_S = 1.0
+LOOK_S = 0.1
 
 
 def property_words(properties: Mapping[str, str]) -> list[str]:
@@ -60,9 +61,26 @@ class Quorum:
         Raises:
             MeasurementFailedError: there is none for a long time.
         """
+        return self._describe().leader_id - 1
+
+    def wait_until_all_have_caught_up(self) -> None:
+        """Wait until every voter has what the leader has: one that was started again reads first.
+
+        Raises:
+            MeasurementFailedError: it takes too long.
+        """
+        deadline_s = time.monotonic() + FORMING_S_MAX
+        while time.monotonic() < deadline_s:
+            seen = self._describe()
+            if all(voter.log_end_offset >= seen.high_watermark for voter in seen.voters):
+                return
+            time.sleep(LOOK_S)
+        raise MeasurementFailedError("a controller does not catch up")
+
+    def _describe(self) -> m.DescribeQuorumAnswer:
         with QuorumClient(self.ports, 0) as client:
             try:
-                answer = client.ask(
+                return client.ask(
                     m.DescribeQuorum(),
                     m.DescribeQuorumAnswer,
                     request_id=b"",
@@ -71,7 +89,6 @@ class Quorum:
             except (NotDoneError, MaybeDoneError) as error:
                 tails = "\n".join(node.log_tail() for node in self.nodes)
                 raise MeasurementFailedError(f"no leader: {error}\n{tails}") from error
-        return answer.leader_id - 1
 
     def cpu_seconds(self) -> list[float]:
         """Return the CPU time that each has used so far."""

@@ -146,6 +146,7 @@ class FailOver:
         )
 
     def _once(self, quorum: Quorum, number: int) -> float:
+        quorum.wait_until_all_have_caught_up()
         place = quorum.leader()
         time.sleep(SETTLE_S)
         others = tuple(port for at, port in enumerate(quorum.ports) if at != place)

@@ -1,5 +1,6 @@
 """Registration, sessions, fencing and producer ids."""
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,7 @@ from quorate.errors import (
     UnsupportedVersionError,
 )
 from quorate.model import NO_LEADER, Endpoint
-from quorate.quorum.control import brokers
+from quorate.quorum.control import brokers, elections
 from quorate.quorum.control.brokers import Now, Sessions
 from quorate.quorum.control.decision import Decision
 from quorate.quorum.control.partitions import alter_partition
@@ -415,16 +416,21 @@ def test_a_broker_that_nobody_knows_is_not_drained() -> None:
         drain(in_service(), 1)
 
 
-def test_a_broker_whose_process_is_gone_is_fenced_unless_another_has_come() -> None:
-    image = replicated(partition())
-    incarnation_id = image.brokers[1].incarnation_id
-    assert brokers.fence_gone(image, 9, incarnation_id, 7) == ()
-    assert brokers.fence_gone(image, 1, b"another", 7) == ()
-    records = brokers.fence_gone(image, 1, incarnation_id, 7)
-    assert {record.cause for record in records} == {"broker 1 is gone"}
-    image = apply_records(image, image.version + 1, records)
-    assert the_partition(image).leader_id == 2
-    assert brokers.fence_gone(image, 1, incarnation_id, 7) == ()
+def test_brokers_whose_processes_are_gone_are_fenced_together() -> None:
+    image, live = replicated(partition()), sessions(now_ms=1000)
+    assert brokers.fence_stale(image, live, now(1000)) == ()
+    live.end(1)
+    alone = brokers.fence_stale(image, live, now(1000))
+    assert {record.cause for record in alone} == {"broker 1 is gone"}
+    live.end(2)
+    live.end(9)  # nobody knows it
+    records = brokers.fence_stale(image, live, now(1000))
+    assert {record.cause for record in records} == {"2 brokers are gone"}
+    after = apply_records(image, image.version + 1, records)
+    assert the_partition(after).leader_id == 3
+    assert brokers.fence_stale(after, live, now(1000)) == ()
+    live.touch(2, 1000)
+    assert brokers.fence_stale(image, live, now(1000)) == alone
 
 
 def test_no_producer_id_is_given_twice() -> None:
@@ -444,24 +450,47 @@ def test_producer_ids_end() -> None:
         brokers.allocate_producer_ids(image, m.AllocateProducerIds(1, 5), 0)
 
 
-@pytest.mark.parametrize(("limit", "fenced"), [(100, 4), (15, 3), (10, 2), (1, 1)])
-def test_brokers_that_hold_too_much_for_one_command_are_fenced_one_after_the_other(
-    monkeypatch: pytest.MonkeyPatch, limit: int, fenced: int
+@pytest.mark.parametrize(("limit", "commands"), [(17, 1), (16, 2), (5, 4), (1, 17)])
+def test_brokers_that_hold_too_much_for_one_command_are_fenced_after_the_last(
+    monkeypatch: pytest.MonkeyPatch, limit: int, commands: int
 ) -> None:
-    monkeypatch.setattr(brokers, "FENCING_RECORDS_MAX", limit)
-    image = apply_records(
-        FORMATTED,
-        5,
-        [
-            *(r.BrokerRegistered("c", 1, b, 1, b"", b"", {}, None, fenced=False) for b in range(4)),
-            r.TopicCreated("c", 1, "t", ID),
-            *(r.PartitionCreated("c", 1, ID, p, (p % 4,), (p % 4,), p % 4) for p in range(16)),
-        ],
-    )
-    times = 0
-    while records := brokers.fence_stale(image, sessions(), now(TIMEOUT_MS)):
-        assert len(records) == 5 * fenced or image.version > 5
+    move_at_a_time(monkeypatch, limit)
+    image, live = holding(16), sessions()
+    live.touch(4, 1000)
+    made: list[tuple[r.MetadataRecord, ...]] = []
+    while records := brokers.fence_stale(image, live, now(TIMEOUT_MS)):
         image = apply_records(image, image.version + 1, records)
-        times += 1
-    assert times == -(-4 // fenced)
-    assert all(state.leader_id == NO_LEADER for state in image.topics["t"].partitions)
+        made.append(records)
+    assert len(made) == commands
+    assert [len(records) for records in made[:-1]] == [limit] * (commands - 1)
+    kinds = Counter(type(record) for records in made for record in records)
+    assert kinds == {r.PartitionChanged: 16, r.BrokerFenced: 4}, "nothing moves twice"
+    assert {type(record) for record in made[-1][:4]} == {r.BrokerFenced}
+    assert {state.leader_id for state in image.topics["t"].partitions} == {4}
+
+
+def test_a_broker_that_holds_very_much_asks_for_its_shutdown_until_all_is_moved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    move_at_a_time(monkeypatch, 3)
+    image = holding(16)
+    request = m.BrokerHeartbeat(0, 1, 9, wants_shut_down=True, wants_fence=True)
+    told: list[m.BrokerHeartbeatAnswer] = []
+    while not image.brokers[0].fenced:
+        decision = brokers.heartbeat(image, request, 0)
+        image = commit(image, decision)
+        told.append(decision.answer)
+    shown = [(answer.fenced, answer.should_shut_down) for answer in told]
+    assert shown == [(False, False), (True, True)]
+
+
+def holding(count: int) -> MetadataImage:
+    """Return brokers 0 to 3, which hold partitions in turn, each with broker 4."""
+    joined = [r.BrokerRegistered("c", 1, b, 1, b"", b"", {}, None, fenced=False) for b in range(5)]
+    held = [r.PartitionCreated("c", 1, ID, p, (p % 4, 4), (p % 4, 4), p % 4) for p in range(count)]
+    return apply_records(FORMATTED, 5, [*joined, r.TopicCreated("c", 1, "t", ID), *held])
+
+
+def move_at_a_time(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    for module in (brokers, elections):
+        monkeypatch.setattr(module, "MOVED_TOGETHER_MAX", count)
