@@ -26,6 +26,9 @@ from quorate.protocol.messages.data import FetchPartition, PartitionData
 from quorate.records.batch import BatchHeader
 
 DIVERGED: Final = LOST | {"divergence"}
+SELDOM: Final = ("--rate", "20")
+"""Followers hear of a high watermark with the next records: if these come late, so does it."""
+
 REPEATED: Final = frozenset({"duplicate", "nonmonotonic-send"})
 
 
@@ -128,7 +131,7 @@ MUTANTS: Final = (
         "Followers cut off what they do not know to be committed, before they ask their leader.",
         ("E5", "D1", "D3"),
         DIVERGED,
-        Proof(("append",), ("directed:unreachable-successor",), 5),
+        Proof(("append",), ("directed:unreachable-successor",), 5, SELDOM),
         truncate_to_hw,
     ),
     Mutant(

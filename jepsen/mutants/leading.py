@@ -217,7 +217,7 @@ MUTANTS: Final = (
             ("append",),
             ("directed:early-joiner",),
             5,
-            (*ONE_COPY, "--property", "replica.fetch.max.bytes=1"),
+            (*ONE_COPY, "--rate", "200", "--property", "replica.fetch.max.bytes=1"),
         ),
         join_without_epoch_start,
     ),

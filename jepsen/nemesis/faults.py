@@ -3,6 +3,7 @@
 from typing import Final
 
 from quorate.jepsen.nemesis import processes
+from quorate.jepsen.nemesis.directed import DIRECTED
 from quorate.jepsen.nemesis.fault import Family
 
 FAULTS: Final[dict[str, Family]] = {
@@ -10,3 +11,5 @@ FAULTS: Final[dict[str, Family]] = {
 }
 DEFAULT: Final = tuple(FAULTS)
 """What happens if nothing is named."""
+
+FAULTS[DIRECTED.name] = DIRECTED  # only if named: each of its scenarios aims at a certain bug

@@ -1,0 +1,144 @@
+"""``quorate verify mutants``: plants each bug, and sees whether the harness finds it."""
+
+import difflib
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from quorate.jepsen import store
+from quorate.jepsen.mutants.mutant import Mutant
+from quorate.jepsen.mutants.proving import Score, Trial, command_of, is_killed, summary
+from quorate.jepsen.mutants.registry import MUTANTS
+from quorate.tools.arguments import GlobalOptions
+from quorate.tools.output import Column, Table, render
+from quorate.tools.problems import EXIT_PROBLEM_FOUND, UsageError
+
+QUORATE: Final = (sys.executable, "-m", "quorate.tools.cli")
+SLACK_S: Final = 240.0
+"""So much longer than its load a run may take until it is killed."""
+TIMED_OUT: Final = -1
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the command line says; without ``directory`` only runs that need a look are kept."""
+
+    names: tuple[str, ...]
+    seeds: int
+    first_seed: int
+    clean: bool
+    directory: Path | None
+
+
+def list_mutants(options: GlobalOptions) -> None:
+    """Print what there is."""
+    columns = (Column("name"), Column("breaks"), Column("properties", wide_only=True))
+    rows = tuple((m.name, m.breaks, ",".join(m.properties)) for m in MUTANTS.values())
+    print(render(Table("mutants", columns, rows), options.format), end="")
+
+
+def prove(options: GlobalOptions, wanted: Wanted) -> None:
+    """Run each mutant over seeds, and the same without it; print what became of them.
+
+    Raises:
+        UsageError: there is no mutant of some name.
+        typer.Exit: one was not found often enough, or a run without a bug is not green.
+    """
+
+    def tell(line: str) -> None:
+        if not options.quiet:
+            sys.stderr.write(line + "\n")
+            sys.stderr.flush()
+
+    mutants = [_mutant(name) for name in wanted.names or MUTANTS]
+    directory = wanted.directory or Path(tempfile.mkdtemp(prefix="quorate-mutants-"))
+    tell(f"runs are kept in {directory}")
+    scores = [_score(mutant, wanted, directory, tell) for mutant in mutants]
+    print(render(_table(scores), options.format), end="")
+    tell(summary(scores))
+    if not all(score.is_proven for score in scores):
+        raise typer.Exit(EXIT_PROBLEM_FOUND)
+
+
+def _mutant(name: str) -> Mutant:
+    if name in MUTANTS:
+        return MUTANTS[name]
+    near = difflib.get_close_matches(name, MUTANTS, n=1)
+    why = f"did you mean {near[0]}?" if near else f"there are {', '.join(MUTANTS)}"
+    raise UsageError(f"there is no mutant {name!r}", why=why, hint="quorate verify mutants --list")
+
+
+def _score(mutant: Mutant, wanted: Wanted, directory: Path, tell: Tell) -> Score:
+    trials: list[Trial] = []
+    for seed in range(wanted.first_seed, wanted.first_seed + wanted.seeds):
+        for planted in (True, False) if wanted.clean else (True,):
+            trials.append(_try(mutant, seed, directory, planted=planted))
+            tell(_line(mutant, trials[-1]))
+    return Score(mutant, tuple(trials))
+
+
+def _try(mutant: Mutant, seed: int, directory: Path, *, planted: bool) -> Trial:
+    """Run once, in a process of its own."""
+    folder = directory / f"{mutant.name}-{seed}{'' if planted else '-without'}"
+    words = command_of(mutant, seed=seed, planted=planted, directory=str(folder))
+    folder.mkdir(parents=True, exist_ok=True)
+    begun_s = time.monotonic()
+    with (folder / "output").open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603 - ourselves
+            [*QUORATE, *words], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+        )
+        try:
+            exit_code = process.wait(mutant.proof.seconds + SLACK_S)
+        except subprocess.TimeoutExpired:
+            exit_code = TIMED_OUT
+        finally:
+            process.terminate()  # it ends what it started, as after ^C
+            process.wait()
+    seconds = time.monotonic() - begun_s
+    return Trial(seed, planted, exit_code, _anomalies(folder), seconds)
+
+
+def _anomalies(folder: Path) -> dict[str, int]:
+    """Return what the newest run in a folder found."""
+    runs = store.list_runs(folder)
+    verdict = runs[0].read_verdict() if runs else {}
+    found: dict[str, int] = verdict.get("anomalies", {})
+    return dict(found)
+
+
+def _line(mutant: Mutant, trial: Trial) -> str:
+    """Return what became of one run."""
+    if trial.planted:
+        became = "killed" if is_killed(mutant, trial) else "NOT KILLED"
+    else:
+        became = "green" if trial.exit_code == 0 else "NOT GREEN"
+    bug = mutant.name if trial.planted else f"without {mutant.name}"
+    found = ", ".join(f"{name} {count}" for name, count in trial.anomalies.items())
+    return (
+        f"{bug}, seed {trial.seed}: {became} after {trial.seconds:.0f} s,"
+        f" exit {trial.exit_code}{f'; {found}' if found else ''}"
+    )
+
+
+def _table(scores: Sequence[Score]) -> Table:
+    columns = ("mutant", "killed", "green", "seconds", "found")
+    rows = tuple(
+        (
+            score.mutant.name,
+            f"{len(score.kills)}/{len(score.planted)}",
+            f"{len(score.green)}/{len(score.clean)}",
+            "-" if score.seconds is None else f"{score.seconds:.0f}",
+            ",".join(score.found) or "-",
+        )
+        for score in scores
+    )
+    return Table("mutants", tuple(Column(name) for name in columns), rows)
