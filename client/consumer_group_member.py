@@ -88,6 +88,7 @@ class ConsumerGroupMember(GroupMember):
         member, cluster = self._member, self._parts.cluster
         progress = Progress(member.settings.rebalance_timeout_ms, now_ms())
         attempts = 0
+        await self._bell.wait()
         while True:
             in_time = progress.look(self._parts.progress_mark(), now_ms())
             if member.is_out:
@@ -106,9 +107,7 @@ class ConsumerGroupMember(GroupMember):
                     outcome = Next.LOOK_UP
                 if outcome in {Next.GO_ON, Next.JOIN}:
                     attempts = 0
-                    if not self._look and not member.has_news:
-                        interval_s = member.interval_ms / 1000
-                        await self._bell.wait_until(trio.current_time() + interval_s)
+                    await self._bell.wait_until(trio.current_time() + member.interval_ms / 1000)
                     continue
                 if outcome is Next.LOOK_UP:
                     self._parts.coordinators.forget(self._group_id)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from quorate.client.consumer_group_member import Subscription
     from quorate.client.consumer_settings import GroupSettings
+    from quorate.client.reading import Reading
     from quorate.client.receiving.fetches import FetchSettings
     from quorate.client.receiving.streams import PartitionStream
 
@@ -79,7 +80,7 @@ class GroupConsumer(ConsumerBase):
         self._topics = GroupTopics(cluster, self._topics_changed)
         nursery.start_soon(self._commits.run)
         nursery.start_soon(self._topics.run)
-        nursery.start_soon(self._begin)
+        nursery.start_soon(self._begin, self._open(), self._coordinators, self._group.group_id)
         if self._group.enable_auto_commit:
             nursery.start_soon(self._auto_commit, self._group.auto_commit_interval_ms / 1000)
 
@@ -314,16 +315,13 @@ class GroupConsumer(ConsumerBase):
             self._polls += 1
         return self._polls, len(self._open().iterated)
 
-    async def _begin(self) -> None:
+    async def _begin(self, reading: Reading, coordinators: Coordinators, group_id: str) -> None:
         """Have streams that wait for it begin at the committed offsets."""
-        assert self._group is not None
-        assert self._coordinators is not None
-        reading, reset = self._open(), self._fetch_settings.offset_reset
+        reset = self._fetch_settings.offset_reset
         while True:
             await self._begin_bell.wait()
             while streams := [s for s in reading.streams.values() if s.position.is_open]:
-                group_id = self._group.group_id
-                known = await begin_streams(streams, self._coordinators, group_id, reset)
+                known = await begin_streams(streams, coordinators, group_id, reset)
                 reading.fetcher.wake()
                 reading.fetcher.changed.unpark_all()
                 if not known:

@@ -116,11 +116,6 @@ class ConsumerMember:
 
     # What it says
 
-    @property
-    def has_news(self) -> bool:
-        """Whether there is something to tell at once."""
-        return not self.is_out and self._told != _Said(self.interest, self.owned)
-
     def heartbeat_request(self) -> ConsumerGroupHeartbeatRequest:
         """Return the next sign of life, with what has changed; with everything if it joins.
 

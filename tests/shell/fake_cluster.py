@@ -235,8 +235,11 @@ class FakeCluster:
                 return self.handlers[type(request)](broker_id, request)
 
     def metadata(self, request: MetadataRequest) -> MetadataResponse:
+        by_id = {topic_id_of(name): name for name in self.topics}
         names = (
-            list(self.topics) if request.topics is None else [t.name or "" for t in request.topics]
+            list(self.topics)
+            if request.topics is None
+            else [t.name or by_id.get(t.topic_id, "") for t in request.topics]
         )
         return MetadataResponse(
             brokers=[
