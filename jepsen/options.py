@@ -90,6 +90,18 @@ _OPTIONS = {
 }
 
 
+def fitted(options: RunOptions, brokers: int) -> RunOptions:
+    """Return options that ask for no more replicas than there are brokers."""
+    replicas = min(options.replication_factor, brokers)
+    return replace(
+        options,
+        brokers=brokers,
+        controllers=0 if options.against else options.controllers,
+        replication_factor=replicas,
+        min_insync=min(options.min_insync, max(1, replicas - 1)),
+    )
+
+
 def check_schedule(name: str) -> None:
     """See that there is a schedule of this name.
 

@@ -4,29 +4,37 @@ Whatever ends it, nothing stays behind but its folder, and the history up to the
 """
 
 import contextlib
-import platform
-import subprocess
+import shutil
 import sys
+import tarfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Final
 
-from quorate import __version__
 from quorate.errors import ErrorCode, QuorateError
 from quorate.jepsen import store
 from quorate.jepsen.auditing import audit_metadata, audit_replicas, high_watermarks
 from quorate.jepsen.clients.wire import Client, ClosedError, create_topic
+from quorate.jepsen.describing import describe
 from quorate.jepsen.history import Kind
+from quorate.jepsen.lab.against import Against
 from quorate.jepsen.lab.cluster import Lab
-from quorate.jepsen.lab.hosts import QUORATE, ROOT, DiedError
+from quorate.jepsen.lab.hosts import QUORATE, DiedError
 from quorate.jepsen.lab.local import LocalLab, LocalPlan
 from quorate.jepsen.lab.reaper import Reaper
 from quorate.jepsen.nemesis.conducting import Conductor, Tell
 from quorate.jepsen.nemesis.schedules import SCHEDULES
-from quorate.jepsen.options import RunOptions, check_schedule, families_of, kinds_of
+from quorate.jepsen.options import (
+    RunOptions,
+    check_schedule,
+    families_of,
+    fitted,
+    kinds_of,
+)
 from quorate.jepsen.recorder import Recorder
 from quorate.jepsen.watching import Watcher
 from quorate.jepsen.workloads.workload import Context, Topic, TopicOptions, Workload
@@ -68,15 +76,16 @@ class Run:
 
         Raises:
             NeverCameUpError, NotReadyError: there was nothing to be put under load.
+            MissingClientError: the client cannot be had here.
             KeyboardInterrupt: somebody wants it to end; the history ends early.
         """
-        header = self._header()
-        self.folder.write_about(header, repeat=self._options.repeat())
         with Reaper() as reaper, contextlib.ExitStack() as stack:
-            recorder = Recorder(self.folder.history, header)
-            stack.callback(recorder.close)
             lab = self._lab(reaper)
             stack.callback(lab.close)
+            header = describe(self._options, self._started)
+            self.folder.write_about(header, repeat=self._options.repeat())
+            recorder = Recorder(self.folder.history, header)
+            stack.callback(recorder.close)
             rng = Random(self._options.seed)
             conductor = Conductor(lab, recorder, Random(rng.getrandbits(64)), self._say)
             for kind in self._kinds:
@@ -94,7 +103,7 @@ class Run:
         lab.start()
         topics = [topic for workload in self._workloads for topic in workload.topics()]
         self._create(lab, topics)
-        self._say(f"{len(lab.controllers)} controllers, {len(lab.brokers)} brokers are up")
+        self._say(_what_is_up(lab))
         scribe.tell("phase", "warm-up")
         watcher.start()
         for workload in self._workloads:
@@ -122,7 +131,6 @@ class Run:
             self._say(f"a node died: {error}")
             scribe.tell("complaint", ["node-died", str(error)])
         else:
-            self._say("all nodes ended; reading their disks")
             audit_replicas(lab, recorder, ends)
             if controller is not None:
                 audit_metadata(controller, recorder)
@@ -134,16 +142,27 @@ class Run:
     # --- its parts
 
     def _lab(self, reaper: Reaper) -> Lab:
+        """Prepare the cluster, and ask of it no more than it can."""
         options = self._options
+        if options.against:
+            lab = Against(options.against)
+            self._options = fitted(options, lab.broker_count)
+            if self._families:
+                names = ", ".join(self._families)
+                self._say(f"skipped, because its processes are not ours: {names}")
+                self._options, self._families = replace(self._options, faults=()), {}
+            return lab
         launch = (sys.executable, "-m", "quorate.jepsen.mutants.launch", options.mutant, "--")
         command = launch if options.mutant else QUORATE
         plan = LocalPlan(options.brokers, options.controllers, options.properties, command)
+        self._options = fitted(options, options.brokers)
         return LocalLab(self.folder.nodes, plan, reaper)
 
     def _context(self, lab: Lab, recorder: Recorder, rng: Random, share: int) -> Context:
         options = self._options
         configs = {"min.insync.replicas": str(options.min_insync), **options.topic_configs}
-        topics = TopicOptions(options.partitions, options.replication_factor, configs)
+        prefix = f"quorate-verify-{self._started:%Y%m%dT%H%M%S}-" if options.against else ""
+        topics = TopicOptions(options.partitions, options.replication_factor, configs, prefix)
         folder = self.folder.path / "clients"
         folder.mkdir(exist_ok=True)
         rate = options.rate_per_s * share // sum(kind.share for kind in self._kinds)
@@ -190,34 +209,6 @@ class Run:
         else:
             self._say(f"healed; whole again after {time.monotonic() - begun_s:.1f} s")
 
-    def _header(self) -> dict[str, Any]:
-        options = self._options
-        return {
-            "seed": options.seed,
-            "workloads": list(options.workloads),
-            "faults": list(options.faults),
-            "version": __version__,
-            "commit": _commit(),
-            "python": platform.python_version(),
-            "kernel": platform.release(),
-            "brokers": options.brokers,
-            "controllers": options.controllers,
-            "replication_factor": options.replication_factor,
-            "min_insync": options.min_insync,
-            "acks": options.acks,
-            "idempotent": options.acks == "all",
-            "session_timeout_ms": 2_000,
-            "client": options.client,
-            "against": bool(options.against),
-            "durability": "page-cache",
-            "mutant": options.mutant,
-            "started": self._started.isoformat(timespec="seconds"),
-            "clock": [time.time_ns() // 1_000_000, time.monotonic_ns()],
-            "allowed": [],
-            "quotas": {},
-            "duration_s": options.seconds,
-        }
-
     def _say(self, text: str) -> None:
         seconds = int(time.monotonic() - self._begun_s)
         self._tell(f"{seconds // 60:02}:{seconds % 60:02}  {text}")
@@ -236,6 +227,12 @@ def wait(is_done: Callable[[], bool], seconds_max: float, complaint: str) -> Non
         time.sleep(POLL_S)
 
 
+def _what_is_up(lab: Lab) -> str:
+    if lab.brokers:
+        return f"{len(lab.controllers)} controllers, {len(lab.brokers)} brokers are up"
+    return f"the cluster at {lab.bootstrap} answers"
+
+
 def _is_created(lab: Lab, topic: Topic) -> bool:
     host, _, port = lab.bootstrap.split(",")[0].rpartition(":")
     try:
@@ -252,10 +249,14 @@ def _is_created(lab: Lab, topic: Topic) -> bool:
     return code in EXISTS
 
 
-def _commit() -> str:
-    """Return the commit of this tree, and whether it was changed since; empty outside of git."""
-    words = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
-    with contextlib.suppress(OSError):
-        done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
-        return done.stdout.strip()
-    return ""
+def tidy(folder: store.RunFolder, *, pack: bool) -> None:
+    """Remove the nodes' data, or pack it into an archive beside each node's log."""
+    for data in folder.nodes.glob("*/data"):
+        if pack:
+            with tarfile.open(data.with_suffix(".tar.gz"), "w:gz", compresslevel=1) as archive:
+                archive.add(data, "data")
+        shutil.rmtree(data, ignore_errors=True)
+    shutil.rmtree(folder.nodes / "equipment", ignore_errors=True)
+    for empty in (folder.path / "clients", folder.nodes):
+        with contextlib.suppress(OSError):
+            empty.rmdir()
