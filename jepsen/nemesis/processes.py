@@ -12,75 +12,9 @@ from quorate.jepsen.nemesis.fault import Family, Note, NotNowError, Variant
 
 HEARD_S_MAX: Final = 0.5
 LISTEN_S_MAX: Final = 30.0
+STOPPED_S_MAX: Final = 2.0
+POLL_S: Final = 0.005
 
-Choose = Callable[[Lab, Random], list[Host]]
-
-
-# --- whom: each returns hosts that run and are not paused, or raises
-
-
-def leader(lab: Lab, rng: Random) -> list[Host]:
-    """Return the leader of some partition."""
-    return [_some(lab.leader_of(name) for name in _partitions(lab, rng))]
-
-
-def follower(lab: Lab, rng: Random) -> list[Host]:
-    """Return one that is in sync and does not lead, of some partition."""
-    return [_some(host for name in _partitions(lab, rng) for host in lab.isr_of(name)[1:])]
-
-
-def whole_isr(lab: Lab, rng: Random) -> list[Host]:
-    """Return all that are in sync of some partition."""
-    for name in _partitions(lab, rng):
-        hosts = [host for host in lab.isr_of(name) if host.answers]
-        if hosts:
-            return hosts
-    raise NotNowError("no partition has a leader")
-
-
-def controller(lab: Lab, rng: Random) -> list[Host]:
-    """Return the controller that decides."""
-    del rng
-    return [_some([lab.active_controller()])]
-
-
-def controllers(lab: Lab, rng: Random) -> list[Host]:
-    """Return all controllers."""
-    return _mixed(lab.controllers, rng)
-
-
-def everybody(lab: Lab, rng: Random) -> list[Host]:
-    """Return all processes."""
-    return _mixed([*lab.controllers, *lab.brokers], rng)
-
-
-def brokers(lab: Lab, rng: Random) -> list[Host]:
-    """Return all brokers."""
-    return _mixed(lab.brokers, rng)
-
-
-def anybody(lab: Lab, rng: Random) -> list[Host]:
-    """Return some process."""
-    return [_some(_mixed([*lab.controllers, *lab.brokers], rng))]
-
-
-def _partitions(lab: Lab, rng: Random) -> list[str]:
-    names = sorted(lab.view().partitions)
-    return rng.sample(names, len(names))
-
-
-def _mixed(hosts: Sequence[Host], rng: Random) -> list[Host]:
-    found = [host for host in hosts if host.answers]
-    if not found:
-        raise NotNowError("nobody runs")
-    return rng.sample(found, len(found))
-
-
-def _some(hosts: Iterable[Host | None]) -> Host:
-    for host in hosts:
-        if host is not None and host.answers:
-            return host
-    raise NotNowError("nobody has this role now")
 
 
 # --- what
@@ -89,7 +23,7 @@ def _some(hosts: Iterable[Host | None]) -> Host:
 class Kill:
     """Processes end by kill -9; their data stays. Healed, they are started again."""
 
-    def __init__(self, choose: Choose) -> None:
+    def __init__(self, choose: roles.Choose) -> None:
         self._choose = choose
         self._hosts: list[Host] = []
 
@@ -115,7 +49,7 @@ class Kill:
 class Pause:
     """Processes stand still; their connections stay, and what arrives waits for them."""
 
-    def __init__(self, choose: Choose) -> None:
+    def __init__(self, choose: roles.Choose) -> None:
         self._choose = choose
         self._hosts: list[Host] = []
 
@@ -125,6 +59,11 @@ class Pause:
         note(self._hosts, silent=[host.name for host in self._hosts])
         for host in self._hosts:
             host.pause()
+        deadline_s = time.monotonic() + STOPPED_S_MAX
+        while not all(host.is_stopped() for host in self._hosts):
+            if time.monotonic() > deadline_s:
+                break
+            time.sleep(POLL_S)
 
     def verified(self) -> str:
         """Say that the kernel has them as stopped."""
@@ -140,7 +79,7 @@ class Pause:
 class Restart:
     """Processes end properly, one after the other, each once the one before listens again."""
 
-    def __init__(self, choose: Choose) -> None:
+    def __init__(self, choose: roles.Choose) -> None:
         self._choose = choose
         self._hosts: list[Host] = []
         self._ended: list[str] = []
@@ -179,30 +118,30 @@ KILL: Final = Family(
     "kill",
     "end processes with kill -9 and start them again",
     {
-        "leader": Variant(4, lambda: Kill(leader)),
-        "follower": Variant(1, lambda: Kill(follower)),
-        "isr": Variant(1, lambda: Kill(whole_isr)),
-        "controller": Variant(2, lambda: Kill(controller)),
-        "controllers": Variant(1, lambda: Kill(controllers)),
-        "all": Variant(1, lambda: Kill(everybody)),
+        "leader": Variant(4, lambda: Kill(roles.leader)),
+        "follower": Variant(1, lambda: Kill(roles.follower)),
+        "isr": Variant(1, lambda: Kill(roles.whole_isr)),
+        "controller": Variant(2, lambda: Kill(roles.controller)),
+        "controllers": Variant(1, lambda: Kill(roles.controllers)),
+        "all": Variant(1, lambda: Kill(roles.everybody)),
     },
 )
 PAUSE: Final = Family(
     "pause",
     "stop processes with SIGSTOP, past their session's timeout or not, and let them go on",
     {
-        "leader": Variant(4, lambda: Pause(leader)),
-        "follower": Variant(1, lambda: Pause(follower)),
-        "isr": Variant(1, lambda: Pause(whole_isr)),
-        "controller": Variant(2, lambda: Pause(controller)),
+        "leader": Variant(4, lambda: Pause(roles.leader)),
+        "follower": Variant(1, lambda: Pause(roles.follower)),
+        "isr": Variant(1, lambda: Pause(roles.whole_isr)),
+        "controller": Variant(2, lambda: Pause(roles.controller)),
     },
 )
 RESTART: Final = Family(
     "restart",
     "tell processes to end and start them again: one, or all brokers in turn",
     {
-        "leader": Variant(3, lambda: Restart(leader)),
-        "rolling": Variant(1, lambda: Restart(brokers)),
-        "controller": Variant(1, lambda: Restart(controller)),
+        "leader": Variant(3, lambda: Restart(roles.leader)),
+        "rolling": Variant(1, lambda: Restart(roles.brokers)),
+        "controller": Variant(1, lambda: Restart(roles.controller)),
     },
 )
