@@ -154,7 +154,8 @@ class Run:
             return lab
         launch = (sys.executable, "-m", "quorate.jepsen.mutants.launch", options.mutant, "--")
         command = launch if options.mutant else QUORATE
-        plan = LocalPlan(options.brokers, options.controllers, options.properties, command)
+        needs = frozenset(need for each in self._families.values() for need in each.equipment)
+        plan = LocalPlan(options.brokers, options.controllers, options.properties, command, needs)
         self._options = fitted(options, options.brokers)
         return LocalLab(self.folder.nodes, plan, reaper)
 

@@ -177,7 +177,7 @@ class Host:
             self.close()
             return False
         self.close()
-        if code != 0:
+        if code not in (0, -signal.SIGTERM):  # the latter if it was told so before it could listen
             raise DiedError(f"{self.name} ended with {code}:\n{self.log_tail()}")
         return True
 

@@ -25,6 +25,11 @@ AFTER_CHARS: Final = 3_000
 # Sessions end soon, so that a minute holds many failovers.
 PROPERTIES: Final = {
     "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "4000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "100",
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "400",
     "replica.lag.time.max.ms": "3000",

@@ -60,6 +60,7 @@ class Family:
         needs: Capabilities of the machine, such as ``root``, ``cc``; without them ``reduced``
             says what is done instead, or it is empty and the family cannot be had.
         variants: By name.
+        equipment: What must lie below the nodes: see :mod:`quorate.jepsen.lab.equipment`.
     """
 
     name: str
@@ -67,3 +68,4 @@ class Family:
     variants: Mapping[str, Variant]
     needs: tuple[str, ...] = ()
     reduced: str = ""
+    equipment: tuple[str, ...] = ()
