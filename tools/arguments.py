@@ -22,6 +22,7 @@ NOUNS: Final = {
     "brokers": "broker",
     "controllers": "controller",
     "quorums": "quorum",
+    "jepsen": "verify",
 }
 VERBS: Final = {"ls": "list", "rm": "delete", "desc": "describe"}
 

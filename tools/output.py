@@ -60,6 +60,19 @@ def render(table: Table, style: str) -> str:
             return _aligned(table, wide=style == "wide")
 
 
+def document_text(document: dict[str, Any], style: str) -> str:
+    """Return a document, which is no table, as JSON, as JSON in one line, or as YAML."""
+    # As JSON has it, so that YAML has nothing that JSON lacks.
+    plain = json.loads(json.dumps(document, default=str))
+    match style:
+        case "yaml":
+            return "\n".join(_yaml(plain, "")) + "\n"
+        case "jsonl":
+            return json.dumps(plain, ensure_ascii=False) + "\n"
+        case _:
+            return json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
+
+
 def _aligned(table: Table, *, wide: bool) -> str:
     shown = [i for i, column in enumerate(table.columns) if wide or not column.wide_only]
     lines = [[table.columns[i].heading for i in shown]]

@@ -98,6 +98,7 @@ class Gathered:
     phases: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     gaps: dict[str, Acks] = field(default_factory=dict[str, Acks])
     leader_changes: int = 0
+    unseen_last: int = 0
     partitions_left_out: int = 0
     outcomes: Series[tuple[str, Kind], int] = field(init=False)
     acks: Series[str, int] = field(init=False)
@@ -243,6 +244,7 @@ class Gatherer:
         positions[partition] = max(positions.get(partition, -1), offset)
         self._unseen += self._behind(partition) - before
         self.result.unseen.put(bucket, "", self._unseen)
+        self.result.unseen_last = self._unseen
 
     def _behind(self, partition: str) -> int:
         return max(0, self._acked.get(partition, -1) - self._read.get(partition, -1))
