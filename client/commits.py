@@ -11,7 +11,7 @@ import trio
 from quorate.client.connections import RETRY
 from quorate.client.errors import ClosedError, CommitFailedError
 from quorate.client.group_offsets import commit_offsets
-from quorate.errors import ErrorCode, KafkaError, QuorateError
+from quorate.errors import ErrorCode, KafkaError, QuorateError, RequestTimedOutError
 from quorate.net.bell import Bell
 
 if TYPE_CHECKING:
@@ -192,4 +192,8 @@ class Commits:
                     return error
                 attempts += 1
                 await trio.sleep(self._cluster.pause_s(RETRY, attempts))
-        return error
+        timeout_ms = self._cluster.settings.request_timeout_ms
+        return error or RequestTimedOutError(
+            f"no coordinator answered within request_timeout_ms={timeout_ms}; the offsets may be"
+            " committed all the same"
+        )

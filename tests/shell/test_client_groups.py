@@ -272,6 +272,20 @@ async def test_commits_find_a_coordinator_that_moved(
         assert c.group_metadata.generation_id == group.generation == 1
 
 
+async def test_a_commit_that_nobody_answers_is_not_called_done(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=20)
+    group = FakeGroup(cluster)
+    async with member(cluster, enable_auto_commit=False, request_timeout_ms=3_000) as c:
+        c.subscribe("t")
+        await read(c, 20)
+        cluster.script(OffsetCommitRequest, *[HANG] * 100)
+        with pytest.raises(KafkaError, match="no coordinator answered"):
+            await c.commit()
+        assert group.committed == {}
+
+
 async def test_a_member_that_was_forgotten_loses_its_partitions_and_joins_again(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
