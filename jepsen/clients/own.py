@@ -25,6 +25,8 @@ from quorate.jepsen.clients.sending import Answered, Outcome, Outgoing, SenderOp
 from quorate.jepsen.clients.values import decode
 from quorate.jepsen.history import Kind
 from quorate.jepsen.recorder import Recorder, Scribe
+from quorate.model import Endpoint
+from quorate.net.rpc import connect
 
 IN_FLIGHT_MAX: Final = 5_000
 CONNECT_TIMEOUT_MS: Final = 2_000
@@ -43,6 +45,35 @@ class _OverError(Exception):
     """Leaves a producer's block without waiting for what it still has."""
 
 
+class _CutStream(trio.abc.Stream):
+    """A stream that breaks now and then, when something comes: what came is lost with it."""
+
+    def __init__(self, stream: trio.abc.Stream, odds: float, rng: Random) -> None:
+        self._stream = stream
+        self._odds = odds
+        self._rng = rng
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        """Return what came, unless it breaks now."""
+        data = await self._stream.receive_some(max_bytes)
+        if data and self._rng.random() < self._odds:
+            await self._stream.aclose()
+            raise trio.BrokenResourceError("cut on purpose")
+        return data
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Send."""
+        await self._stream.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """Wait for room."""
+        await self._stream.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        """Close."""
+        await self._stream.aclose()
+
+
 class OwnSender:
     """Our producer in a thread of its own; made anew if it fails for good.
 
@@ -51,6 +82,7 @@ class OwnSender:
 
     def __init__(self, options: SenderOptions) -> None:
         self._options = options
+        self._rng = Random()
         self._under_way = 0
         self._lock = threading.Lock()
         self._producer: Producer | None = None
@@ -106,6 +138,7 @@ class OwnSender:
             delivery_timeout_ms=self._options.patience_ms,
             connect_timeout_ms=CONNECT_TIMEOUT_MS,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
+            dial=self._dial if self._options.cut_odds else None,
         ) as producer:
             self._producer = producer
             await self._bell.wait()
@@ -116,6 +149,10 @@ class OwnSender:
             else:
                 self._bell = trio.Event()
             raise _OverError
+
+    async def _dial(self, endpoint: Endpoint) -> trio.abc.Stream:
+        stream = await connect(endpoint, ssl_context=None, timeout_ms=CONNECT_TIMEOUT_MS)
+        return _CutStream(stream, self._options.cut_odds, self._rng)
 
     def _end(self) -> None:
         self._ending = True

@@ -42,11 +42,14 @@ class SenderOptions:
     Attributes:
         acks: ``all``, ``1`` or ``0``; with ``all`` it is idempotent.
         patience_ms: How long it tries to deliver a record.
+        cut_odds: How often its connection breaks when an answer comes, if the client can be had
+            like that: ours can.
     """
 
     bootstrap: str
     acks: str = "all"
     patience_ms: int = 30_000
+    cut_odds: float = 0
 
     @property
     def acks_number(self) -> int:
