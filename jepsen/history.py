@@ -5,6 +5,7 @@ while writing leaves at most the last event torn; all before it count.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import IntEnum
 from io import BufferedReader
@@ -148,24 +149,35 @@ def operations(events: Iterable[Event]) -> Iterator[Operation]:
     """Yield what was done, each as it ends; in the end those that never did.
 
     Raises:
+        TruncatedHistoryError: the events end so; but not before all that is above was yielded.
         HistoryError: an event that cannot come where it does: the harness has a bug.
     """
     pending: dict[int, Event] = {}
     gone: set[int] = set()
-    for event in events:
-        begun = pending.pop(event.process, None)
-        if event.process in gone or (event.kind is Kind.INVOKE) == (begun is not None):
-            raise HistoryError(f"process {event.process} cannot have done this here: {event}")
-        if begun is None:
-            pending[event.process] = event
-            continue
-        if event.name != begun.name:
-            raise HistoryError(f"process {event.process} ends {begun.name} as {event.name}")
-        if event.kind is Kind.INFO:
-            gone.add(event.process)
-        yield _ended(begun, event.kind, event.value, event.time_ns)
+    torn: TruncatedHistoryError | None = None
+    try:
+        for event in events:
+            begun = pending.pop(event.process, None)
+            _check_place(event, begun, gone)
+            if begun is None:
+                pending[event.process] = event
+                continue
+            if event.kind is Kind.INFO:
+                gone.add(event.process)
+            yield _ended(begun, event.kind, event.value, event.time_ns)
+    except TruncatedHistoryError as error:
+        torn = error
     for begun in pending.values():
         yield _ended(begun, Kind.INFO, None, None)
+    if torn is not None:
+        raise torn
+
+
+def _check_place(event: Event, begun: Event | None, gone: AbstractSet[int]) -> None:
+    if event.process in gone or (event.kind is Kind.INVOKE) == (begun is not None):
+        raise HistoryError(f"process {event.process} cannot have done this here: {event}")
+    if begun is not None and event.name != begun.name:
+        raise HistoryError(f"process {event.process} ends {begun.name} as {event.name}")
 
 
 def _ended(begun: Event, kind: Kind, told: Any, returned_ns: int | None) -> Operation:

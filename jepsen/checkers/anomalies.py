@@ -1,8 +1,8 @@
 """Anomalies: what a checker found, by name, with the operations that prove it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from quorate.jepsen.checkers.meanings import MEANINGS
@@ -68,32 +68,6 @@ class Anomalies:
             some.counts[name] = self.counts[name]
             some.cases[name] = self.cases[name]
         return some
-
-    def as_plain(self) -> list[dict[str, Any]]:
-        """Return it as JSON and CBOR have it: a name, a count and cases each."""
-        return [
-            {"name": name, "count": count, "cases": [asdict(case) for case in self.cases[name]]}
-            for name, count in sorted(self.counts.items())
-        ]
-
-    @classmethod
-    def from_plain(cls, plain: Iterable[Mapping[str, Any]]) -> "Anomalies":
-        """Return what :meth:`as_plain` was made of."""
-        found = cls()
-        for each in plain:
-            found.counts[each["name"]] = each["count"]
-            for case in each["cases"]:
-                found.cases[each["name"]].append(
-                    Case(
-                        case["what"],
-                        tuple(case["evidence"]),
-                        case["where"],
-                        tuple(case["offsets"]),
-                        tuple(case["processes"]),
-                        tuple(case["at_ns"]),
-                    )
-                )
-        return found
 
 
 class Checker(Protocol):

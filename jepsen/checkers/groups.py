@@ -1,43 +1,34 @@
 """The group checker: do the members of a consumer group share its partitions, and skip nothing?
 
 An ``assign`` is told ``[group, generation, member, partitions]`` when a member hears what it is to
-read. A ``poll`` is told ``[[partition, offsets, values], ...]``. A ``commit`` asks for ``[group,
-[[partition, offset], ...]]``; a ``committed`` asks for ``[group, partitions]`` and is told
-``[[partition, offset], ...]``, with -1 where nothing is committed. All who poll in one history are
-members of one group, which begins at the first record and is never reset.
+read; one process stands for one client, over the lives of its members. A ``poll`` asks with the
+number of an assignment, or with ``[assignment, group, generation, member]``, and is told
+``[[partition, offsets, values], ...]``. Generations are those of classic groups; None where there
+are none. Commits are the :mod:`offset checker's <quorate.jepsen.checkers.offsets>`.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from quorate.jepsen.checkers.anomalies import Anomalies
+from quorate.jepsen.checkers.offsets import OffsetChecker
 from quorate.jepsen.history import Kind, Operation
 
-NOTHING: Final = -1
+
+class _Span(NamedTuple):
+    """Offsets that a member was given, the last one exclusive."""
+
+    first: int
+    end: int
+    member: str
 
 
-class _Said(NamedTuple):
-    """An offset that was committed, or told as such."""
+class _Generation(NamedTuple):
+    """A generation that somebody was told of."""
 
-    called_ns: int
+    number: int
     returned_ns: int
-    offset: int
-    process: int
-
-
-@dataclass(slots=True)
-class _Partition:
-    """What is known of one partition's offsets in the group."""
-
-    commits: list[_Said] = field(default_factory=list[_Said])
-    """Acknowledged ones."""
-    reads: list[_Said] = field(default_factory=list[_Said])
-    highest_asked: int = NOTHING
-    given_until: int = 0
-    """All records below this were given to some member."""
-    given: set[int] = field(default_factory=set[int])
-    """Beyond that: those that were."""
 
 
 class GroupChecker:
@@ -45,40 +36,50 @@ class GroupChecker:
 
     def __init__(self) -> None:
         self._owners: dict[tuple[str, int, str], str] = {}
-        self._partitions: dict[str, _Partition] = {}
+        self._told: dict[tuple[str, str | int], _Generation] = {}
+        """By group, and by member or process: the last generation that it was told of."""
+        self._newest: dict[str, _Generation] = {}
+        """By group: the newest generation that anybody had been told of, and when first."""
+        self._given: dict[tuple[str, int, str], list[_Span]] = defaultdict(list)
+        self._offsets = OffsetChecker()
         self._found = Anomalies()
 
     def add(self, operation: Operation) -> None:
         """Take note of an operation; those of other workloads mean nothing here."""
-        if operation.name == "commit":
-            self._add_commit(operation)
-        elif operation.kind is not Kind.OK:
+        self._offsets.add(operation)
+        if operation.kind is not Kind.OK:
             return
-        elif operation.name == "assign":
-            self._add_assignment(*operation.told)
+        if operation.name == "assign":
+            self._add_assignment(operation)
         elif operation.name == "poll":
-            for name, offsets, _ in operation.told:
-                self._add_given(self._partition(name), offsets)
-        elif operation.name == "committed":
-            for name, offset in operation.told:
-                self._partition(name).reads.append(_said(operation, offset))
+            if not _is_number(operation.asked):
+                self._add_poll(*operation.asked, told=operation.told)
+        elif operation.name == "commit":
+            self._check_fencing(*operation.asked, operation=operation)
 
     def finish(self) -> Anomalies:
         """Return all that is wrong."""
-        for name, partition in self._partitions.items():
-            self._check_commits(name, partition)
-            self._check_reads(name, partition)
+        for (group, generation, partition), spans in self._given.items():
+            self._check_given(group, generation, partition, sorted(spans))
+        self._found.merge(self._offsets.finish())
         return self._found
 
-    def _partition(self, name: str) -> _Partition:
-        partition = self._partitions.get(name)
-        if partition is None:
-            partition = self._partitions[name] = _Partition()
-        return partition
+    def figures(self) -> dict[str, int | float | str]:
+        """Return what is neither right nor wrong."""
+        return {"generations": len({(g, n) for g, n, _ in self._owners}), **self._offsets.figures()}
 
-    def _add_assignment(
-        self, group: str, generation: int, member: str, partitions: Iterable[str]
-    ) -> None:
+    @property
+    def undecided(self) -> tuple[int, int]:
+        """How many registers of offsets there were, and of how many nobody knows."""
+        return self._offsets.undecided
+
+    def _add_assignment(self, operation: Operation) -> None:
+        group, generation, member, partitions = operation.told
+        assert operation.returned_ns is not None, "what is known was told"
+        self._check_generation(operation, group, generation, member)
+        newest = self._newest.get(group)
+        if newest is None or generation > newest.number:
+            self._newest[group] = _Generation(generation, operation.returned_ns)
         for partition in partitions:
             owner = self._owners.setdefault((group, generation, partition), member)
             if owner != member:
@@ -86,77 +87,86 @@ class GroupChecker:
                     "double-assignment",
                     f"{group}: in generation {generation} both {owner} and {member} have"
                     f" {partition}",
+                    where=partition,
+                    processes=(operation.process,),
+                    at_ns=(operation.returned_ns,),
                 )
 
-    @staticmethod
-    def _add_given(partition: _Partition, offsets: Iterable[int]) -> None:
-        given = partition.given
-        given.update(offset for offset in offsets if offset >= partition.given_until)
-        while partition.given_until in given:
-            given.discard(partition.given_until)
-            partition.given_until += 1
+    def _check_generation(
+        self, operation: Operation, group: str, generation: int, member: str
+    ) -> None:
+        """See that nobody who was told of a generation is told of an older one."""
+        assert operation.returned_ns is not None, "what is known was told"
+        keys: tuple[str | int, str | int] = member, operation.process
+        before = max(
+            (told for key in keys if (told := self._told.get((group, key))) is not None),
+            default=None,
+        )
+        if before is not None and generation < before.number:
+            self._found.add(
+                "generation-regression",
+                f"{group}: {member} was told generation {generation} after {before.number}",
+                processes=(operation.process,),
+                at_ns=(before.returned_ns, operation.called_ns),
+            )
+        for key in keys:
+            self._told[group, key] = _Generation(generation, operation.returned_ns)
 
-    def _add_commit(self, operation: Operation) -> None:
-        """Take note of a commit, which must pass no record that nobody was given so far.
-
-        Members poll before they commit, so operations that end before this one tell of it.
-        """
-        if operation.kind is Kind.FAIL:
+    def _check_fencing(
+        self,
+        group: str,
+        _offsets: object,
+        member: str = "",
+        generation: int | None = None,
+        *,
+        operation: Operation,
+    ) -> None:
+        """See that a commit is not of a generation that was over before it began."""
+        newest = self._newest.get(group)
+        if generation is None or newest is None or newest.number <= generation:
             return
-        for name, offset in operation.asked[1]:
-            partition = self._partition(name)
-            partition.highest_asked = max(partition.highest_asked, offset)
-            if offset > partition.given_until:
-                self._found.add(
-                    "skipped-record",
-                    f"{name}: process {operation.process} commits {offset}, and nobody was given"
-                    f" {partition.given_until}",
-                )
-            if operation.kind is Kind.OK:
-                partition.commits.append(_said(operation, offset))
+        if newest.returned_ns < operation.called_ns:
+            self._found.add(
+                "zombie-commit",
+                f"{group}: a commit of {member} in generation {generation} was accepted when"
+                f" somebody had been told of generation {newest.number}",
+                processes=(operation.process,),
+                at_ns=(newest.returned_ns, operation.called_ns),
+            )
 
-    def _check_commits(self, name: str, partition: _Partition) -> None:
-        """Find commits that go back behind what had been acknowledged when they began."""
-        for said, before in _with_highest_before(partition.commits, partition.commits):
-            if said.offset < before.offset:
-                self._found.add(
-                    "commit-regression",
-                    f"{name}: process {said.process} committed {said.offset} after process"
-                    f" {before.process} had committed {before.offset}",
-                )
+    def _add_poll(
+        self, _assignment: int, group: str, generation: int | None, member: str, *, told: Any
+    ) -> None:
+        for partition, offsets, *_ in told:
+            if offsets and generation is not None:
+                self._add_given((group, generation, partition), offsets, member)
 
-    def _check_reads(self, name: str, partition: _Partition) -> None:
-        """Find offsets told that are older than the last commit, or than what was told before."""
-        known = [*partition.commits, *(read for read in partition.reads if read.offset != NOTHING)]
-        for said, before in _with_highest_before(partition.reads, known):
-            if said.offset < before.offset:
-                self._found.add(
-                    "stale-committed-offset",
-                    f"{name}: process {said.process} was told {said.offset} after {before.offset}"
-                    f" had been committed, or told",
-                )
-        for said in partition.reads:
-            if said.offset > partition.highest_asked:
-                self._found.add(
-                    "phantom-commit",
-                    f"{name}: process {said.process} was told {said.offset}; nobody ever"
-                    f" committed more than {partition.highest_asked}",
-                )
+    def _add_given(self, key: tuple[str, int, str], offsets: Sequence[int], member: str) -> None:
+        spans = self._given[key]
+        first, end = offsets[0], offsets[-1] + 1
+        if spans and spans[-1].member == member and spans[-1].end == first:
+            spans[-1] = spans[-1]._replace(end=end)
+        else:
+            spans.append(_Span(first, end, member))
 
-
-def _said(operation: Operation, offset: int) -> _Said:
-    assert operation.returned_ns is not None, "what is known was told"
-    return _Said(operation.called_ns, operation.returned_ns, offset, operation.process)
+    def _check_given(
+        self, group: str, generation: int, partition: str, spans: Iterable[_Span]
+    ) -> None:
+        """Find offsets that two members were given in one generation."""
+        farthest: dict[str, int] = {}
+        for span in spans:
+            for member, end in farthest.items():
+                if member != span.member and span.first < end:
+                    self._found.add(
+                        "double-processing",
+                        f"{group}: in generation {generation} both {member} and {span.member} were"
+                        f" given {span.first} of {partition}",
+                        where=partition,
+                        offsets=(span.first,),
+                    )
+            farthest[span.member] = max(span.end, farthest.get(span.member, 0))
 
 
-def _with_highest_before(judged: list[_Said], known: list[_Said]) -> Iterable[tuple[_Said, _Said]]:
-    """Yield each with the highest offset of those that had ended when it began, if any had."""
-    ended = sorted(known, key=lambda said: said.returned_ns)
-    done, highest = 0, None
-    for said in sorted(judged):
-        while done < len(ended) and ended[done].returned_ns < said.called_ns:
-            if highest is None or ended[done].offset > highest.offset:
-                highest = ended[done]
-            done += 1
-        if highest is not None:
-            yield said, highest
+def _is_number(asked: Any) -> bool:
+    """Return whether a poll says no more than the number of its assignment."""
+    return asked is None or isinstance(asked, int)

@@ -77,5 +77,15 @@ MEANINGS: Final[dict[str, Meaning]] = {
     **_liveness(
         slow_recovery="a partition was not written to again in time after all was healed",
         unavailable="a partition took no writes for too long though nothing was broken",
+        never_whole="not all replicas were in sync again in time after all was healed",
+        group_stuck="a group did not come to the end of its partitions in time",
+        topic_stuck="a topic was not created or deleted in time",
+        reassignment_stuck="a partition was not moved to its new replicas in time",
+    ),
+    # --- what whoever ran it saw
+    **_safety(
+        node_died="a node ended by itself, or its log says that it failed",
+        out_of_order_sequence="an idempotent producer without gaps was refused for a gap",
+        partitions_shrank="a topic has fewer partitions than before",
     ),
 }

@@ -6,6 +6,7 @@ Values should be unique: when few values are written again and again, wrong hist
 from quorate.jepsen.linearizability.portfolio import STEPS_MAX, check, check_key
 from quorate.jepsen.linearizability.register import (
     NEVER,
+    Action,
     Cas,
     Delete,
     Get,
@@ -22,6 +23,7 @@ from quorate.jepsen.linearizability.register import (
 __all__ = [
     "NEVER",
     "STEPS_MAX",
+    "Action",
     "Cas",
     "Delete",
     "Get",

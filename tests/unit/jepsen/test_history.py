@@ -79,6 +79,14 @@ def test_operations_come_as_they_end_and_those_that_never_do_at_last() -> None:
     ]
 
 
+def test_what_was_under_way_when_a_history_was_torn_off_is_told_before_that() -> None:
+    whole = written(*EVENTS[:3])
+    done = operations(reader(whole[:-1]))
+    assert [next(done).name, next(done).name] == ["send", "poll"]
+    with pytest.raises(TruncatedHistoryError):
+        next(done)
+
+
 def event(process: int, kind: Kind, name: str = "send", value: Any = None) -> Event:
     return Event(0, process, kind, name, value)
 

@@ -1,0 +1,82 @@
+"""What the controllers decided of partitions, out of the log of their decisions.
+
+A ``metadata-log`` is told ``[[offset, type, fields, cause], ...]`` when all is over, in order;
+types and fields are those of ``quorum/metadata/records.py``, as ``quorate metadata cat`` names
+them. Others than those here are passed over.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from quorate.jepsen.history import Kind, Operation
+
+NOBODY: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a partition is from an offset of the metadata on.
+
+    Attributes:
+        topic_id: as the history has it; a topic that is created again has another one.
+        time_ms: when it was decided, by the clock of whoever decided; None if that is not known.
+    """
+
+    offset: int
+    partition: str
+    topic_id: Any
+    time_ms: int | None
+    leader: int
+    epoch: int
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    last_known_leader: int
+    cause: str
+
+
+class MetadataLog:
+    """Follows the log; keeps what each partition was last, and gives what it becomes."""
+
+    def __init__(self) -> None:
+        self._topics: dict[Any, str] = {}
+        self._last: dict[tuple[Any, int], Decision] = {}
+
+    def read(self, operation: Operation) -> Sequence[tuple[Decision | None, Decision]]:
+        """Return for each change what the partition was, None if nothing, and what it became."""
+        if operation.name != "metadata-log" or operation.kind is not Kind.OK:
+            return ()
+        changes: list[tuple[Decision | None, Decision]] = []
+        for offset, kind, fields, cause in operation.told:
+            if kind == "TopicCreated":
+                self._topics[fields["topic_id"]] = fields["name"]
+            elif kind in {"PartitionCreated", "PartitionChanged"}:
+                key = fields["topic_id"], fields["partition"]
+                before = self._last.get(key)
+                name = f"{self._topics.get(key[0], '?')}-{key[1]}"
+                self._last[key] = _changed(before, name, offset, fields, cause)
+                changes.append((before, self._last[key]))
+        return changes
+
+
+def _changed(
+    before: Decision | None, partition: str, offset: int, fields: Mapping[str, Any], cause: str
+) -> Decision:
+    first = Decision(
+        offset=offset,
+        partition=partition,
+        topic_id=fields["topic_id"],
+        time_ms=fields.get("time_ms"),
+        leader=fields["leader_id"],
+        epoch=fields["leader_epoch"],
+        isr=tuple(fields["isr"]),
+        elr=tuple(fields.get("elr") or ()),
+        replicas=tuple(fields.get("replicas") or ()),
+        last_known_leader=fields.get("last_known_leader") or NOBODY,
+        cause=cause,
+    )
+    if before is None:
+        return first
+    same = {name for name in ("elr", "replicas", "last_known_leader") if fields.get(name) is None}
+    return replace(first, **{name: getattr(before, name) for name in same})

@@ -1,0 +1,282 @@
+"""A history's verdict: what all checkers found, and whether enough was seen to believe them.
+
+Valid is only what was earned: enough was acknowledged, faults were seen to bite, everything was
+read in the end (the quotas). What the history's header says to be possible is told and set aside.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from quorate.jepsen.checkers.acceptance import AcceptanceChecker
+from quorate.jepsen.checkers.anomalies import Anomalies, Checker
+from quorate.jepsen.checkers.availability import AvailabilityChecker
+from quorate.jepsen.checkers.groups import GroupChecker
+from quorate.jepsen.checkers.log import ACKS_ALL, LogChecker
+from quorate.jepsen.checkers.meanings import MEANINGS
+from quorate.jepsen.checkers.metadata import MetadataChecker
+from quorate.jepsen.checkers.registers import RegisterChecker
+from quorate.jepsen.checkers.replicas import ReplicaChecker
+from quorate.jepsen.checkers.topics import TopicChecker
+from quorate.jepsen.history import Operation, TruncatedHistoryError
+
+UNDECIDED_PERCENT_MAX: Final = 1
+COMPLAINT: Final = "complaint"
+"""Told ``[name, sentence]`` by whoever ran it: an anomaly, or a reason not to trust the run."""
+CUT_OFF: Final = "the history ends before its run did: it is judged as far as it goes"
+
+Figures = dict[str, int | float | str]
+
+
+class Validity(StrEnum):
+    """What is to be thought of a history."""
+
+    VALID = "valid"
+    INVALID_SAFETY = "invalid-safety"
+    INVALID_LIVENESS = "invalid-liveness"
+    UNKNOWN = "unknown"
+
+
+EXIT_CODES: Final = {
+    Validity.VALID: 0,
+    Validity.INVALID_SAFETY: 3,
+    Validity.INVALID_LIVENESS: 3,
+    Validity.UNKNOWN: 4,
+}
+
+
+class Quota(NamedTuple):
+    """Something that must have happened for a history to show anything."""
+
+    name: str
+    needed: int
+    got: int
+
+    @property
+    def met(self) -> bool:
+        """Whether it has."""
+        return self.got >= self.needed
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to be thought of a history, and why.
+
+    Attributes:
+        anomalies: those that must not be.
+        allowed: those that are documented as possible where this history comes from.
+        notes: reasons why nothing is certain, in sentences.
+    """
+
+    validity: Validity
+    anomalies: Anomalies
+    allowed: Anomalies
+    quotas: tuple[Quota, ...]
+    figures: Figures
+    notes: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """What a program that judges ends with."""
+        return EXIT_CODES[self.validity]
+
+    def as_plain(self) -> dict[str, Any]:
+        """Return it as JSON and CBOR have it."""
+        return {
+            "validity": self.validity.value,
+            "exit_code": self.exit_code,
+            "anomalies": dict(sorted(self.anomalies.counts.items())),
+            "allowed": dict(sorted(self.allowed.counts.items())),
+            "cases": {name: _plain_cases(self.anomalies, name) for name in self.anomalies.counts},
+            "allowed_cases": {
+                name: _plain_cases(self.allowed, name) for name in self.allowed.counts
+            },
+            "quotas": [{**quota._asdict(), "met": quota.met} for quota in self.quotas],
+            "figures": self.figures,
+            "notes": list(self.notes),
+        }
+
+
+def _plain_cases(anomalies: Anomalies, name: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "what": case.what,
+            "evidence": list(case.evidence),
+            "where": case.where,
+            "offsets": list(case.offsets),
+            "processes": list(case.processes),
+            "at_ns": list(case.at_ns),
+        }
+        for case in anomalies.cases[name]
+    ]
+
+
+def allowed_for(*, acks: str, idempotent: bool, unclean: bool = False) -> list[str]:
+    """Return the anomalies that are documented as possible with these settings.
+
+    Without acks=all the leader's word is all there is. Who is not idempotent repeats what it heard
+    nothing of, and may be overtaken by itself. Unclean elections lose what only others had.
+    """
+    names = set[str]()
+    if acks != ACKS_ALL:
+        names.add("acked-by-leader-only")
+    if not idempotent:
+        names |= {"duplicate", "nonmonotonic-send"}
+    if unclean:
+        names |= {"unclean-election", "lost-write", "dirty-read", "inconsistent-offsets"}
+        names |= {"stale-leader-accept", "commit-regression", "stale-committed-offset"}
+    return sorted(names)
+
+
+def judge(
+    header: Mapping[str, Any],
+    operations: Iterable[Operation],
+    *,
+    is_cut_off: Callable[[], bool] = lambda: False,
+) -> Verdict:
+    """Judge a history, given its header and its operations, in the order of their ends.
+
+    Args:
+        header: what the history says of itself; all that this looks for may be missing.
+        operations: may end with a TruncatedHistoryError.
+        is_cut_off: asked behind the last operation, whether that should not have been the last.
+
+    Raises:
+        HistoryError: it is no history of what somebody could have done.
+    """
+    judges = _Judges(header)
+    add = judges.add
+    torn = False
+    try:
+        for operation in operations:
+            add(operation)
+    except TruncatedHistoryError:
+        torn = True
+    return judges.verdict(torn=torn or is_cut_off())
+
+
+class _Judges:
+    """All checkers, each of which hears of the operations that mean something to it."""
+
+    def __init__(self, header: Mapping[str, Any]) -> None:
+        self._header = header
+        acks = str(header.get("acks", ACKS_ALL))
+        self._log = LogChecker(acks)
+        self._acceptance = AcceptanceChecker(acks, header.get("clock"))
+        self._availability = AvailabilityChecker(header.get("liveness", {}))
+        self._metadata = MetadataChecker()
+        self._replicas = ReplicaChecker(header.get("compacted", ()))
+        self._groups = GroupChecker()
+        self._topics = TopicChecker()
+        self._registers = RegisterChecker()
+        self._phases: list[str] = []
+        self._complaints = Anomalies()
+        self._notes: list[str] = []
+        self._hear: dict[str, list[Callable[[Operation], None]]] = defaultdict(list)
+        for checker, names in self._checkers():
+            for name in names.split():
+                self._hear[name].append(checker.add)
+
+    def _checkers(self) -> Iterator[tuple[Checker, str]]:
+        yield self._log, "send poll read high-watermark replica delete"
+        yield self._acceptance, "send fault heal replica metadata-log"
+        yield self._availability, "send fault heal phase"
+        yield self._metadata, "phase view high-watermark metadata-log create delete"
+        yield self._replicas, "replica"
+        yield self._groups, "assign poll commit reset committed"
+        yield self._topics, "create delete describe send poll read"
+        yield self._registers, "get put cas"
+
+    def add(self, operation: Operation) -> None:
+        """Tell those of an operation whom it concerns."""
+        name = operation.name
+        if name == "phase":
+            self._phases.append(operation.told)
+        elif name == COMPLAINT:
+            self._complain(*operation.told)
+        for hear in self._hear.get(name, ()):
+            hear(operation)
+
+    def _complain(self, name: str, sentence: str) -> None:
+        if name in MEANINGS:
+            self._complaints.add(name, sentence)
+        else:
+            self._notes.append(f"{name}: {sentence}")
+
+    def verdict(self, *, torn: bool) -> Verdict:
+        """Judge."""
+        cut_off = torn or (bool(self._phases) and self._phases[-1] != "end")
+        found = self._complaints
+        for checker, _ in self._checkers():
+            if checker is self._log:
+                found.merge(self._log.finish(complete=not cut_off))
+            else:
+                found.merge(checker.finish())
+        allowed = frozenset(self._header.get("allowed", ()))
+        anomalies = found.only(found.counts.keys() - allowed)
+        quotas = (*self._quotas(), *self._implied_quotas(cut_off=cut_off))
+        notes = ([CUT_OFF] if cut_off else []) + self._notes
+        return Verdict(
+            _validity(anomalies, is_certain=not notes and all(quota.met for quota in quotas)),
+            anomalies,
+            found.only(allowed),
+            quotas,
+            self._figures(),
+            tuple(notes),
+        )
+
+    def _quotas(self) -> Iterator[Quota]:
+        """Yield those that the header asks for; what it may ask for has a name here."""
+        got = {
+            "acks": self._availability.acks,
+            "acks-under-fault": self._availability.acks_under_fault,
+            "leader-changes": self._metadata.leader_changes,
+            "faults": self._availability.verified,
+        }
+        for name, needed in self._header.get("quotas", {}).items():
+            yield Quota(name, needed, got.get(name, 0))
+
+    def _implied_quotas(self, *, cut_off: bool) -> Iterator[Quota]:
+        """Yield those without which no history is believed."""
+        if self._availability.faults:
+            yield Quota("faults-verified", self._availability.faults, self._availability.verified)
+        written, read = self._log.read_to_the_end()
+        if written and not cut_off:
+            yield Quota("final-reads", written, read)
+        keys, undecided = self._undecided()
+        if keys:
+            needed = keys - keys * UNDECIDED_PERCENT_MAX // 100
+            yield Quota("keys-decided", needed, keys - undecided)
+
+    def _undecided(self) -> tuple[int, int]:
+        """Return how many histories of registers there were, and of how many nobody knows."""
+        registers = self._registers.histories, self._topics.histories
+        keys, undecided = self._groups.undecided
+        keys += sum(histories.keys for histories in registers)
+        return keys, undecided + sum(len(histories.undecided) for histories in registers)
+
+    def _figures(self) -> Figures:
+        of: Sequence[Callable[[], Figures]] = (
+            self._log.figures,
+            self._availability.figures,
+            self._metadata.figures,
+            self._acceptance.figures,
+            self._replicas.figures,
+            self._groups.figures,
+        )
+        figures: Figures = {}
+        for each in of:
+            figures |= each()
+        keys, undecided = self._undecided()
+        return {**figures, "registers judged": keys, "registers undecided": undecided}
+
+
+def _validity(anomalies: Anomalies, *, is_certain: bool) -> Validity:
+    kinds = {MEANINGS[name].kind for name in anomalies.counts}
+    if "safety" in kinds:
+        return Validity.INVALID_SAFETY
+    if "liveness" in kinds:
+        return Validity.INVALID_LIVENESS
+    return Validity.VALID if is_certain else Validity.UNKNOWN
