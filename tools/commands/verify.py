@@ -10,6 +10,14 @@ from quorate.tools.command_line import Command, noun_app, options_of
 app = noun_app("Put a cluster under load, break it, heal it, and judge all that clients saw.")
 
 
+Directory = Annotated[
+    Path | None, typer.Option("--dir", help="Where runs are kept; ./quorate-verify.")
+]
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="A folder, a name, the beginning of one, or latest.")
+]
+
+
 @app.command("run", cls=Command)
 def run(
     context: typer.Context,
@@ -60,9 +68,7 @@ def run(
     inject_bug: Annotated[
         str, typer.Option("--inject-bug", help="Plant a bug: quorate verify mutants lists them.")
     ] = "",
-    directory: Annotated[
-        Path | None, typer.Option("--dir", help="Where runs are kept; ./quorate-verify.")
-    ] = None,
+    directory: Directory = None,
     keep_data: Annotated[
         bool, typer.Option("--keep-data", help="Keep the nodes' data, whatever is found.")
     ] = False,
@@ -98,3 +104,77 @@ def run(
         },
     )
     verify_run(options_of(context), asked)
+
+
+@app.command("check", cls=Command)
+def check(
+    context: typer.Context,
+    history: Annotated[
+        str, typer.Argument(metavar="HISTORY|RUN", help="A file, or a run as report takes it.")
+    ],
+    *,
+    directory: Directory = None,
+) -> None:
+    """Judge a history again, without a cluster; the exit code is that of run.
+
+    A history that was cut off is judged as far as it goes.
+    """
+    from quorate.tools import verify_judging
+
+    verify_judging.check(options_of(context), directory, history)
+
+
+@app.command("report", cls=Command)
+def report(
+    context: typer.Context,
+    run: RunName = "latest",
+    *,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Where to write the page; RUN/report.html.")
+    ] = None,
+    open_page: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
+    ] = False,
+    directory: Directory = None,
+) -> None:
+    """Show a run: its verdict, what it did over time, its faults; and write a page of it.
+
+    The page is one file without scripts, which shows the same in pictures.
+    """
+    from quorate.tools import verify_judging
+
+    page = verify_judging.report(options_of(context), directory, run, html)
+    if open_page:
+        verify_judging.show_in_browser(page)
+
+
+@app.command("list", cls=Command)
+def list_(context: typer.Context, *, directory: Directory = None) -> None:
+    """List the runs, the newest first."""
+    from quorate.tools import verify_judging
+
+    verify_judging.list_runs(options_of(context), directory)
+
+
+@app.command("show", cls=Command)
+def show(
+    context: typer.Context,
+    run: RunName = "latest",
+    *,
+    anomaly: Annotated[
+        str, typer.Option("--anomaly", help="Only the operations that prove it.")
+    ] = "",
+    process: Annotated[
+        int | None, typer.Option("--process", help="Only those of a process.")
+    ] = None,
+    operation: Annotated[
+        str, typer.Option("--operation", help="Only those of a name, such as send or fault.")
+    ] = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many.", min=1)] = 100,
+    directory: Directory = None,
+) -> None:
+    """Show the operations of a run in the order in which they ended."""
+    from quorate.tools import verify_showing
+
+    wanted = verify_showing.Wanted(anomaly, process, operation, limit)
+    verify_showing.show(options_of(context), directory, run, wanted)
