@@ -14,18 +14,15 @@ from typing import Final
 from quorate.control import messages as m
 from quorate.errors import ErrorCode
 from quorate.jepsen.clients.controllers import (
-    ControlSocket,
     MaybeDoneError,
     NotDoneError,
     QuorumClient,
     new_request_id,
 )
+from quorate.jepsen.clients.following import Follower
 from quorate.jepsen.linearizability import NEVER, Cas, Get, Operation
-from quorate.quorum.metadata.applying import apply_records
-from quorate.quorum.metadata.codec import decode_batch
-from quorate.quorum.metadata.image import BROKER, EMPTY_IMAGE, ConfigResource, MetadataImage
-from quorate.quorum.metadata.records import ConfigSet
-from quorate.quorum.metadata.snapshot import decode_image
+from quorate.quorum.metadata.image import BROKER, ConfigResource
+from quorate.quorum.metadata.records import ConfigSet, MetadataRecord
 from tests.robustness.quorum_history import Change, Feed, History
 
 PROPERTY: Final = "log.retention.ms"
@@ -47,75 +44,36 @@ VIEW_INTERVAL_S: Final = 0.05
 GIVE_UP_S: Final = 0.1
 
 
-class Reader:
-    """Follows the metadata of one controller. Owns a connection and an image; for one thread."""
+class Reader(Follower):
+    """Follows the metadata of one controller, and keeps what it was told of configurations."""
 
     def __init__(self, port: int, node_id: int) -> None:
-        self._port = port
-        self._connection: ControlSocket | None = None
-        self.image: MetadataImage = EMPTY_IMAGE
+        super().__init__(port)
         self.feed = Feed(node_id, {}, [], 0)
 
     def poll(self, wait_ms: int, timeout_s: float) -> None:
-        """Take what is new, if anything is within that time.
+        """Take what is new, if anything is within that time."""
+        super().poll(wait_ms, timeout_s)
+        self.feed = replace(self.feed, end=self.image.version)
 
-        Raises:
-            NotDoneError, MaybeDoneError: the controller is not there, or does not answer.
-        """
-        deadline_s = time.monotonic() + timeout_s
-        try:
-            if self._connection is None:
-                self._connection = ControlSocket(self._port, cluster_id="", deadline_s=deadline_s)
-            request = m.FetchMetadata(self.image.version, wait_ms)
-            answer = self._connection.ask(request, request_id=b"", deadline_s=deadline_s)
-        except (NotDoneError, MaybeDoneError):
-            self.close()
-            raise
-        if not isinstance(answer, m.FetchMetadataAnswer):
-            raise NotDoneError(str(answer))
-        self._take(answer)
+    def took_snapshot(self, before: int) -> None:
+        """Note what is not known because of it."""
+        if before:
+            self.feed.gaps.append((before, self.image.version))
+        else:
+            self.feed = replace(self.feed, start=self.image.version)
 
-    def reach(self, version: int, deadline_s: float) -> bool:
-        """Take what is new until a version is there; return whether it is in time."""
-        while self.image.version < version:
-            rest_s = deadline_s - time.monotonic()
-            if rest_s <= 0:
-                return False
-            try:
-                self.poll(int(1000 * rest_s), rest_s + GIVE_UP_S)
-            except (NotDoneError, MaybeDoneError):
-                time.sleep(min(GIVE_UP_S, rest_s))
-        return True
-
-    def _take(self, answer: m.FetchMetadataAnswer) -> None:
-        feed, image = self.feed, self.image
-        if answer.snapshot is not None:
-            before, image = image.version, decode_image(answer.snapshot)
-            assert image.version > before, "a snapshot is for those who are behind"
-            if before:
-                feed.gaps.append((before, image.version))
-            else:
-                feed = replace(feed, start=image.version)
-        for batch in answer.batches:
-            records = decode_batch(batch.records)
-            image = apply_records(image, batch.version, records)
-            feed.changes[batch.version] = tuple(
-                Change(record.resource_name, record.value)
-                for record in records
-                if isinstance(record, ConfigSet)
-            )
-        self.image = image
-        self.feed = replace(feed, end=image.version)
+    def took(self, version: int, records: Sequence[MetadataRecord]) -> None:
+        """Note the configurations among them."""
+        self.feed.changes[version] = tuple(
+            Change(record.resource_name, record.value)
+            for record in records
+            if isinstance(record, ConfigSet)
+        )
 
     def value(self, key: str) -> str | None:
         """Return what a register has in the image."""
         return self.image.config(ConfigResource(BROKER, key)).get(PROPERTY)
-
-    def close(self) -> None:
-        """Hang up; the image stays."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
 
 class RegisterClient:
