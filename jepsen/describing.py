@@ -5,12 +5,17 @@ import platform
 import subprocess
 import time
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from quorate import __version__
+from quorate.jepsen.judging import allowed_for
 from quorate.jepsen.lab.hosts import ROOT
 from quorate.jepsen.lab.local import PROPERTIES
-from quorate.jepsen.options import RunOptions
+from quorate.jepsen.options import RunOptions, kinds_of
+
+UNCLEAN: Final = "unclean.leader.election.enable"
+FAULTS_PER_S: Final = 1 / 30
+UNDER_FAULT_SHARE: Final = 0.02
 
 
 def describe(options: RunOptions, started: datetime) -> dict[str, Any]:
@@ -41,9 +46,28 @@ def describe(options: RunOptions, started: datetime) -> dict[str, Any]:
         "started": started.isoformat(timespec="seconds"),
         "clock": [time.time_ns() // 1_000_000, time.monotonic_ns()],
         "duration_s": options.seconds,
-        "allowed": [],
-        "quotas": {},
+        "allowed": allowed_for(
+            acks=options.acks,
+            idempotent=options.acks == "all",
+            unclean=properties.get(UNCLEAN) == "true"
+            or options.topic_configs.get(UNCLEAN) == "true",
+        ),
+        "quotas": _quotas(options),
     }
+
+
+def _quotas(options: RunOptions) -> dict[str, int]:
+    """Return what must have happened at the least, in proportion to the run's time."""
+    kinds = kinds_of(options.workloads)
+    quotas: dict[str, float] = {}
+    for kind in kinds:
+        for name, per_s in kind.quotas_per_s.items():
+            quotas[name] = quotas.get(name, 0) + per_s * options.seconds
+    if options.faults and options.schedule != "none":
+        quotas["faults"] = max(1, options.seconds * FAULTS_PER_S)
+        if "acks" in quotas:
+            quotas["acks-under-fault"] = quotas["acks"] * UNDER_FAULT_SHARE
+    return {name: int(number) for name, number in quotas.items()}
 
 
 def _commit() -> str:

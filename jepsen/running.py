@@ -39,10 +39,14 @@ from quorate.jepsen.recorder import Recorder
 from quorate.jepsen.watching import Watcher
 from quorate.jepsen.workloads.workload import Context, Topic, TopicOptions, Workload
 from quorate.model import Endpoint
+from quorate.protocol.apis import ApiKey
+from quorate.protocol.messages.topics import DeleteTopicsRequest
 
 CREATED_S_MAX: Final = 30.0
 WARM_S_MAX: Final = 15.0
 WHOLE_S_MAX: Final = 60.0
+DELETED_MS_MAX: Final = 10_000
+DELETE_TOPICS_VERSION: Final = 5
 POLL_S: Final = 0.05
 ALIVE_S: Final = 1.0
 EXISTS: Final = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
@@ -131,6 +135,8 @@ class Run:
             self._say(f"a node died: {error}")
             scribe.tell("complaint", ["node-died", str(error)])
         else:
+            if self._options.against:
+                _delete(lab, topics)
             audit_replicas(lab, recorder, ends)
             if controller is not None:
                 audit_metadata(controller, recorder)
@@ -248,6 +254,16 @@ def _is_created(lab: Lab, topic: Topic) -> bool:
     except ClosedError:
         return False
     return code in EXISTS
+
+
+def _delete(lab: Lab, topics: Sequence[Topic]) -> None:
+    """Delete our topics from somebody else's cluster; one that is gone by itself is no matter."""
+    host, _, port = lab.bootstrap.split(",")[0].rpartition(":")
+    request = DeleteTopicsRequest(
+        topic_names=[topic.name for topic in topics], timeout_ms=DELETED_MS_MAX
+    )
+    with contextlib.suppress(ClosedError), Client(Endpoint(host, int(port))) as client:
+        client.ask(ApiKey.DELETE_TOPICS, DELETE_TOPICS_VERSION, request)
 
 
 def tidy(folder: store.RunFolder, *, pack: bool) -> None:

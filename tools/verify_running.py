@@ -15,10 +15,11 @@ from quorate.jepsen import store
 from quorate.jepsen.lab.hosts import NeverCameUpError
 from quorate.jepsen.nemesis.faults import DEFAULT as DEFAULT_FAULTS
 from quorate.jepsen.options import RunOptions, UnknownNameError
-from quorate.jepsen.running import NotReadyError, Run
+from quorate.jepsen.running import NotReadyError, Run, tidy
 from quorate.jepsen.workloads.registry import DEFAULT as DEFAULT_WORKLOADS
 from quorate.tools.arguments import GlobalOptions
-from quorate.tools.problems import UnreachableError, UsageError
+from quorate.tools.problems import ProblemFoundError, UnreachableError, UsageError
+from quorate.tools.verify_judging import conclude
 
 NONE: Final = "none"
 SEED_MAX: Final = 1_000_000
@@ -86,7 +87,15 @@ def verify_run(options: GlobalOptions, asked: Asked) -> None:
     except KeyboardInterrupt:
         tell(f"interrupted; what happened so far is in {run.folder.path}")
         raise
-    print(run.folder.path)
+    is_invalid = False
+    try:
+        conclude(options, run.folder)
+    except ProblemFoundError:
+        is_invalid = True
+        raise
+    finally:
+        if not wanted.keep_data:
+            tidy(run.folder, pack=is_invalid)
 
 
 def _unknown(error: UnknownNameError) -> UsageError:

@@ -1,7 +1,7 @@
 """What a workload is: clients that do something to a cluster and write a history of it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Protocol
@@ -97,6 +97,7 @@ class WorkloadKind:
     Attributes:
         share: How much of the run's rate it gets beside others.
         clients: Which clients it can use; another one is refused.
+        quotas_per_s: What a run with it must show at the least, for each second of load.
     """
 
     name: str
@@ -104,3 +105,4 @@ class WorkloadKind:
     make: Callable[[Context], Workload]
     share: int = 1
     clients: tuple[str, ...] = ("own",)
+    quotas_per_s: Mapping[str, float] = field(default_factory=dict[str, float])
