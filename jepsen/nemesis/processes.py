@@ -2,19 +2,17 @@
 
 import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Final
 
 from quorate.jepsen.lab.cluster import Lab
 from quorate.jepsen.lab.hosts import Host
-from quorate.jepsen.nemesis.fault import Family, Note, NotNowError, Variant
+from quorate.jepsen.nemesis.fault import Family, Note, Variant
 
 HEARD_S_MAX: Final = 0.5
 LISTEN_S_MAX: Final = 30.0
 STOPPED_S_MAX: Final = 2.0
 POLL_S: Final = 0.005
-
 
 
 # --- what

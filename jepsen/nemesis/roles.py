@@ -1,0 +1,74 @@
+"""Whom a fault hits: chosen by role, when it happens, of those that run and are not paused."""
+
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+
+from quorate.jepsen.lab.cluster import Lab
+from quorate.jepsen.lab.hosts import Host
+from quorate.jepsen.nemesis.fault import NotNowError
+
+Choose = Callable[[Lab, Random], list[Host]]
+
+
+def leader(lab: Lab, rng: Random) -> list[Host]:
+    """Return the leader of some partition."""
+    return [_some(lab.leader_of(name) for name in _partitions(lab, rng))]
+
+
+def follower(lab: Lab, rng: Random) -> list[Host]:
+    """Return one that is in sync and does not lead, of some partition."""
+    return [_some(host for name in _partitions(lab, rng) for host in lab.isr_of(name)[1:])]
+
+
+def whole_isr(lab: Lab, rng: Random) -> list[Host]:
+    """Return all that are in sync of some partition."""
+    for name in _partitions(lab, rng):
+        hosts = [host for host in lab.isr_of(name) if host.answers]
+        if hosts:
+            return hosts
+    raise NotNowError("no partition has a leader")
+
+
+def controller(lab: Lab, rng: Random) -> list[Host]:
+    """Return the controller that decides."""
+    del rng
+    return [_some([lab.active_controller()])]
+
+
+def controllers(lab: Lab, rng: Random) -> list[Host]:
+    """Return all controllers."""
+    return _mixed(lab.controllers, rng)
+
+
+def everybody(lab: Lab, rng: Random) -> list[Host]:
+    """Return all processes."""
+    return _mixed([*lab.controllers, *lab.brokers], rng)
+
+
+def brokers(lab: Lab, rng: Random) -> list[Host]:
+    """Return all brokers."""
+    return _mixed(lab.brokers, rng)
+
+
+def anybody(lab: Lab, rng: Random) -> list[Host]:
+    """Return some process."""
+    return [_some(_mixed([*lab.controllers, *lab.brokers], rng))]
+
+
+def _partitions(lab: Lab, rng: Random) -> list[str]:
+    names = sorted(lab.view().partitions)
+    return rng.sample(names, len(names))
+
+
+def _mixed(hosts: Sequence[Host], rng: Random) -> list[Host]:
+    found = [host for host in hosts if host.answers]
+    if not found:
+        raise NotNowError("nobody runs")
+    return rng.sample(found, len(found))
+
+
+def _some(hosts: Iterable[Host | None]) -> Host:
+    for host in hosts:
+        if host is not None and host.answers:
+            return host
+    raise NotNowError("nobody has this role now")
