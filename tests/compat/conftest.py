@@ -16,20 +16,13 @@ from tests.compat.clients.model import Client, Server, TopicSpec
 from tests.compat.clients.ours import Ours
 from tests.compat.clients.over_asyncio import Aiokafka
 from tests.compat.matrix import Outcome, Result, render
-from tests.compat.peers import cache, java
+from tests.compat.peers import cache
+from tests.conftest import IN_A_HURRY
 
 KINDS: dict[str, Callable[[], Client]] = {
     kind.name: kind for kind in (Librdkafka, KafkaPython, Aiokafka, Kcat, Java, FranzGo, Ours)
 }
 NOT_OFFERED = "not offered: "
-PROPERTIES = {
-    "log.retention.check.interval.ms": "100",
-    "log.segment.delete.delay.ms": "100",
-    "log.cleaner.backoff.ms": "100",
-    "offsets.topic.num.partitions": "4",
-    "group.initial.rebalance.delay.ms": "0",
-    "group.min.session.timeout.ms": "1000",
-}
 
 RESULTS = pytest.StashKey[list[Result]]()
 VERSIONS = pytest.StashKey[dict[str, str]]()
@@ -37,12 +30,6 @@ VERSIONS = pytest.StashKey[dict[str, str]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--compat-report", metavar="FILE", help="write the outcomes as a page")
-    parser.addoption(
-        "--compat-broker",
-        choices=("quorate", "kafka"),
-        default="quorate",
-        help="run the tests against Apache Kafka, to test the tests",
-    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -114,27 +101,15 @@ def jvm(clients: Clients) -> Java:
 
 
 @pytest.fixture(scope="session")
-def apache_kafka() -> Generator[serving.Broker]:
-    """Apache Kafka, for tests that say that we are alike."""
-    try:
-        java.kafka_folder()
-        cache.program("java")
-    except cache.PeerUnavailableError as error:
-        pytest.skip(error.reason)
-    with serving.kafka(PROPERTIES) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="session")
 def broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Generator[serving.Broker]:
     """One node for all tests."""
-    if request.config.getoption("compat_broker", "quorate") == "kafka":
+    if request.config.getoption("broker") == "kafka":
         yield request.getfixturevalue("apache_kafka")
         return
     directory = tmp_path_factory.mktemp("node")
-    properties = {**PROPERTIES, **serving.certify(directory)}
+    properties = {**IN_A_HURRY, **serving.certify(directory)}
     with serving.quorate(properties, directory) as started:
         yield started
 

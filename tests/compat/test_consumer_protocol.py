@@ -1,4 +1,4 @@
-"""Groups of the new protocol (KIP-848) with members of librdkafka and of Java's client."""
+"""Groups of the new protocol (KIP-848) with members of librdkafka, of Java's client and of ours."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
@@ -14,25 +14,22 @@ from tests.compat.consuming.members import (
     JavaMembers,
     Librdkafka,
     Member,
+    OurMember,
     eventually,
 )
 from tests.compat.peers import cache
+from tests.conftest import IN_A_HURRY
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow]
 
 PROPERTIES = {
-    "offsets.topic.num.partitions": "2",
+    **IN_A_HURRY,
     "offsets.topic.replication.factor": "1",
-    "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "100",
-    "group.consumer.session.timeout.ms": "3000",
-    "group.consumer.min.session.timeout.ms": "3000",
-    "group.consumer.heartbeat.interval.ms": "200",
-    "group.consumer.min.heartbeat.interval.ms": "200",
 }
 NEW = {"group.protocol": "consumer"}
 CLASSIC = {"heartbeat.interval.ms": "200", "session.timeout.ms": "10000"}
-LIBRDKAFKA, JAVA = "librdkafka", "Java kafka-clients"
+LIBRDKAFKA, JAVA, OURS = "librdkafka", "Java kafka-clients", "quorate.client"
 PARTITIONS = 4
 
 
@@ -42,8 +39,11 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def node(directory: Path) -> Generator[serving.Broker]:
-    """A node of the module's own, whose groups are in a hurry."""
+def node(request: pytest.FixtureRequest, directory: Path) -> Generator[serving.Broker]:
+    """A node of the module's own, unless it is to be Apache Kafka."""
+    if request.config.getoption("broker") == "kafka":
+        yield request.getfixturevalue("apache_kafka")
+        return
     with serving.quorate(PROPERTIES, directory) as started:
         yield started
 
@@ -81,6 +81,8 @@ def start(node: serving.Broker, topic: str, request: pytest.FixtureRequest) -> G
             member: Member
             if kind == LIBRDKAFKA:
                 member = Librdkafka(server, topics, said, pattern)
+            elif kind == OURS:
+                member = OurMember(server, topics, said, pattern)
             else:
                 jvm = request.getfixturevalue("members")
                 name = f"{topic}-{len(started)}"
@@ -151,7 +153,7 @@ def assert_read_once(count: int, *members: Member) -> None:
 
 
 @pytest.mark.feature("members share a topic; one leaves")
-@pytest.mark.parametrize("client", [LIBRDKAFKA, JAVA])
+@pytest.mark.parametrize("client", [LIBRDKAFKA, JAVA, OURS])
 def test_members_share_a_topic(
     start: Start, filled: str, client: str, ours: Ours, node: serving.Broker
 ) -> None:
@@ -169,14 +171,14 @@ def test_members_share_a_topic(
 
 @pytest.mark.feature("members of different clients in one group")
 def test_clients_share_a_group(start: Start, filled: str, ours: Ours, node: serving.Broker) -> None:
-    members = [start(LIBRDKAFKA, [filled]), start(JAVA, [filled]), start(LIBRDKAFKA, [filled])]
+    members = [start(kind, [filled]) for kind in (LIBRDKAFKA, JAVA, OURS)]
     eventually(split(filled, *members), shown(*members))
     produce(ours, node.server, filled, 5)
     assert_read_once(10 * PARTITIONS, *members)
 
 
 @pytest.mark.feature("pattern matched by the broker")
-@pytest.mark.parametrize("client", [LIBRDKAFKA, JAVA])
+@pytest.mark.parametrize("client", [LIBRDKAFKA, JAVA, OURS])
 def test_a_pattern_is_matched_by_the_broker(
     start: Start, filled: str, client: str, ours: Ours, node: serving.Broker
 ) -> None:
@@ -189,7 +191,7 @@ def test_a_pattern_is_matched_by_the_broker(
 
 
 @pytest.mark.feature("static member: comes back to what it had")
-@pytest.mark.parametrize("client", [LIBRDKAFKA, JAVA])
+@pytest.mark.parametrize("client", [LIBRDKAFKA, JAVA, OURS])
 def test_a_static_member_comes_back_to_what_it_had(start: Start, filled: str, client: str) -> None:
     first = start(client, [filled], group_instance_id="i1")
     second = start(client, [filled], group_instance_id="i2")
@@ -202,7 +204,7 @@ def test_a_static_member_comes_back_to_what_it_had(start: Start, filled: str, cl
 
 
 @pytest.mark.feature("new partitions are read")
-@pytest.mark.parametrize("client", [LIBRDKAFKA, JAVA])
+@pytest.mark.parametrize("client", [LIBRDKAFKA, JAVA, OURS])
 def test_new_partitions_are_read(
     start: Start, filled: str, client: str, ours: Ours, node: serving.Broker
 ) -> None:
@@ -213,7 +215,7 @@ def test_new_partitions_are_read(
 
 
 @pytest.mark.feature("upgrade and downgrade while members read")
-@pytest.mark.parametrize("client", [LIBRDKAFKA, JAVA])
+@pytest.mark.parametrize("client", [LIBRDKAFKA, JAVA, OURS])
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 def test_a_group_is_upgraded_and_downgraded_with_members_in_it(
     start: Start, filled: str, client: str, assignor: str, ours: Ours, node: serving.Broker
@@ -241,10 +243,12 @@ def test_a_group_is_upgraded_and_downgraded_with_members_in_it(
 
 
 @pytest.mark.feature("the broker restarts: members go on where they were")
-@pytest.mark.parametrize("client", [LIBRDKAFKA, JAVA])
+@pytest.mark.parametrize("client", [LIBRDKAFKA, JAVA, OURS])
 def test_members_go_on_when_the_broker_was_away(
     topic: str, tmp_path: Path, client: str, ours: Ours, request: pytest.FixtureRequest
 ) -> None:
+    if request.config.getoption("broker") == "kafka":
+        pytest.skip("it is our node that is restarted")
     properties = {**PROPERTIES, "group.consumer.session.timeout.ms": "45000"}
     with serving.quorate(properties, tmp_path) as node:
         port = node.server.bootstrap.rpartition(":")[2]
@@ -254,6 +258,8 @@ def test_members_go_on_when_the_broker_was_away(
         members: list[Member]
         if client == LIBRDKAFKA:
             members = [Librdkafka(node.server, [topic], settings, None) for _ in range(2)]
+        elif client == OURS:
+            members = [OurMember(node.server, [topic], settings, None) for _ in range(2)]
         else:
             jvm = request.getfixturevalue("members")
             members = [

@@ -18,6 +18,7 @@ from tests.compat.clients.model import (
     TopicSpec,
 )
 from tests.compat.clients.ours import Ours
+from tests.compat.consuming.members import OurMember, eventually
 from tests.compat.serving import Broker
 
 if TYPE_CHECKING:
@@ -137,3 +138,25 @@ def test_refusals(kafka: Server, topic: str, ours: Ours) -> None:
         with pytest.raises(PeerError) as error:
             refuse()
         assert error.value.name == name
+
+
+@pytest.mark.feature("members of a group, {protocol}: shared, committed, handed over")
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_groups(protocol: str, kafka: Server, topic: str, ours: Ours) -> None:
+    ours.create(kafka, TopicSpec(topic, 2))
+    ours.produce(kafka, topic, [Message(b"x", partition=n % 2) for n in range(20)], PLAIN)
+    settings = {"group.id": topic, "group.protocol": protocol}
+    if protocol == "classic":
+        settings["heartbeat.interval.ms"] = "200"
+    everything = {f"{topic}-0", f"{topic}-1"}
+    first = OurMember(kafka, [topic], settings, None)
+    eventually(lambda: first.assigned() == everything and len(first.read()) == 20, first.read)
+    second = OurMember(kafka, [topic], settings, None)
+    eventually(lambda: len(second.assigned()) == 1, second.assigned)
+    assert first.assigned() | second.assigned() == everything
+    first.end()
+    eventually(lambda: second.assigned() == everything, second.assigned)
+    ours.produce(kafka, topic, [Message(b"y", partition=n % 2) for n in range(20)], PLAIN)
+    eventually(lambda: len(second.read()) >= 20, second.read)
+    second.end()
+    assert len(second.read()) == len({*first.read(), *second.read()}) - 20 == 20

@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ import trio
 from quorate.client import Admin, Producer
 from quorate.client.sync import Admin as SyncAdmin
 from quorate.client.sync import Producer as SyncProducer
-from tests.compat import serving
 
 pytestmark = pytest.mark.integration
 
@@ -36,12 +34,6 @@ def example(name: str) -> Any:
     space: dict[str, Any] = {"__name__": name}
     exec(compile(EXAMPLES[name], f"docs/client.md: {name}", "exec"), space)  # the page is ours
     return space["main"]
-
-
-@pytest.fixture(scope="module")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    with serving.quorate({}, tmp_path_factory.mktemp("node")) as node:
-        yield node.server.bootstrap
 
 
 async def make(bootstrap: str, *topics: str, partitions: int = 1) -> None:

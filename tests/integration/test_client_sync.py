@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,18 +27,11 @@ from quorate.client.serde import JsonSerde, SerdeError, StrSerde
 from quorate.client.sync import Admin
 from quorate.client.sync import Consumer as SyncConsumer
 from quorate.client.sync import Producer as SyncProducer
-from tests.compat import serving
 
 pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 60.0
-
-
-@pytest.fixture(scope="module")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    with serving.quorate({}, tmp_path_factory.mktemp("node")) as node:
-        yield node.server.bootstrap
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Members of librdkafka and of Java's client behind one interface."""
+"""Members of librdkafka, of Java's client and of ours behind one interface."""
 
 import threading
 import time
@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import confluent_kafka as ck
+import trio
 
+from quorate.client import Consumer, SubscriptionPattern
 from tests.compat.clients.agent import Agent
 from tests.compat.clients.model import DEADLINE_S, Server
 from tests.compat.peers import java
@@ -79,6 +81,60 @@ class Librdkafka:
         self._goes_on = False
         self._thread.join(DEADLINE_S)
         assert not self._thread.is_alive()
+
+
+class OurMember:
+    """A member of ours in a thread of its own."""
+
+    def __init__(
+        self,
+        server: Server,
+        topics: Sequence[str],
+        settings: Mapping[str, str],
+        pattern: str | None,
+    ) -> None:
+        self._server = server
+        names = {name.replace(".", "_"): value for name, value in settings.items()}
+        self._settings: dict[str, Any] = {
+            name: int(value) if name.endswith("_ms") else value for name, value in names.items()
+        }
+        self._wish = SubscriptionPattern(pattern) if pattern else topics
+        self._assigned: set[str] = set()
+        self._read: list[str] = []
+        self._error: Exception | None = None
+        self._goes_on = True
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            trio.run(self._consume)
+        except Exception as error:  # noqa: BLE001 - told to whom looks
+            self._error = error
+
+    async def _consume(self) -> None:
+        async with Consumer(
+            self._server.bootstrap, auto_offset_reset="earliest", **self._settings
+        ) as consumer:
+            consumer.subscribe(self._wish)
+            while self._goes_on:
+                for record in await consumer.poll(timeout_ms=50):
+                    self._read.append(f"{record.topic}-{record.partition}@{record.offset}")
+                self._assigned = {f"{p.topic}-{p.partition}" for p in consumer.assignment}
+
+    def assigned(self) -> set[str]:
+        assert self._error is None, self._error
+        return set(self._assigned)
+
+    def read(self) -> list[str]:
+        assert self._error is None, self._error
+        return list(self._read)
+
+    def end(self) -> None:
+        self._goes_on = False
+        self._thread.join(DEADLINE_S)
+        assert not self._thread.is_alive()
+        assert self._error is None, self._error
 
 
 class JavaMembers(Agent):
