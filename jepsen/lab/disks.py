@@ -21,6 +21,7 @@ FIELDS: Final = (
     "changes",
     "faults",
     "sync_lies",
+    "delays",
 )
 """The numbers of the control page, in the order of shim.c's ``struct control``."""
 

@@ -4,6 +4,8 @@ Only what the chosen families need is there: a process without anything preloade
 witness.
 """
 
+import math
+import threading
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import permutations
@@ -50,8 +52,9 @@ class Wiring(Protocol):
     def slow(self, delays_s: Mapping[Pair, float]) -> None:
         """From now on, what these send to those arrives late."""
 
-    def reset(self, pairs: Collection[Pair]) -> None:
-        """Break the connections between these."""
+    def reset(self, pairs: Collection[Pair]) -> int:
+        """Break the connections between these; return how many."""
+        ...
 
     def heal(self, *, hard: bool) -> None:
         """Let through what was cut; ``hard`` breaks all connections instead of delivering late."""
@@ -89,6 +92,7 @@ class Equipment:
     Attributes:
         network: None if no fault needs one.
         network_kind: ``direct``, ``proxy`` or ``namespaces``.
+        damaged_s: When a node last lost something, or started after that.
     """
 
     def __init__(self, work: Path, plan: EquipmentPlan, reaper: Reaper) -> None:
@@ -101,10 +105,13 @@ class Equipment:
         work.mkdir(parents=True, exist_ok=True)
         self.plan: Final = plan
         self._work = work
+        self._cutting = threading.Lock()
+        self._cuts: dict[int, frozenset[Pair]] = {}
         self._disks: list[MachineDisk] = []
         self._clocks: list[Clock] = []
         self.network: Wiring | None = None
         self.network_kind = "direct"
+        self.damaged_s = -math.inf
         try:
             self._make_network(reaper)
             self._libraries = {
@@ -148,6 +155,28 @@ class Equipment:
             host.variables.update(variables)
         if preloaded:
             host.variables["LD_PRELOAD"] = ":".join(str(library) for library, _ in preloaded)
+
+    @property
+    def has_clients(self) -> bool:
+        """Whether clients can be cut off, too."""
+        return self.network is not None and self.network.has_clients
+
+    def cut(self, owner: object, pairs: frozenset[Pair]) -> None:
+        """Cut, besides what others have cut; instead of what this owner had cut before."""
+        assert self.network is not None
+        with self._cutting:
+            self._cuts[id(owner)] = pairs
+            self.network.cut(frozenset[Pair]().union(*self._cuts.values()))
+
+    def mend(self, owner: object, *, hard: bool) -> None:
+        """Let through what this owner had cut; ``hard`` breaks all connections."""
+        assert self.network is not None
+        with self._cutting:
+            if self._cuts.pop(id(owner), None) is None:
+                return
+            if hard:
+                self.network.heal(hard=True)
+            self.network.cut(frozenset[Pair]().union(*self._cuts.values()))
 
     def close(self) -> None:
         """End everything; the processes have ended."""

@@ -95,11 +95,11 @@ class Namespaces:
         """From now on, every fifth packet that these send to those is lost, and is sent again."""
         self._replace("lossy", delays_s)
 
-    def reset(self, pairs: Collection[Pair]) -> None:
-        """Break the connections between these and those."""
-        for source, target in pairs:
-            if source != CLIENTS:
-                self._break(source, self._host(target))
+    def reset(self, pairs: Collection[Pair]) -> int:
+        """Break the connections between these and those; return how many."""
+        return sum(
+            self._break(source, self._host(target)) for source, target in pairs if source != CLIENTS
+        )
 
     def heal(self, *, hard: bool) -> None:
         """Let through what was cut; ``hard`` breaks all connections instead of delivering late."""
@@ -172,8 +172,10 @@ class Namespaces:
         add = f"add element bridge {self._name} {chosen} {{ {elements} }}\n" if elements else ""
         _run("nft", "-f", "-", stdin=f"flush set bridge {self._name} {chosen}\n{add}")
 
-    def _break(self, place: int, whom: str) -> None:
-        _try(*self.prefix(place), "ss", "-K", "dst", whom)
+    def _break(self, place: int, whom: str) -> int:
+        """Break a node's connections; return how many there were."""
+        killed = _run(*self.prefix(place), "ss", "-HKtn", "dst", whom)
+        return len(killed.splitlines())
 
     def _counter(self, name: str) -> int:
         listed = json.loads(_run("nft", "-j", "list", "counter", "bridge", self._name, name))

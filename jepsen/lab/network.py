@@ -45,8 +45,6 @@ class Network:
         """How often something did not arrive because of a cut."""
         self.delayed = 0
         """How often something arrived late."""
-        self.broken = 0
-        """How many connections were broken."""
         for source, target in permutations(range(len(ports)), 2) if pairs is None else pairs:
             self._listen(source, target)
 
@@ -69,15 +67,15 @@ class Network:
         with self._changed:
             self._delays_s = dict(delays_s)
 
-    def reset(self, pairs: Collection[Pair]) -> None:
-        """Break the connections that these made to those, or those to these."""
+    def reset(self, pairs: Collection[Pair]) -> int:
+        """Break the connections that these made to those; return how many."""
         with self._changed:
             doomed = [sock for sock, pair in self._open.items() if pair in pairs]
-            self.broken += len(doomed)
         for sock in doomed:
             with contextlib.suppress(OSError):  # what was not sent yet is never sent
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self._drop(sock)
+        return len(doomed) // 2  # each has two halves
 
     def heal(self, *, hard: bool) -> None:
         """Let through what was cut; ``hard`` breaks all connections instead of delivering late."""

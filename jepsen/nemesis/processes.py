@@ -7,10 +7,14 @@ from typing import Final
 
 from quorate.jepsen.lab.cluster import Lab
 from quorate.jepsen.lab.hosts import Host
-from quorate.jepsen.nemesis.fault import Family, Note, Variant
+from quorate.jepsen.nemesis import roles
+from quorate.jepsen.nemesis.fault import Family, Note, NotNowError, Variant
 
 HEARD_S_MAX: Final = 0.5
 LISTEN_S_MAX: Final = 30.0
+LEADS_S_MAX: Final = 5.0
+RECOVERING_S: Final = (0.2, 2.0)
+SHORT_S: Final = (0.3, 0.9)
 STOPPED_S_MAX: Final = 2.0
 POLL_S: Final = 0.005
 
@@ -42,6 +46,94 @@ class Kill:
         for host in self._hosts:
             if not host.runs:
                 host.start()
+
+
+class KillInTurn:
+    """Brokers end by kill -9, one before the one before is back: who was in sync last leads then.
+
+    The second one is killed as soon as the first one's partitions have another leader, or before.
+    """
+
+    def __init__(self) -> None:
+        self._hosts: list[Host] = []
+        self._killed: list[str] = []
+
+    def inflict(self, lab: Lab, rng: Random, note: Note) -> None:
+        """Kill the leader of a partition, and then whoever leads it next."""
+        names = roles.partitions(lab, rng)
+        first = next((h for n in names if (h := lab.leader_of(n)) is not None and h.answers), None)
+        if first is None:
+            raise NotNowError("no partition has a leader")
+        name = next(n for n in names if lab.leader_of(n) is first)
+        note([first], partition=name, then="whoever leads it next")
+        self._kill(first)
+        patience_s = rng.choice((0.0, rng.uniform(0, LEADS_S_MAX), LEADS_S_MAX))
+        deadline_s = time.monotonic() + patience_s
+        while (found := lab.leader_of(name)) in (None, first) and time.monotonic() < deadline_s:
+            time.sleep(POLL_S)
+        others = [host for host in lab.isr_of(name) if host.answers and host is not first]
+        if found is None or found is first or not found.answers:
+            found = rng.choice(others) if others else None
+        if found is not None:
+            self._kill(found)
+
+    def verified(self) -> str:
+        """Say who was killed."""
+        return f"killed one after the other: {', '.join(self._killed)}"
+
+    def heal(self) -> None:
+        """Start them, the first one first."""
+        for host in self._hosts:
+            if not host.runs:
+                host.start()
+
+    def _kill(self, host: Host) -> None:
+        self._hosts.append(host)
+        host.kill()
+        self._killed.append(host.name)
+
+
+class KillAgain(Kill):
+    """Processes end by kill -9 once more, while they recover from that."""
+
+    def inflict(self, lab: Lab, rng: Random, note: Note) -> None:
+        """Kill, start, kill."""
+        super().inflict(lab, rng, note)
+        for host in self._hosts:
+            host.start()
+        time.sleep(rng.uniform(*RECOVERING_S))
+        for host in self._hosts:
+            host.kill()
+
+
+class PauseShortly:
+    """A process stands still, for less than the time after which anybody gives it up."""
+
+    def __init__(self, choose: roles.Choose) -> None:
+        self._choose = choose
+        self._hosts: list[Host] = []
+        self._said = ""
+
+    def inflict(self, lab: Lab, rng: Random, note: Note) -> None:
+        """Stop them where they are, and let them go on."""
+        self._hosts = self._choose(lab, rng)
+        seconds = rng.uniform(*SHORT_S)
+        note(self._hosts, seconds=round(seconds, 3))
+        for host in self._hosts:
+            host.pause()
+        stopped = [host.name for host in self._hosts if host.is_stopped()]
+        time.sleep(seconds)
+        self.heal()
+        self._said = f"stopped for {seconds:.1f} s: {', '.join(stopped)}" if stopped else ""
+
+    def verified(self) -> str:
+        """Say that the kernel had them as stopped."""
+        return self._said
+
+    def heal(self) -> None:
+        """Let them go on."""
+        for host in self._hosts:
+            host.resume()
 
 
 class Pause:
@@ -121,7 +213,10 @@ KILL: Final = Family(
         "isr": Variant(1, lambda: Kill(roles.whole_isr)),
         "controller": Variant(2, lambda: Kill(roles.controller)),
         "controllers": Variant(1, lambda: Kill(roles.controllers)),
+        "brokers": Variant(1, lambda: Kill(roles.brokers)),
         "all": Variant(1, lambda: Kill(roles.everybody)),
+        "in-turn": Variant(2, KillInTurn),
+        "again": Variant(1, lambda: KillAgain(roles.leader)),
     },
 )
 PAUSE: Final = Family(
@@ -132,6 +227,7 @@ PAUSE: Final = Family(
         "follower": Variant(1, lambda: Pause(roles.follower)),
         "isr": Variant(1, lambda: Pause(roles.whole_isr)),
         "controller": Variant(2, lambda: Pause(roles.controller)),
+        "shortly": Variant(2, lambda: PauseShortly(roles.anybody)),
     },
 )
 RESTART: Final = Family(
@@ -141,5 +237,6 @@ RESTART: Final = Family(
         "leader": Variant(3, lambda: Restart(roles.leader)),
         "rolling": Variant(1, lambda: Restart(roles.brokers)),
         "controller": Variant(1, lambda: Restart(roles.controller)),
+        "everybody": Variant(1, lambda: Restart(roles.everybody)),
     },
 )

@@ -12,17 +12,17 @@ Choose = Callable[[Lab, Random], list[Host]]
 
 def leader(lab: Lab, rng: Random) -> list[Host]:
     """Return the leader of some partition."""
-    return [_some(lab.leader_of(name) for name in _partitions(lab, rng))]
+    return [_some(lab.leader_of(name) for name in partitions(lab, rng))]
 
 
 def follower(lab: Lab, rng: Random) -> list[Host]:
     """Return one that is in sync and does not lead, of some partition."""
-    return [_some(host for name in _partitions(lab, rng) for host in lab.isr_of(name)[1:])]
+    return [_some(host for name in partitions(lab, rng) for host in lab.isr_of(name)[1:])]
 
 
 def whole_isr(lab: Lab, rng: Random) -> list[Host]:
     """Return all that are in sync of some partition."""
-    for name in _partitions(lab, rng):
+    for name in partitions(lab, rng):
         hosts = [host for host in lab.isr_of(name) if host.answers]
         if hosts:
             return hosts
@@ -55,7 +55,8 @@ def anybody(lab: Lab, rng: Random) -> list[Host]:
     return [_some(_mixed([*lab.controllers, *lab.brokers], rng))]
 
 
-def _partitions(lab: Lab, rng: Random) -> list[str]:
+def partitions(lab: Lab, rng: Random) -> list[str]:
+    """Return the names of all partitions, mixed."""
     names = sorted(lab.view().partitions)
     return rng.sample(names, len(names))
 

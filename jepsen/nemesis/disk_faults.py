@@ -1,0 +1,84 @@
+"""Disks that are full, fail or are slow, below nodes that run."""
+
+import errno
+from random import Random
+from typing import Final
+
+from quorate.jepsen.lab.cluster import Lab
+from quorate.jepsen.lab.disks import UNLIMITED
+from quorate.jepsen.lab.hosts import Host
+from quorate.jepsen.nemesis import roles
+from quorate.jepsen.nemesis.fault import Note, NotNowError
+from quorate.jepsen.nemesis.partitions import seen_within
+
+BITES_S_MAX: Final = 3.0
+SLOW_S: Final = (0.1, 1.5)
+
+
+class BadDisk:
+    """A disk that does not do what it is asked to; nodes over it may end, or go on without it."""
+
+    def __init__(self, choose: roles.Choose, field: str, value: int, counter: str) -> None:
+        self._choose = choose
+        self._field = field
+        self._value = value
+        self._counter = counter
+        self._hosts: list[Host] = []
+        self._before: dict[str, int] = {}
+
+    def inflict(self, lab: Lab, rng: Random, note: Note) -> None:
+        """Let it fail."""
+        hosts = self._choose(lab, rng)
+        if not all(host.disk for host in hosts):
+            raise NotNowError("nothing can be done to these disks")
+        value = self._value or round(rng.uniform(*SLOW_S) * 1e6)
+        note(hosts, **{self._field: value})
+        self._hosts = hosts
+        for host in hosts:
+            host.may_end = True
+            self._before[host.name] = self._count(host)
+            assert host.disk is not None
+            host.disk.shim.set(self._field, value)
+
+    def verified(self) -> str:
+        """Say how often it failed, once it did for all."""
+        if not seen_within(BITES_S_MAX, lambda: all(self._bites(host) for host in self._hosts)):
+            return ""
+        counts = [f"{host.name} {self._bites(host)} times" for host in self._hosts]
+        return f"{self._counter}: {', '.join(counts)}"
+
+    def heal(self) -> None:
+        """Let it work again; a node that ended, or has given its disk up, is started anew."""
+        for host in self._hosts:
+            assert host.disk is not None
+            host.disk.shim.set(self._field, UNLIMITED if self._field == "space_bytes" else 0)
+            if host.runs:
+                host.close()
+            host.start()
+
+    def _bites(self, host: Host) -> int:
+        return self._count(host) - self._before[host.name]
+
+    def _count(self, host: Host) -> int:
+        assert host.disk is not None
+        return host.disk.shim.get(self._counter)
+
+
+def full(choose: roles.Choose) -> BadDisk:
+    """Make a disk without any space left."""
+    return BadDisk(choose, "space_bytes", 0, "faults")
+
+
+def unwritable(choose: roles.Choose) -> BadDisk:
+    """Make a disk on which every write fails."""
+    return BadDisk(choose, "write_errno", errno.EIO, "faults")
+
+
+def unsyncable(choose: roles.Choose) -> BadDisk:
+    """Make a disk on which every sync fails."""
+    return BadDisk(choose, "sync_errno", errno.EIO, "faults")
+
+
+def slow(choose: roles.Choose) -> BadDisk:
+    """Make a disk on which every sync takes its time."""
+    return BadDisk(choose, "sync_delay_us", 0, "delays")
