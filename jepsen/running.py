@@ -132,7 +132,7 @@ class Run:
             controller = lab.active_controller()
             lab.stop()
         except DiedError as error:
-            self._say(f"a node died: {error}")
+            self._say(str(error).splitlines()[0])
             scribe.tell("complaint", ["node-died", str(error)])
         else:
             if self._options.against:
