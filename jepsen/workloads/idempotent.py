@@ -22,7 +22,7 @@ from quorate.jepsen.workloads.workload import Context, Topic, WorkloadKind
 from quorate.model import TopicPartition
 
 TOPIC: Final = "idempotent"
-CUT_ODDS: Final = 0.05
+CUT_ODDS: Final = 0.15
 STREAM_CUT_ODDS: Final = 0.01
 TICK_S: Final = 0.01
 ANSWERED_S_MAX: Final = 32.0
