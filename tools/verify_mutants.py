@@ -30,7 +30,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the command line says; without ``directory`` only runs that need a look are kept."""
+    """What the command line says."""
 
     names: tuple[str, ...]
     seeds: int

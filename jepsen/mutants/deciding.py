@@ -9,7 +9,7 @@ from typing import Any, Final
 from quorate.broker.replication.replica import Replica
 from quorate.control.partition_messages import PartitionAlteration
 from quorate.jepsen.mutants.following import DIVERGED
-from quorate.jepsen.mutants.leading import LOST, ONE_COPY
+from quorate.jepsen.mutants.leading import LATE_NOT_SILENT, LOST, ONE_COPY
 from quorate.jepsen.mutants.mutant import Mutant, Proof
 from quorate.jepsen.mutants.patching import Patches
 from quorate.quorum.control import partitions, succession
@@ -111,7 +111,7 @@ MUTANTS: Final = (
         "Requests are served in whichever epoch they were made, changes of ISRs, too.",
         ("E1", "E4"),
         DIVERGED,
-        Proof(("append",), ("directed:late-shrink",), 5, ONE_COPY),
+        Proof(("append",), ("directed:late-shrink",), 5, (*ONE_COPY, *LATE_NOT_SILENT)),
         epoch_unchecked,
     ),
     Mutant(

@@ -13,7 +13,7 @@ from quorate.broker.handlers import produce
 from quorate.broker.log.appended import AppendResult
 from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH
 from quorate.broker.replication.host import Host
-from quorate.broker.replication.isr import Follower, InSyncReplicas
+from quorate.broker.replication.isr import Follower
 from quorate.broker.replication.leader import LeaderReplica
 from quorate.broker.replication.replica import Replica
 from quorate.control.partition_messages import ANY_EPOCH, InSyncReplica
@@ -30,6 +30,12 @@ LOST: Final = frozenset(
 )
 HELD_S: Final = 0.05
 """How long what was acknowledged already is held back from the log."""
+
+SOON_LATE: Final = ("--property", "replica.lag.time.max.ms=1000")
+"""So that a leader gives followers up before its clients give it up."""
+
+LATE_NOT_SILENT: Final = (*SOON_LATE, "--property", "broker.session.timeout.ms=8000")
+"""So that a follower that sleeps is late, and in service still."""
 
 ONE_COPY: Final = ("--min-insync", "1")
 
@@ -94,12 +100,14 @@ def hw_local_isr(patches: Patches) -> None:
 
 def isr_shrink_unconfirmed(patches: Patches) -> None:
     """Count without those whom it has just proposed to leave out."""
+    propose: Any = None
 
-    def propose(self: InSyncReplicas, isr: tuple[int, ...]) -> None:
-        self.proposed = isr
-        self.maximal = frozenset(isr)
+    def propose_and_apply(self: LeaderReplica, isr: tuple[int, ...]) -> None:
+        propose(self, isr)
+        self.isr.maximal = frozenset(isr)
+        self.advance()
 
-    patches.method(InSyncReplicas, "propose", propose)
+    propose = patches.method(LeaderReplica, "_propose", propose_and_apply)
 
 
 def join_without_epoch_start(patches: Patches) -> None:
@@ -197,7 +205,7 @@ MUTANTS: Final = (
         "The high watermark goes by the ISR that the leader knows of, not by what it proposed.",
         ("Q3", "D1"),
         LOST,
-        Proof(("append",), ("directed:unheard-expansion",), 5, ONE_COPY),
+        Proof(("append",), ("directed:unheard-expansion",), 5, (*ONE_COPY, *LATE_NOT_SILENT)),
         hw_local_isr,
     ),
     Mutant(
@@ -205,7 +213,7 @@ MUTANTS: Final = (
         "A leader counts without those it left out of the ISR before the controller agreed.",
         ("Q1", "D1"),
         LOST,
-        Proof(("append",), ("directed:isolated-leader",), 5),
+        Proof(("append",), ("directed:isolated-leader",), 5, SOON_LATE),
         isr_shrink_unconfirmed,
     ),
     Mutant(
@@ -234,12 +242,7 @@ MUTANTS: Final = (
         "A replica is in sync by what it fetched before its broker came back with an empty disk.",
         ("Q4", "D1"),
         LOST,
-        Proof(
-            ("append",),
-            ("directed:wiped-joiner",),
-            5,
-            (*ONE_COPY, "--property", "broker.session.timeout.ms=9000"),
-        ),
+        Proof(("append",), ("directed:wiped-joiner",), 5, (*ONE_COPY, *LATE_NOT_SILENT)),
         broker_epoch_ignored,
     ),
     Mutant(

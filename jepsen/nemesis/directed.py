@@ -22,6 +22,7 @@ LEADER_S_MAX: Final = 15.0
 JOIN_S_MAX: Final = 30.0
 ASLEEP_S: Final = 0.6
 """Long enough for acknowledgements, and shorter than any session."""
+BEHIND_S: Final = 5.0
 ELECT_VERSION: Final = 2
 
 
@@ -136,17 +137,17 @@ def unheard_expansion(stage: Stage) -> str:
 def early_joiner(stage: Stage) -> str:
     """Let a leader that does not know what is committed take in a follower that is far behind.
 
-    The follower was away while much was written; the leader was killed and is back.
+    The follower slept while much was written; the leader was killed and is back.
     """
     cast = stage.cast()
     joiner, *others = cast.others
-    joiner.kill()
+    joiner.pause()
     stage.until(
-        "the ISR keeps who is dead",
+        "the ISR keeps who sleeps",
         SESSION_S_MAX,
         lambda: stage.has_isr(cast.leader, cast.partition, [cast.leader, *others]),
     )
-    stage.load(3.0)
+    stage.load(BEHIND_S)
     for other in others:
         other.kill()
     stage.until(
@@ -161,7 +162,7 @@ def early_joiner(stage: Stage) -> str:
         JOIN_S_MAX,
         lambda: stage.leads(cast.leader, cast.partition, cast.leader),
     )
-    joiner.start()
+    joiner.resume()
     stage.until(
         "the follower is not taken in",
         JOIN_S_MAX,
@@ -174,7 +175,7 @@ def early_joiner(stage: Stage) -> str:
         lambda: stage.leads(joiner, cast.partition, joiner),
     )
     stage.load(ASLEEP_S)
-    return f"{joiner.name} was killed as soon as it was in sync again with {cast.leader.name}"
+    return f"{joiner.name} was far behind when it was taken in by {cast.leader.name}, which died"
 
 
 def wiped_joiner(stage: Stage) -> str:
@@ -344,4 +345,5 @@ DIRECTED: Final = Family(
     "scenarios that aim at one bug each, step by step",
     {name: _variant(play) for name, play in PLAYS.items()},
     needs=("cc",),
+    equipment=("network",),
 )

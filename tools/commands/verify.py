@@ -35,6 +35,9 @@ def run(
     schedule: Annotated[
         str, typer.Option("--schedule", help="rotation, single (one at a time), none.")
     ] = "rotation",
+    network: Annotated[
+        str, typer.Option("--network", help="proxy, namespaces (as root), or auto.")
+    ] = "auto",
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, help="What is drawn; another one each time.")
     ] = None,
@@ -95,6 +98,7 @@ def run(
             "acks": acks,
             "rate_per_s": rate,
             "schedule": schedule,
+            "network": network,
             "against": against,
             "mutant": inject_bug,
             "keep_data": keep_data,
@@ -178,3 +182,36 @@ def show(
 
     wanted = verify_showing.Wanted(anomaly, process, operation, limit)
     verify_showing.show(options_of(context), directory, run, wanted)
+
+
+@app.command("mutants", cls=Command)
+def mutants(
+    context: typer.Context,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Which; all, without any.")
+    ] = None,
+    *,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Runs of each.")] = 10,
+    first_seed: Annotated[int, typer.Option("--seed", min=0, help="The first seed.")] = 1,
+    clean: Annotated[
+        bool, typer.Option("--clean/--no-clean", help="Run the same without the bug, too.")
+    ] = True,
+    only_list: Annotated[
+        bool, typer.Option("--list", help="Say which there are, and run nothing.")
+    ] = False,
+    directory: Annotated[
+        Path | None, typer.Option("--dir", help="Where runs are kept; in a new folder below /tmp.")
+    ] = None,
+) -> None:
+    """Plant bugs, one at a time, and see whether each is found: the proof of the harness.
+
+    The exit code is 0 only if each is found in nine of ten runs, by what it breaks, and nothing is
+    found in any run without it.
+    """
+    from quorate.tools import verify_mutants
+
+    if only_list:
+        verify_mutants.list_mutants(options_of(context))
+        return
+    wanted = verify_mutants.Wanted(tuple(names or ()), seeds, first_seed, clean, directory)
+    verify_mutants.prove(options_of(context), wanted)
