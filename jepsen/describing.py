@@ -11,7 +11,7 @@ from quorate import __version__
 from quorate.jepsen.judging import allowed_for
 from quorate.jepsen.lab.hosts import ROOT
 from quorate.jepsen.lab.local import PROPERTIES
-from quorate.jepsen.options import RunOptions, kinds_of
+from quorate.jepsen.options import RunOptions, is_synced, kinds_of
 
 UNCLEAN: Final = "unclean.leader.election.enable"
 FAULTS_PER_S: Final = 1 / 30
@@ -39,12 +39,10 @@ def describe(options: RunOptions, started: datetime) -> dict[str, Any]:
         "session_timeout_ms": int(properties["broker.session.timeout.ms"]),
         "client": options.client,
         "against": bool(options.against),
-        "durability": "flush"
-        if options.topic_configs.get("flush.messages") == "1"
-        else "page-cache",
+        "durability": "flush" if is_synced(options) else "page-cache",
         "mutant": options.mutant,
         "started": started.isoformat(timespec="seconds"),
-        "clock": [time.time_ns() // 1_000_000, time.monotonic_ns()],
+        **_clock(options),
         "duration_s": options.seconds,
         "allowed": allowed_for(
             acks=options.acks,
@@ -54,6 +52,13 @@ def describe(options: RunOptions, started: datetime) -> dict[str, Any]:
         ),
         "quotas": _quotas(options),
     }
+
+
+def _clock(options: RunOptions) -> dict[str, Any]:
+    """Return the time on both clocks; nothing if nodes may have another one."""
+    if any(fault.startswith("clock") for fault in options.faults):
+        return {}
+    return {"clock": [time.time_ns() // 1_000_000, time.monotonic_ns()]}
 
 
 def _quotas(options: RunOptions) -> dict[str, int]:

@@ -12,6 +12,8 @@ from quorate.jepsen.nemesis.schedules import SCHEDULES
 from quorate.jepsen.workloads.registry import WORKLOADS
 from quorate.jepsen.workloads.workload import WorkloadKind
 
+NETWORKS = ("auto", "proxy", "namespaces")
+
 
 class UnknownNameError(QuorateError):
     """There is no workload, or no fault, of this name.
@@ -34,6 +36,7 @@ class RunOptions:
 
     Attributes:
         faults: Names of families, or ``family:variant``.
+        network: ``proxy``, ``namespaces``, or ``auto``: what faults of the network act on.
         against: Addresses of somebody else's cluster; empty for one of ours, started here.
         mutant: A bug to plant; empty for none.
         properties: Of all nodes; ``topic_configs`` of the topics of the run.
@@ -50,6 +53,7 @@ class RunOptions:
     acks: str = "all"
     rate_per_s: int = 500
     schedule: str = "rotation"
+    network: str = "auto"
     against: str = ""
     mutant: str = ""
     keep_data: bool = False
@@ -82,6 +86,7 @@ _OPTIONS = {
     "--acks": "acks",
     "--rate": "rate_per_s",
     "--schedule": "schedule",
+    "--network": "network",
     "--against": "against",
     "--inject-bug": "mutant",
     "--partitions": "partitions",
@@ -110,6 +115,31 @@ def check_schedule(name: str) -> None:
     """
     if name not in SCHEDULES:
         raise UnknownNameError("schedule", name, list(SCHEDULES))
+
+
+def check_network(name: str) -> None:
+    """See that there is a network of this kind.
+
+    Raises:
+        UnknownNameError: there is none.
+    """
+    if name not in NETWORKS:
+        raise UnknownNameError("network", name, NETWORKS)
+
+
+def damaged_max(options: RunOptions) -> int:
+    """Return how many brokers may lose at a time what they did not sync.
+
+    That is as many as leave one that acknowledged a record, or all where records are synced before
+    that.
+    """
+    return options.brokers if is_synced(options) else options.min_insync - 1
+
+
+def is_synced(options: RunOptions) -> bool:
+    """Whether brokers sync each record before they acknowledge it."""
+    of_nodes = options.properties.get("log.flush.interval.messages", "")
+    return options.topic_configs.get("flush.messages", of_nodes) == "1"
 
 
 def kinds_of(names: Sequence[str]) -> list[WorkloadKind]:

@@ -26,11 +26,14 @@ from quorate.jepsen.lab.cluster import Lab
 from quorate.jepsen.lab.hosts import QUORATE, DiedError
 from quorate.jepsen.lab.local import LocalLab, LocalPlan
 from quorate.jepsen.lab.reaper import Reaper
+from quorate.jepsen.nemesis import capabilities
 from quorate.jepsen.nemesis.conducting import Conductor, Tell
 from quorate.jepsen.nemesis.schedules import SCHEDULES
 from quorate.jepsen.options import (
     RunOptions,
+    check_network,
     check_schedule,
+    damaged_max,
     families_of,
     fitted,
     kinds_of,
@@ -70,6 +73,7 @@ class Run:
         self._kinds = kinds_of(options.workloads)
         self._families = families_of(options.faults)
         check_schedule(options.schedule)
+        check_network(options.network)
         self._begun_s = time.monotonic()
         self._workloads: list[Workload] = []
         self._started = datetime.fromtimestamp(time.time_ns() / 1e9, UTC)
@@ -160,10 +164,34 @@ class Run:
             return lab
         launch = (sys.executable, "-m", "quorate.jepsen.mutants.launch", options.mutant, "--")
         command = launch if options.mutant else QUORATE
-        needs = frozenset(need for each in self._families.values() for need in each.equipment)
-        plan = LocalPlan(options.brokers, options.controllers, options.properties, command, needs)
         self._options = fitted(options, options.brokers)
+        network = self._choose_faults()
+        needs = frozenset(need for each in self._families.values() for need in each.equipment)
+        plan = LocalPlan(
+            options.brokers,
+            options.controllers,
+            options.properties,
+            command,
+            needs,
+            namespaces=network == capabilities.NAMESPACES,
+            damaged_max=damaged_max(self._options),
+        )
         return LocalLab(self.folder.nodes, plan, reaper)
+
+    def _choose_faults(self) -> str:
+        """Leave out the faults that cannot be had here, and say so; return the kind of network."""
+        have = capabilities.found()
+        network = capabilities.network_kind(self._options.network, have)
+        for row in capabilities.table(self._families.values(), network, have):
+            if row.extent is not capabilities.Extent.WHOLE:
+                self._say(f"{row.family.name} is {row.extent}: {row.why}")
+            if row.extent is capabilities.Extent.MISSING:
+                del self._families[row.family.name]
+        self._options = replace(
+            self._options,
+            faults=tuple(f for f in self._options.faults if f.split(":")[0] in self._families),
+        )
+        return network
 
     def _context(self, lab: Lab, recorder: Recorder, rng: Random, share: int) -> Context:
         options = self._options

@@ -137,7 +137,8 @@ class Namespaces:
     def _make_bridge(self) -> str:
         """Make the bridge with the address of clients; return what addresses begin with."""
         taken = _run("ip", "-o", "-4", "addr")
-        for number in NETWORKS:
+        first = os.getpid() % len(NETWORKS)  # so that two runs do not choose the same
+        for number in (*NETWORKS[first:], *NETWORKS[:first]):
             prefix = f"10.77.{number}"
             if f" {prefix}." not in taken:
                 _run("ip", "link", "add", self._name, "type", "bridge")
@@ -207,9 +208,14 @@ def missing() -> str:
     for program, package in (("ip", "iproute2"), ("nft", "nftables"), ("nsenter", "util-linux")):
         if shutil.which(program) is None:
             return f"there is no {program} (Debian: apt-get install {package})"
-    if not Path("/proc/sys/net").exists() or _try("nft", "list", "tables"):
-        return "nftables does not work here: not root, or not in the kernel"
-    return ""
+    if os.geteuid() != 0:
+        return "this is not root, who alone may cut the network of a machine"
+    probe = f"{PREFIX}{os.getpid()}-probe"
+    works = not _try("ip", "netns", "add", probe) and not _try(
+        "ip", "netns", "exec", probe, "nft", "add", "table", "bridge", "probe"
+    )
+    _try("ip", "netns", "del", probe)
+    return "" if works else "the kernel has no namespaces, or no nftables for bridges, for us"
 
 
 def _run(*words: str, stdin: str = "") -> str:

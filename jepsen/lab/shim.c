@@ -42,6 +42,7 @@ struct control {
     volatile int64_t changes;       /* changes so far */
     volatile int64_t faults;        /* failures so far that were ours */
     volatile int64_t sync_lies;     /* whether syncs return without making anything safe */
+    volatile int64_t delays;        /* syncs so far that took longer because of us */
 };
 
 enum kind { OPENED = 1, WRITTEN, RESIZED, SYNCED, ALL_SYNCED, RENAMED, REMOVED, FOLDER_MADE };
@@ -363,8 +364,10 @@ int posix_fallocate64(int fd, off64_t position, off64_t size) {
 
 static int sync_with(int (*real)(int), int fd, enum kind kind) {
     int64_t begun = journal_length();
-    if (control->sync_delay_us)
+    if (control->sync_delay_us) {
+        __sync_add_and_fetch(&control->delays, 1);
         usleep((useconds_t)control->sync_delay_us);
+    }
     if (is_last())
         die();
     if (control->sync_errno)

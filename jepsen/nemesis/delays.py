@@ -126,7 +126,7 @@ DELAY: Final = Family(
         "controller": Variant(1, lambda: Delay(_one(roles.controller))),
         "resets": Variant(2, Resets),
     },
-    needs=("cc", "namespaces"),
+    needs=("namespaces",),
     reduced="by a proxy on loopback: bytes are late, no packet is lost",
     equipment=(NETWORK,),
 )

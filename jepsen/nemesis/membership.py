@@ -165,6 +165,7 @@ MEMBERSHIP: Final = Family(
         "cut-controller": Variant(2, lambda: Voter(active=False, cut=True)),
         "drain": Variant(2, Drained),
     },
-    needs=("cc",),
+    needs=("namespaces",),
+    reduced="the network between controllers is cut by a proxy on loopback",
     equipment=(NETWORK,),
 )

@@ -233,7 +233,7 @@ PARTITION: Final = Family(
         "one-way": Variant(2, lambda: Partition(_one_way)),
         "flapping": Variant(2, lambda: Partition(_isolated(roles.anybody), flapping=True)),
     },
-    needs=("cc", "namespaces"),
+    needs=("namespaces",),
     reduced="by a proxy on loopback: clients are not cut off, connections never back off",
     equipment=(NETWORK,),
 )
