@@ -53,6 +53,22 @@ NOT_HERE: Final = frozenset(
 also when it leads no more: then its record may stay, or go."""
 
 
+COMMIT_REFUSED: Final = frozenset(
+    {
+        ErrorCode.OFFSET_METADATA_TOO_LARGE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
+"""Errors that coordinators answer before they append a commit."""
+
+
 def of_answer(code: ErrorCode, acks: int) -> Kind:
     """Return what a broker's answer says of the attempt that it answers."""
     if code in {ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}:
@@ -60,6 +76,16 @@ def of_answer(code: ErrorCode, acks: int) -> Kind:
     if code in REFUSED or (code in NOT_HERE and acks != ALL_IN_SYNC):
         return Kind.FAIL
     return Kind.INFO
+
+
+def of_commit(code: ErrorCode) -> Kind:
+    """Return what a coordinator's answer says of a commit of offsets.
+
+    Those of one that was deposed, or cannot reach its replicas, come also after it has appended.
+    """
+    if code == ErrorCode.NONE:
+        return Kind.OK
+    return Kind.FAIL if code in COMMIT_REFUSED else Kind.INFO
 
 
 def of_attempts(attempts: Iterable[Kind]) -> Kind:

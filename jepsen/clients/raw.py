@@ -68,7 +68,7 @@ class Raw:
         Raises:
             NotNowError: none answers.
         """
-        places = [*self._bootstrap, *set(self._endpoints.values()) - set(self._bootstrap)]
+        places = self._places()
         reason = "there is no broker"
         for _ in places:
             place = places[self._turn % len(places)]
@@ -78,6 +78,23 @@ class Raw:
                 self._turn += 1
                 reason = str(error)
         raise NotNowError(reason)
+
+    def ask_once(self, api_key: int, version: int, body: Any) -> Any:
+        """Ask some broker, once; another one the next time, if this one does not answer.
+
+        Raises:
+            ClosedError: nobody knows what became of it.
+            NotNowError: nobody is there.
+        """
+        places = self._places()
+        try:
+            return self.ask(places[self._turn % len(places)], api_key, version, body)
+        except (ClosedError, NotNowError):
+            self._turn += 1
+            raise
+
+    def _places(self) -> list[Endpoint]:
+        return [*self._bootstrap, *set(self._endpoints.values()) - set(self._bootstrap)]
 
     def learn(self, topics: Sequence[str]) -> Mapping[str, MetadataResponseTopic]:
         """Return what some broker says of topics now, by name; it may be behind.

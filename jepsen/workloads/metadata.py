@@ -8,7 +8,7 @@ newest, and then any controller for the facts up to it.
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Final, TypeVar
 
@@ -24,6 +24,7 @@ from quorate.jepsen.clients.following import Follower
 from quorate.jepsen.history import Kind
 from quorate.jepsen.recorder import Recorder, Scribe
 from quorate.jepsen.workloads.producing import Pace
+from quorate.jepsen.workloads.registers import Registers
 from quorate.jepsen.workloads.workload import Context, Topic, WorkloadKind
 from quorate.model import Endpoint
 from quorate.quorum.metadata.image import BROKER, ConfigResource
@@ -36,8 +37,6 @@ FIRST_REGISTER: Final = 1_000_000
 REGISTERS: Final = 6
 NAMES: Final = 4
 CLIENTS: Final = 6
-OPERATIONS_MAX: Final = 150
-"""So many on one register, then there is another one in its place: searches stay short."""
 TOPIC_ODDS: Final = 0.3
 READS: Final = 0.3
 """How often a client is content with having read."""
@@ -50,31 +49,6 @@ PATIENT_S: Final = 6.0
 FINAL_S: Final = 20.0
 TICK_S: Final = 0.01
 CLOSE_S_MAX: Final = 15.0
-
-
-class Registers:
-    """The registers in use, and all that ever were; for several threads."""
-
-    def __init__(self, count: int, name: Callable[[int], str]) -> None:
-        self._name = name
-        self._current = list(range(count))
-        self._operations = [0] * count
-        self._next = count
-        self._lock = threading.Lock()
-
-    def some(self, rng: Random) -> str:
-        """Return one to do something to."""
-        with self._lock:
-            place = rng.randrange(len(self._current))
-            if self._operations[place] == OPERATIONS_MAX:
-                self._operations[place] = 0
-                self._current[place], self._next = self._next, self._next + 1
-            self._operations[place] += 1
-            return self._name(self._current[place])
-
-    def all(self) -> list[str]:
-        """Return all that ever were in use."""
-        return [self._name(number) for number in range(self._next)]
 
 
 class _Client:

@@ -8,6 +8,7 @@ from quorate.jepsen.clients.outcomes import (
     NOBODY,
     of_answer,
     of_attempts,
+    of_commit,
     of_last_attempt,
 )
 from quorate.jepsen.history import Kind
@@ -92,3 +93,18 @@ def test_a_client_that_lost_patience_knows_only_if_it_never_tried() -> None:
 def test_an_error_of_the_clients_own_is_no_brokers_word() -> None:
     fenced = ErrorCode.PRODUCER_FENCED
     assert of_last_attempt(fenced, 1, ALL_IN_SYNC, answered=False) is Kind.INFO
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (ErrorCode.NONE, Kind.OK),
+        (ErrorCode.UNKNOWN_MEMBER_ID, Kind.FAIL),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, Kind.FAIL),
+        (ErrorCode.NOT_COORDINATOR, Kind.INFO),  # it has appended, and was deposed while it waited
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, Kind.INFO),  # it has appended, and lacks replicas
+        (ErrorCode.REQUEST_TIMED_OUT, Kind.INFO),
+    ],
+)
+def test_a_coordinator_says_of_a_commit(code: ErrorCode, kind: Kind) -> None:
+    assert of_commit(code) is kind
