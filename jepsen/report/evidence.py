@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from quorate.jepsen.checkers.anomalies import Anomalies, Case
 from quorate.jepsen.history import Kind, Operation
@@ -11,12 +11,26 @@ from quorate.jepsen.report.gathering import acked_offset
 PICTURES_PER_ANOMALY: Final = 3
 """So many cases of one name are drawn; the others are told."""
 
-OFFSETS_AROUND: Final = 5
-OFFSETS_MAX: Final = 26
+OFFSETS_MAX: Final = 15
+"""Columns of a map of offsets."""
+POSITIONS_MAX: Final = 600
+"""Of a group in a partition, around an anomaly."""
 SIGHTINGS_MAX: Final = 16
 PROOFS_MAX: Final = 16
 REGISTER_OPERATIONS_MAX: Final = 48
 
+ON_BROKER: Final = "batch on "
+"""What a sighting of a replica's batches begins with, whose values are epochs and digests."""
+
+COMMITS: Final = frozenset(
+    {
+        *("commit-regression", "stale-committed-offset", "phantom-commit", "skipped-record"),
+        *("nonlinearizable-commit", "zombie-commit"),
+    }
+)
+"""Anomalies of where groups are, rather than of records."""
+
+_COMMITS: Final = frozenset({"commit", "reset", "committed"})
 _REGISTERS: Final = frozenset({"get", "put", "cas", "create", "delete", "describe"})
 
 
@@ -25,7 +39,7 @@ class Sighting:
     """Who was told which values at the offsets of a picture; those who saw the same are one.
 
     Attributes:
-        how: ``acknowledged``, ``poll``, ``read`` or ``broker 101``.
+        how: ``acknowledged``, ``poll``, ``read`` or ``batch on 101``.
         first_ns: when that was first told.
     """
 
@@ -41,20 +55,29 @@ class Evidence:
     """What was found about a case.
 
     Attributes:
-        low: the first offset of the picture, ``high`` the last one; ``bad`` are the case's.
+        columns: the offsets to be drawn, in order; ``bad`` are the case's.
         sightings: what was seen at those offsets.
         proofs: the operations that the checker named.
         register: those on the same key, in the order of their calls.
+        positions: what groups committed, and were told, in the same partition.
     """
 
     name: str
     case: Case
-    low: int = 0
-    high: int = -1
+    columns: tuple[int, ...] = ()
     bad: frozenset[int] = frozenset()
     sightings: list[Sighting] = field(default_factory=list[Sighting])
     proofs: list[Operation] = field(default_factory=list[Operation])
     register: list[Operation] = field(default_factory=list[Operation])
+    positions: list["Position"] = field(default_factory=list["Position"])
+
+
+class Position(NamedTuple):
+    """Where a group was said to be in a partition."""
+
+    at_ns: int
+    offset: int
+    operation: Operation
 
 
 class _Seen(NamedTuple):
@@ -84,12 +107,15 @@ def collect(anomalies: Anomalies, operations: Iterable[Operation]) -> list[Evide
     for operation in operations if wanted else ():
         _add_proof(moments, operation)
         _add_sightings(places, operation)
+        if operation.name in _COMMITS:
+            _add_positions(places, operation)
         if operation.name in _REGISTERS:
             for evidence in places.get(key_of(operation), ()):
                 evidence.register.append(operation)
     for evidence in wanted:
         evidence.sightings = _most_telling(evidence)
         evidence.register = _around(evidence.register, evidence.case.at_ns)
+        evidence.positions = _nearest(evidence.positions, evidence.case.at_ns)
     return wanted
 
 
@@ -100,11 +126,12 @@ def key_of(operation: Operation) -> str:
 
 
 def _wanted(name: str, case: Case) -> Evidence:
-    if not case.offsets:
+    if not case.offsets or name in COMMITS:
         return Evidence(name, case)
-    low = max(0, min(case.offsets) - OFFSETS_AROUND)
-    high = min(max(case.offsets) + OFFSETS_AROUND, low + OFFSETS_MAX - 1)
-    return Evidence(name, case, low, high, frozenset(case.offsets))
+    bad = sorted(set(case.offsets))[:OFFSETS_MAX]
+    around = (OFFSETS_MAX - len(bad)) // (2 * len(bad))
+    columns = {o for offset in bad for o in range(offset - around, offset + around + 1) if o >= 0}
+    return Evidence(name, case, tuple(sorted(columns)), frozenset(bad))
 
 
 def _add_proof(moments: Mapping[int, list[Evidence]], operation: Operation) -> None:
@@ -126,12 +153,15 @@ def _add_sightings(places: Mapping[str, list[Evidence]], operation: Operation) -
         return
     for seen in _seen(operation):
         for evidence in places.get(seen.partition, ()):
-            if not seen.offsets or min(seen.offsets) > evidence.high:
+            if not (seen.offsets and evidence.columns):
                 continue
+            if min(seen.offsets) > evidence.columns[-1]:
+                continue
+            columns = set(evidence.columns)
             values = {
                 offset: value
                 for offset, value in zip(seen.offsets, seen.values, strict=False)
-                if evidence.low <= offset <= evidence.high
+                if offset in columns
             }
             if values:
                 _sight(evidence, seen.how, values, operation)
@@ -145,6 +175,10 @@ def _seen(operation: Operation) -> Iterable[_Seen]:
     elif operation.name in {"poll", "read"}:
         for partition, offsets, values, *_ in operation.told:
             yield _Seen(operation.name, partition, offsets, values)
+    elif operation.name == "replica":
+        partition, broker_id, batches = operation.told
+        digests = [f"e{epoch} {digest[:2].hex()}" for _, _, epoch, digest in batches]
+        yield _Seen(f"{ON_BROKER}{broker_id}", partition, [batch[0] for batch in batches], digests)
 
 
 def _sight(evidence: Evidence, how: str, values: dict[int, object], operation: Operation) -> None:
@@ -173,6 +207,29 @@ def _most_telling(evidence: Evidence) -> list[Sighting]:
         key=lambda s: (s.how != "acknowledged", s.values.keys().isdisjoint(evidence.bad)),
     )
     return sorted(telling[:SIGHTINGS_MAX], key=lambda s: (s.how != "acknowledged", s.first_ns))
+
+
+# --- groups ---------------------------------------------------------------------
+
+
+def _add_positions(places: Mapping[str, list[Evidence]], operation: Operation) -> None:
+    said: object = operation.told if operation.name == "committed" else operation.asked[1]
+    if operation.kind is not Kind.OK or operation.returned_ns is None or said is None:
+        return
+    for partition, offset, *_ in cast("list[list[Any]]", said):
+        for evidence in places.get(partition, ()):
+            if evidence.name in COMMITS:
+                position = Position(operation.returned_ns, offset, operation)
+                evidence.positions.append(position)
+                if len(evidence.positions) >= 4 * POSITIONS_MAX:
+                    evidence.positions = _nearest(evidence.positions, evidence.case.at_ns)
+
+
+def _nearest(positions: list[Position], at_ns: Sequence[int]) -> list[Position]:
+    """Return the positions nearest to some moments, in the order of time."""
+    middle = sum(at_ns) // len(at_ns) if at_ns else 0
+    nearest = sorted(positions, key=lambda position: abs(position.at_ns - middle))
+    return sorted(nearest[:POSITIONS_MAX], key=lambda position: position.at_ns)
 
 
 # --- registers ------------------------------------------------------------------

@@ -1,13 +1,14 @@
 """Pictures of what proves an anomaly: a map of offsets, and the operations on a register."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from quorate.jepsen.history import Kind, Operation
-from quorate.jepsen.report.evidence import Evidence, Sighting
+from quorate.jepsen.report.evidence import ON_BROKER, Evidence, Position, Sighting
 from quorate.jepsen.report.svg import (
     Box,
     Linear,
+    circle,
     element,
     latency_text,
     number,
@@ -18,20 +19,22 @@ from quorate.jepsen.report.svg import (
     time_ticks,
     tip,
 )
+from quorate.jepsen.report.wording import operation_text, value_text
 
 _WIDTH: Final = 1160
 _LABELS: Final = 230
 _ROW: Final = 22
 _CELL_MAX: Final = 74.0
 _CHART_ROW: Final = 20
+_CHART: Final = 200
 _RIGHT: Final = 60
 
 
 def offset_map(evidence: Evidence) -> str:
     """Return a table of who saw which value at which offset; disagreements are marked."""
+    offsets = evidence.columns
     if not evidence.sightings:
         return ""
-    offsets = range(evidence.low, evidence.high + 1)
     cell = min((_WIDTH - _LABELS - 8) / len(offsets), _CELL_MAX)
     height = _ROW * (len(evidence.sightings) + 1) + 6
     pieces: list[str] = []
@@ -39,6 +42,8 @@ def offset_map(evidence: Evidence) -> str:
         x = _LABELS + column * cell
         if offset in evidence.bad:
             pieces.append(rect(Box(x, 0, cell, height), "bad-column"))
+        elif column and offset != offsets[column - 1] + 1:
+            pieces.append(path([f"M{number(x)} 0V{number(height)}"], "break"))
         class_ = "tick bad" if offset in evidence.bad else "tick"
         pieces.append(text(x + cell / 2, 15, str(offset), class_, "middle"))
     pieces.append(text(_LABELS - 10, 15, "offset", "tick", "end"))
@@ -57,13 +62,21 @@ def offset_map(evidence: Evidence) -> str:
 def _cell(evidence: Evidence, sighting: Sighting, offset: int, box: Box) -> str:
     value = sighting.values.get(offset)
     if value is None:
-        between = sighting.how != "acknowledged" and _inside(sighting, offset)
-        return rect(box, "cell missing", tip(f"{offset} was left out")) if between else ""
-    others = {s.values[offset] for s in evidence.sightings if offset in s.values}
+        missing = sighting.how in {"poll", "read"} and _inside(sighting, offset)
+        return rect(box, "cell missing", tip(f"{offset} was left out")) if missing else ""
+    others = {
+        other.values[offset]
+        for other in evidence.sightings
+        if offset in other.values and _of_batches(other) == _of_batches(sighting)
+    }
     class_ = "cell" if len(others) == 1 else "cell differs"
     return rect(box, class_) + text(
-        box.x + box.width / 2, box.y + 14, str(value), "value", "middle"
+        box.x + box.width / 2, box.y + 14, value_text(value), "value", "middle"
     )
+
+
+def _of_batches(sighting: Sighting) -> bool:
+    return sighting.how.startswith(ON_BROKER)
 
 
 def _inside(sighting: Sighting, offset: int) -> bool:
@@ -71,8 +84,8 @@ def _inside(sighting: Sighting, offset: int) -> bool:
 
 
 def _who(sighting: Sighting) -> str:
-    if sighting.how == "acknowledged":
-        return "acknowledged"
+    if sighting.how == "acknowledged" or _of_batches(sighting):
+        return sighting.how
     shown = ", ".join(map(str, sighting.processes[:3]))
     more = "..." if len(sighting.processes) > 3 else ""
     times = f", {sighting.times} times" if sighting.times > 1 else ""
@@ -120,36 +133,53 @@ def _bar(operation: Operation, scale: Linear, end_ns: int, y: float, *, bad: boo
     )
 
 
-def operation_text(operation: Operation) -> str:
-    """Return what was done, and told, in a few words."""
-    asked, told = operation.asked, operation.told
-    match operation.name, asked:
-        case "get", _:
-            return f"read {told}" if operation.kind is Kind.OK else "read"
-        case "put", [_, value]:
-            return f"wrote {value}"
-        case "cas", [_, expected, value]:
-            met = {True: "", False: " (not so)"}.get(told, "") if operation.kind is Kind.OK else ""
-            return f"{expected} to {value}{met}"
-        case (("create" | "delete" | "describe"), _):
-            return f"{operation.name} {_short(told)}"
-        case "send", [partition, value, *_]:
-            return f"send {value} to {partition}: {_short(told)}"
-        case _:
-            return f"{operation.name} {_short(asked)}: {_short(told)}"
+# --- groups ---------------------------------------------------------------------
 
 
-def _short(value: Any) -> str:
-    shown = value.hex()[:8] if isinstance(value, bytes) else str(value)
-    return shown if len(shown) <= 100 else shown[:97] + "..."
+def positions_chart(evidence: Evidence, start_ns: int) -> str:
+    """Return where groups were in a partition: what was committed, and what was told of that."""
+    positions = [position for position in evidence.positions if position.offset >= 0]
+    if not positions:
+        return ""
+    begin_ns, end_ns = positions[0].at_ns, max(positions[-1].at_ns, positions[0].at_ns + 1)
+    across = Linear(begin_ns, end_ns, 70, _WIDTH - 16)
+    offsets = [position.offset for position in positions]
+    up = Linear(min(offsets), max(*offsets, min(offsets) + 1), _CHART, 12)
+    pieces = [
+        text(60, up(offset) + 4, f"{offset:,}", "tick", "end")
+        + path([f"M66 {number(up(offset))}H{_WIDTH - 16}"], "grid")
+        for offset in {min(offsets), max(offsets)}
+    ]
+    for tick_ns in time_ticks(end_ns - begin_ns, 10):
+        x = across(begin_ns + tick_ns)
+        shown = f"{(begin_ns + tick_ns - start_ns) / 1e9:.2f} s"
+        pieces.append(text(x, _CHART + 18, shown, "tick", "middle"))
+    for position in positions:
+        told = position.operation.name == "committed"
+        x, y = across(position.at_ns), up(position.offset)
+        class_ = "told" if told else "committed"
+        words = f"process {position.operation.process}: {_position_text(position)}"
+        bad = position.operation in evidence.proofs
+        pieces.append(circle(x, y, 3, f"at {class_}", tip(words)))
+        if bad:
+            pieces.append(circle(x, y, 7, "ring"))
+            pieces.append(text(x + 10, y + 4, str(position.offset), "bad"))
+    return element(
+        "svg", {"viewBox": f"0 0 {_WIDTH} {_CHART + 24}", "role": "img"},
+        tip(f"Positions of groups in {evidence.case.where}"), *pieces,
+    )  # fmt: skip
 
 
-def proofs_table(operations: Sequence[Operation], start_ns: int) -> str:
+def _position_text(position: Position) -> str:
+    return f"{operation_text(position.operation)} ({position.offset})"
+
+
+def proofs_table(operations: Sequence[Operation], start_ns: int, where: str = "") -> str:
     """Return the operations that prove an anomaly as rows of a table."""
     rows = [
         "".join(
             element("td", {"class": class_}, plain(cell))
-            for class_, cell in zip(("n", "n", "n", "", ""), _row(o, start_ns), strict=True)
+            for class_, cell in zip(("n", "n", "n", "", ""), _row(o, start_ns, where), strict=True)
         )
         for o in sorted(operations, key=lambda o: o.called_ns)
     ]
@@ -161,10 +191,10 @@ def proofs_table(operations: Sequence[Operation], start_ns: int) -> str:
     return element("table", {}, element("tr", {}, head), *body)
 
 
-def _row(operation: Operation, start_ns: int) -> tuple[str, str, str, str, str]:
+def _row(operation: Operation, start_ns: int, where: str) -> tuple[str, str, str, str, str]:
     called = f"{(operation.called_ns - start_ns) / 1e9:.6f} s"
     took = "-"
     if operation.returned_ns is not None:
         took = latency_text(operation.returned_ns - operation.called_ns)
     outcome = "never ended" if operation.returned_ns is None else operation.kind.name.lower()
-    return called, took, str(operation.process), operation_text(operation), outcome
+    return called, took, str(operation.process), operation_text(operation, where), outcome

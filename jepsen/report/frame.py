@@ -151,19 +151,32 @@ def _marks(frame: Frame, height: float) -> str:
     )
 
 
-def fault_lanes(frame: Frame) -> str:
-    """Return a lane for each kind of fault, a bar for each time that it was there."""
+def fault_lanes(frame: Frame, phases: Sequence[tuple[int, str]]) -> str:
+    """Return a lane for each kind of fault, a bar for each time that it was there; and phases."""
     names = sorted({bar.name for bar in frame.faults})
-    pieces = [text(LEFT - 8, 18 * i + 13, name, "label", "end") for i, name in enumerate(names)]
+    pieces = list(_phases(frame, phases))
+    pieces += [text(LEFT - 8, 18 * i + 31, name, "label", "end") for i, name in enumerate(names)]
     for bar in frame.faults:
-        y = 18.0 * names.index(bar.name) + 3
+        y = 18.0 * names.index(bar.name) + 21
         low, high = frame.x(bar.begun_ns), frame.x(_end(frame, bar))
         box = Box(low, y, max(high - low, 2), 12)
         pieces.append(rect(box, "fault" if bar.verified else "fault unseen", tip(_tip(frame, bar))))
         words = ", ".join(bar.targets)
         if box.width > 6.2 * len(words) + 8:
             pieces.append(text(low + 4, y + 10, words, "on-fault"))
-    return panel(frame, "Faults over time", max(18 * len(names), 18), *pieces)
+    return panel(frame, "Phases and faults over time", 18 * len(names) + 22, *pieces)
+
+
+def _phases(frame: Frame, phases: Sequence[tuple[int, str]]) -> Iterable[str]:
+    """Yield what the run was at, as far as there is room for the words."""
+    yield text(LEFT - 8, 13, "phase", "label", "end")
+    free_x = 0.0
+    for begun_ns, name in phases:
+        x = frame.x(begun_ns)
+        yield path([f"M{number(x)} 2V18"], "phase", tip(f"{name} at {frame.since_start(begun_ns)}"))
+        if free_x <= x < WIDTH - RIGHT - 6 * len(name):
+            yield text(x + 4, 13, name, "tick")
+            free_x = x + 6.5 * len(name) + 8
 
 
 def _tip(frame: Frame, bar: FaultBar) -> str:

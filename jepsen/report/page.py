@@ -7,7 +7,12 @@ from typing import Final
 from quorate.jepsen.checkers.anomalies import Anomalies
 from quorate.jepsen.checkers.meanings import MEANINGS
 from quorate.jepsen.report.evidence import Evidence
-from quorate.jepsen.report.evidence_pictures import offset_map, proofs_table, register_chart
+from quorate.jepsen.report.evidence_pictures import (
+    offset_map,
+    positions_chart,
+    proofs_table,
+    register_chart,
+)
 from quorate.jepsen.report.frame import Frame, fault_lanes, figure, frame_of
 from quorate.jepsen.report.panels import (
     controllers_panel,
@@ -31,6 +36,7 @@ from quorate.jepsen.report.summary import (
     verdict_line,
 )
 from quorate.jepsen.report.svg import element, plain
+from quorate.jepsen.report.wording import readable
 
 _LEGEND_SHAPES: Final = (
     ("points ok d1", "M3 7h0", "done (one)"),
@@ -123,8 +129,10 @@ def _case(report: Report, name: str, number: int) -> str:
     anomalies = report.verdict.anomalies
     found = anomalies if name in anomalies.counts else report.verdict.allowed
     case = found.cases[name][number]
-    items = "".join(element("li", {}, plain(sentence)) for sentence in case.evidence)
-    pieces = [_p(case.what)]
+    start_ns = report.gathered.grid.start_ns or 0
+    sentences = [readable(sentence, start_ns) for sentence in case.evidence]
+    items = "".join(element("li", {}, plain(sentence)) for sentence in sentences)
+    pieces = [_p(readable(case.what, start_ns))]
     if items:
         pieces.append(element("ul", {}, items))
     faults = faults_at(report, case.at_ns)
@@ -132,16 +140,20 @@ def _case(report: Report, name: str, number: int) -> str:
         pieces.append(_p(f"Faults at that time, or just before: {'; '.join(faults)}.", "soft"))
     evidence = report.evidence_of(name, number)
     if evidence is not None:
-        pieces += _pictures(evidence, report.gathered.grid.start_ns or 0)
+        pieces += _pictures(evidence, start_ns)
     return element("div", {"class": "case"}, *pieces)
 
 
 def _pictures(evidence: Evidence, start_ns: int) -> Iterable[str]:
-    yield proofs_table(evidence.proofs, start_ns)
+    yield proofs_table(evidence.proofs, start_ns, evidence.case.where)
     offsets = offset_map(evidence)
     if offsets:
         caption = "Which value was where, as producers and consumers were told."
         yield figure(f"{evidence.case.where} around the offset", caption, offsets)
+    positions = positions_chart(evidence, start_ns)
+    if positions:
+        caption = "Filled: committed. Hollow: told when asked for. Ringed: what proves it."
+        yield figure(f"Positions in {evidence.case.where}", caption, positions)
     register = register_chart(evidence)
     if register:
         caption = "Each bar from call to answer; no order of single moments explains them all."
@@ -154,9 +166,10 @@ def _pictures(evidence: Evidence, start_ns: int) -> Iterable[str]:
 def _timeline(report: Report, frame: Frame) -> str:
     gathered = report.gathered
     figures: list[str] = []
-    if frame.faults:
+    if frame.faults or gathered.phases:
         caption = "Solid: seen to bite. Dashed: made to happen, but nothing showed that it bit."
-        figures.append(figure("Faults", caption, fault_lanes(frame)))
+        lanes = fault_lanes(frame, gathered.phases)
+        figures.append(figure("Phases and faults", caption if frame.faults else "", lanes))
     figures.append(figure("Writes by how they ended", "Stacked.", outcomes_panel(gathered, frame)))
     figures += [
         figure(f"Latency: {name}", "", latency_panel(gathered, frame, name))
@@ -203,22 +216,29 @@ def _legend() -> str:
 
 def _tables(report: Report) -> str:
     verdict = report.verdict
-    pieces = ["<h2>Operations</h2>", _table(OPERATION_HEADINGS, operation_rows(report.gathered), 1)]
+    beside: list[str] = []
     if verdict.quotas:
         rows = [
             (quota.name, f"{quota.needed:,}", f"{quota.got:,}", "yes" if quota.met else "no")
             for quota in verdict.quotas
         ]
         caption = "A run in which too little happened is unknown, however right it was."
-        pieces += ["<h2>Quotas</h2>", _p(caption, "caption")]
-        pieces.append(_table(("quota", "needed", "got", "met"), rows, 1))
+        table = _table(("quota", "needed", "got", "met"), rows, 1)
+        beside.append(_section("Quotas", _p(caption, "caption"), table))
     if verdict.figures:
-        rows_of_figures = [(name, _figure(value)) for name, value in verdict.figures.items()]
-        pieces += ["<h2>Figures</h2>", _table(("figure", "value"), rows_of_figures, 1)]
-    pieces += ["<h2>Environment</h2>", _table(("", ""), environment(report.header), 2)]
-    if report.repeat:
-        pieces += ["<h2>Again</h2>", element("pre", {}, plain(report.repeat))]
-    return "".join(pieces)
+        figures = [(name, _figure(value)) for name, value in verdict.figures.items()]
+        beside.append(_section("Figures", _table(("figure", "value"), figures, 1)))
+    beside.append(_section("Environment", _table(("", ""), environment(report.header), 2)))
+    operations = _table(OPERATION_HEADINGS, operation_rows(report.gathered), 1)
+    return (
+        _section("Operations", operations)
+        + element("div", {"class": "beside"}, *beside)
+        + (_section("Again", element("pre", {}, plain(report.repeat))) if report.repeat else "")
+    )
+
+
+def _section(heading: str, *inner: str) -> str:
+    return element("section", {}, element("h2", {}, plain(heading)), *inner)
 
 
 def _figure(value: float | str) -> str:

@@ -29,7 +29,7 @@ from quorate.jepsen.report.svg import (
 )
 
 LATENCY_PANELS: Final = 5
-FREQUENT: Final = 500
+FREQUENT: Final = 100
 """Operations that are rarer by more than this are told in the table only."""
 
 PARTITIONS_DRAWN: Final = 24

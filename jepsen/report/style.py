@@ -71,6 +71,9 @@ text.bad { fill: var(--bad); font-weight: 600; }
 text.on-b { fill: var(--onb); font-size: 11px; }
 text.on-fault { fill: var(--onfault); font-size: 10.5px; }
 text.value { font-size: 11px; }
+.phase { stroke: var(--soft); stroke-width: 1; fill: none; }
+.beside { display: flex; flex-wrap: wrap; gap: 0 56px; }
+.beside section { min-width: 260px; max-width: 100%; flex: 1; }
 .grid { stroke: var(--line); stroke-width: 1; fill: none; }
 .band { fill: var(--band); }
 .mark { stroke: var(--bad); stroke-width: 1.5; stroke-dasharray: 4 3; fill: none; }
@@ -91,6 +94,10 @@ text.value { font-size: 11px; }
 .cell { fill: var(--box); stroke: var(--line); }
 .cell.differs { fill: var(--badbox); stroke: var(--bad); }
 .cell.missing { fill: none; stroke: var(--bad); stroke-dasharray: 3 2; }
+.break { stroke: var(--soft); stroke-dasharray: 1 3; fill: none; }
+.at.committed { fill: var(--ok); }
+.at.told { fill: var(--paper); stroke: var(--ok); stroke-width: 1.6; }
+.ring { fill: none; stroke: var(--bad); stroke-width: 2; }
 .bad-column { fill: var(--badbox); }
 .bar.ok { fill: var(--ok); } .bar.fail { fill: var(--fail); } .bar.info { fill: var(--info); }
 .bar.proof { stroke: var(--bad); stroke-width: 2.5; }

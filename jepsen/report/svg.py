@@ -54,6 +54,12 @@ def rect(box: Box, class_: str, *inner: str) -> str:
     return element("rect", {**sides, "class": class_}, *inner)
 
 
+def circle(x: float, y: float, radius: float, class_: str, *inner: str) -> str:
+    """Return a circle."""
+    sides = {"cx": float(x), "cy": float(y), "r": float(radius)}
+    return element("circle", {**sides, "class": class_}, *inner)
+
+
 def plain(words: str) -> str:
     """Return text as markup."""
     return escape(words, quote=False)

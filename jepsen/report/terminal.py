@@ -27,6 +27,7 @@ from quorate.jepsen.report.svg import (
     latency_text,
     time_ticks,
 )
+from quorate.jepsen.report.wording import readable
 
 COLUMNS: Final = 80
 PARTITIONS_SHOWN: Final = 8
@@ -88,10 +89,11 @@ def _anomalies(report: Report, anomalies: Anomalies, width: int, style: str) -> 
         meaning = MEANINGS[name].sentence if name in MEANINGS else ""
         yield Text()
         yield from _wrapped(f"{name} ({count:,}): {meaning}", width, style)
+        start_ns = report.gathered.grid.start_ns or 0
         for case in cases[:CASES_SHOWN]:
-            yield from _wrapped(case.what, width, indent=2)
+            yield from _wrapped(readable(case.what, start_ns), width, indent=2)
             for sentence in case.evidence:
-                yield from _wrapped(sentence, width, "dim", indent=4)
+                yield from _wrapped(readable(sentence, start_ns), width, "dim", indent=4)
             for fault in faults_at(report, case.at_ns):
                 yield from _wrapped(f"fault: {fault}", width, "dim", indent=4)
         if count > CASES_SHOWN:

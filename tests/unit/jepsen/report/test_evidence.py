@@ -10,10 +10,10 @@ from quorate.jepsen.report.evidence import (
 )
 from quorate.jepsen.report.evidence_pictures import (
     offset_map,
-    operation_text,
     proofs_table,
     register_chart,
 )
+from quorate.jepsen.report.wording import operation_text
 from tests.unit.jepsen.report.pages import tree
 
 
@@ -120,7 +120,7 @@ def test_operations_are_told_in_words() -> None:
         )
     ]
     assert said == [
-        "read a", "a to b (not so)", "create 01020304", "commit ['g', [['t-0', 5]]]: None", "read",
+        "read a", "a to b (not so)", "create 01020304", "g commits t-0 5", "read",
     ]  # fmt: skip
 
 
