@@ -9,6 +9,7 @@ from typing import Final, Literal
 import trio
 
 from quorate.client import (
+    BufferFullError,
     ClosedError,
     Consumer,
     Delivery,
@@ -19,7 +20,7 @@ from quorate.client import (
     QuorateError,
     TopicPartition,
 )
-from quorate.errors import ErrorCode
+from quorate.errors import ErrorCode, UnknownTopicOrPartitionError
 from quorate.jepsen.clients.outcomes import of_last_attempt
 from quorate.jepsen.clients.sending import Answered, Outcome, Outgoing, SenderOptions
 from quorate.jepsen.clients.values import decode
@@ -168,7 +169,8 @@ class OwnSender:
             )
         except QuorateError as error:
             self._settle(answered, Outcome(Kind.FAIL, why=str(error)))
-            self._bell.set()  # it may have failed for good
+            if not isinstance(error, BufferFullError | UnknownTopicOrPartitionError):
+                self._bell.set()  # it has failed for good
         else:
             delivery.add_callback(partial(self._take, answered))
 

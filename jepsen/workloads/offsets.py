@@ -2,8 +2,8 @@
 
 Proves that what a group has committed is linearizable: whoever asks is told what was committed
 last, with the metadata that belongs to it, through failovers of coordinators, and in the end all of
-it is still there. Each request is sent once, so that its outcome is known or is not. Offsets go back
-as often as forth, as those do that ``quorate groups reset`` sets.
+it is still there. Each request is sent once, so that its outcome is known or is not. Offsets go
+back as often as forth, as those do that ``quorate groups reset`` sets.
 """
 
 import threading

@@ -56,12 +56,15 @@ class Producing:
         partitions: Partitions,
         make: Callable[[], Sender],
         rng: Random,
+        *,
+        keyed: float,
     ) -> None:
         self._recorder = recorder
         self._topic = topic
         self._partitions = partitions
         self._make = make
         self._rng = rng
+        self._keyed = keyed
         self._number = recorder.process()  # and never given back
         self._sent = 0
         self._sender: Sender | None = None
@@ -100,7 +103,7 @@ class Producing:
         count = self._partitions()
         value = value_of(self._number, self._sent)
         key = key_of(value, KEYS)
-        if self._rng.random() < KEYED:
+        if self._rng.random() < self._keyed:
             partition, chosen = partition_for_key(key, count), None
         else:
             partition = chosen = self._rng.randrange(count)
@@ -125,14 +128,27 @@ def producers(  # noqa: PLR0913 - what producers are made of
     topic: str,
     partitions: Partitions,
     rng: Random,
+    keyed: float = KEYED,
 ) -> list[Producing]:
-    """Return so many producers, which are yet to be started."""
+    """Return so many producers, which are yet to be started.
+
+    Args:
+        count: How many.
+        client: Whose.
+        options: What they are like.
+        recorder: Where they write down what they do.
+        topic: Where they send to.
+        partitions: Says how many there are now.
+        rng: Chance.
+        keyed: How often the client chooses the partition, by the key; where partitions are added
+            nobody knows what it knows of them.
+    """
 
     def make() -> Sender:
         return choosing.sender(client, options)
 
     return [
-        Producing(recorder, topic, partitions, make, Random(rng.getrandbits(64)))
+        Producing(recorder, topic, partitions, make, Random(rng.getrandbits(64)), keyed=keyed)
         for _ in range(count)
     ]
 
