@@ -28,7 +28,10 @@ ELECT_VERSION: Final = 2
 
 def sleeping_followers(stage: Stage) -> str:
     """Let a leader alone have some records, then kill it before anybody else has them."""
-    cast = stage.cast()
+    return _alone_and_killed(stage, stage.cast())
+
+
+def _alone_and_killed(stage: Stage, cast: Cast) -> str:
     for follower in cast.others:
         follower.pause()
     stage.load(ASLEEP_S)
@@ -37,6 +40,11 @@ def sleeping_followers(stage: Stage) -> str:
         follower.resume()
     _wait_for_another(stage, cast)
     return f"{cast.leader.name} was killed while its followers slept; another leads"
+
+
+def sleeping_coordinators(stage: Stage) -> str:
+    """Do that to the coordinator of a group, or of several."""
+    return _alone_and_killed(stage, stage.cast(of_groups=True))
 
 
 def killed_leader(stage: Stage) -> str:
@@ -195,13 +203,15 @@ def wiped_joiner(stage: Stage) -> str:
     stage.load(ASLEEP_S)  # it catches up, and is proposed
     joiner.kill()
     joiner.wipe()
+    nothing_to_fetch = stage.between([cast.leader], [joiner])
+    network.cut(nothing_to_fetch | stage.between([cast.leader], list(stage.lab.controllers)))
     joiner.start()
     stage.until(
         "who was wiped does not come back",
         JOIN_S_MAX,
         lambda: stage.seen_by(joiner, cast.partition) is not None,
     )
-    stage.heal(hard=False)
+    network.cut(nothing_to_fetch)
     wrong = stage.comes(3.0, lambda: stage.has_isr(joiner, cast.partition, [cast.leader, joiner]))
     if wrong:
         cast.leader.kill()
@@ -252,10 +262,20 @@ def late_shrink(stage: Stage) -> str:
     stage.load(ASLEEP_S)
     cast.leader.resume()
     # It finds that nobody follows it, and says so to a controller that should not listen.
-    wrong = stage.comes(3.0, lambda: stage.leads(first, cast.partition, cast.leader))
+    stage.comes(3.0, lambda: _is_in_sync(stage, first, cast))
+    first.kill()
     stage.heal(hard=True)
-    stage.load(ASLEEP_S if wrong else 0.0)
+    stage.until(
+        "no other leader", LEADER_S_MAX, lambda: stage.is_led_by_another(cast.partition, first)
+    )
+    stage.load(ASLEEP_S)
     return f"{cast.leader.name} did not know that it was deposed, and still talked to controllers"
+
+
+def _is_in_sync(stage: Stage, asked: Host, cast: Cast) -> bool:
+    """Whether a broker says that the former leader is in sync."""
+    seen = stage.seen_by(asked, cast.partition)
+    return seen is not None and cast.leader.node_id in seen.in_sync
 
 
 def _second_leader(stage: Stage) -> Cast:
@@ -323,6 +343,7 @@ def _wait_for_join(stage: Stage, cast: Cast) -> None:
 
 PLAYS: Final[dict[str, Play]] = {
     "sleeping-followers": sleeping_followers,
+    "sleeping-coordinators": sleeping_coordinators,
     "killed-leader": killed_leader,
     "sleeping-leader": sleeping_leader,
     "last-in-sync": last_in_sync,

@@ -1,18 +1,16 @@
 """Directed scenarios for controllers, and for what is on one broker's disk."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from quorate.jepsen.lab.hosts import Host
 from quorate.jepsen.nemesis.fault import NotNowError
-from quorate.jepsen.nemesis.stage import Play, Stage
+from quorate.jepsen.nemesis.stage import NotReachedError, Play, Stage, last_segment
 
 LEADER_S_MAX: Final = 15.0
 JOIN_S_MAX: Final = 30.0
 CHANGES_S: Final = 1.5
 ROUNDS: Final = 3
-LOG_SUFFIX: Final = ".log"
 TAIL_BYTES: Final = 64
 """Where, before the end of a log, a byte is turned: within the value of the last record."""
 
@@ -96,10 +94,10 @@ def torn_tail(stage: Stage) -> str:
     cast = stage.cast()
     follower = stage.rng.choice(cast.others)
     follower.kill()
-    log = _last_segment(follower, cast.partition)
-    data = bytearray(log.read_bytes())
-    if len(data) < TAIL_BYTES:
-        raise NotNowError("the log is empty")
+    log = last_segment(follower, cast.partition)
+    data = bytearray(b"" if log is None else log.read_bytes())
+    if log is None or len(data) < TAIL_BYTES:
+        raise NotReachedError("the log is empty")
     data[-TAIL_BYTES] ^= 0xFF
     log.write_bytes(data)
     follower.start()
@@ -109,13 +107,6 @@ def torn_tail(stage: Stage) -> str:
         lambda: stage.has_isr(cast.leader, cast.partition, [cast.leader, *cast.others]),
     )
     return f"the last batch in {cast.partition} of {follower.name} was damaged"
-
-
-def _last_segment(host: Host, partition: str) -> Path:
-    segments = sorted((host.data / partition).glob(f"*{LOG_SUFFIX}"))
-    if not segments:
-        raise NotNowError("there is no log")
-    return segments[-1]
 
 
 PLAYS: Final[dict[str, Play]] = {

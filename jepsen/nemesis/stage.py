@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import Final
 
@@ -16,7 +17,8 @@ from quorate.jepsen.nemesis.fault import Note, NotNowError
 from quorate.model import Endpoint
 
 POLL_S: Final = 0.005
-INTERNAL: Final = "__"
+GROUPS: Final = "__consumer_offsets-"
+LOG_SUFFIX: Final = ".log"
 
 
 class NotReachedError(QuorateError):
@@ -42,15 +44,17 @@ class Stage:
         self._eyes = Eyes()
         self._network: Wiring | None = None
 
-    def cast(self) -> Cast:
+    def cast(self, *, of_groups: bool = False) -> Cast:
         """Choose a partition all of whose replicas are in sync and run; note what is about to be.
+
+        It is one of the workloads' topics, or one in which groups are kept, that has records.
 
         Raises:
             NotNowError: there is none.
         """
         partitions = sorted(self.lab.view().partitions.items())
         for name, state in self.rng.sample(partitions, len(partitions)):
-            if name.startswith(INTERNAL) or state.in_sync != frozenset(state.replicas):
+            if name.startswith(GROUPS) != of_groups or state.in_sync != frozenset(state.replicas):
                 continue
             hosts = [self.lab.host(node_id) for node_id in state.replicas]
             answering = [host for host in hosts if host is not None and host.answers]
@@ -58,7 +62,7 @@ class Stage:
             if leader is None or leader not in answering or len(answering) < len(state.replicas):
                 continue
             others = tuple(host for host in answering if host is not leader)
-            if others:
+            if others and not (of_groups and is_empty(leader, name)):
                 self.note([leader, *others], partition=name)
                 return Cast(name, leader, others)
         raise NotNowError("no partition has all its replicas in sync")
@@ -158,6 +162,18 @@ class Stage:
             elif host.paused:
                 host.resume()
         self._eyes.close()
+
+
+def last_segment(host: Host, partition: str) -> Path | None:
+    """Return the file that a node appends a partition's records to; None if it has none."""
+    segments = sorted((host.data / partition).glob(f"*{LOG_SUFFIX}"))
+    return segments[-1] if segments else None
+
+
+def is_empty(host: Host, partition: str) -> bool:
+    """Whether nothing was ever written to a partition there."""
+    log = last_segment(host, partition)
+    return log is None or log.stat().st_size == 0
 
 
 Play = Callable[[Stage], str]
