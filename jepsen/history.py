@@ -155,8 +155,12 @@ def operations(events: Iterable[Event]) -> Iterator[Operation]:
     pending: dict[int, Event] = {}
     gone: set[int] = set()
     torn: TruncatedHistoryError | None = None
+    time_ns = 0
     try:
         for event in events:
+            if event.time_ns < time_ns:
+                raise HistoryError(f"time went back by {time_ns - event.time_ns} ns: {event}")
+            time_ns = event.time_ns
             begun = pending.pop(event.process, None)
             _check_place(event, begun, gone)
             if begun is None:

@@ -241,7 +241,10 @@ class _Judges:
     def _implied_quotas(self, *, cut_off: bool) -> Iterator[Quota]:
         """Yield those without which no history is believed."""
         if self._availability.faults:
-            yield Quota("faults-verified", self._availability.faults, self._availability.verified)
+            faults = self._availability.faults
+            yield Quota("faults-verified", faults, self._availability.verified)
+            if not cut_off:
+                yield Quota("faults-healed", faults, faults - self._availability.not_healed)
         written, read = self._log.read_to_the_end()
         if written and not cut_off:
             yield Quota("final-reads", written, read)

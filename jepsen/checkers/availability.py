@@ -70,7 +70,10 @@ class AvailabilityChecker:
         self.acks = 0
         self.acks_under_fault = 0
         self.faults = 0
+        """That happened, or so it was said."""
+        self.failed_faults = 0
         self.verified = 0
+        self._on_in_the_end: int | None = None
 
     def add(self, operation: Operation) -> None:
         """Take note of an operation; those of other workloads mean nothing here."""
@@ -84,6 +87,11 @@ class AvailabilityChecker:
             self._turn(operation)
         if operation.returned_ns is not None:
             self._end_ns = operation.returned_ns
+
+    @property
+    def not_healed(self) -> int:
+        """How many faults were on when clients read in the end, or when the history ended."""
+        return len(self._on) if self._on_in_the_end is None else self._on_in_the_end
 
     def finish(self) -> Anomalies:
         """Return all that took too long."""
@@ -103,6 +111,7 @@ class AvailabilityChecker:
         ]
         figures: dict[str, int | float | str] = {
             "faults": self.faults,
+            "faults that failed": self.failed_faults,
             "acknowledged under a fault": self.acks_under_fault,
         }
         if recoveries:
@@ -155,8 +164,11 @@ class AvailabilityChecker:
     def _begin_fault(self, operation: Operation) -> None:
         self._end_calm(operation.called_ns)
         self._on[operation.asked["fault"]] = operation.called_ns
+        if operation.kind is not Kind.OK:
+            self.failed_faults += 1
+            return
         self.faults += 1
-        self.verified += operation.kind is Kind.OK and bool(operation.told.get("verified"))
+        self.verified += bool(operation.told.get("verified"))
 
     def _heal(self, operation: Operation) -> None:
         name = operation.asked["fault"]
@@ -171,6 +183,8 @@ class AvailabilityChecker:
     def _turn(self, operation: Operation) -> None:
         """Begin another part of the run: clients send in some of them only."""
         assert operation.returned_ns is not None, "what is known was told"
+        if operation.told == "final":
+            self._on_in_the_end = len(self._on)
         if operation.told not in CALM_PHASES:
             self._end_calm(operation.called_ns)
         elif self._calm is None and not self._on:

@@ -25,6 +25,7 @@ from quorate.jepsen.history import Kind, Operation
 ACKS_ALL: Final = "all"
 LEADER_ONLY: Final = "1"
 FINALLY: Final = "read in the end"
+POLLED: Final = "read"
 LATEST_EPOCH: Final = 1 << 62
 """Stands for the leader epoch of what was looked at when all had ended."""
 
@@ -166,7 +167,7 @@ class LogChecker:
             return
         partition = self._partition(name)
         is_final = operation.name == "read"
-        how = FINALLY if is_final else "read"
+        how = FINALLY if is_final else POLLED
         wrong: list[int] = []
         value_at, offset_of = partition.values.get, partition.offsets.get
         for offset, value in zip(offsets, values, strict=True):
@@ -223,6 +224,8 @@ class LogChecker:
                 self._found_dirty(name, partition, offset, f"{value} was {how} there afterwards")
             if how == FINALLY:
                 partition.elsewhere.add(value)
+            elif how == POLLED:
+                partition.strays[offset] = value
         before = partition.offsets.setdefault(value, offset)
         if before != offset:
             partition.found.add(
@@ -264,6 +267,10 @@ class LogChecker:
         """Find what a consumer was given and is not there in the end."""
         if not partition.final:
             return
+        for offset in sorted(partition.strays.keys() & partition.final):
+            there = partition.values[offset]
+            why = f"it was {partition.strays[offset]}, and in the end there is {there}"
+            self._found_dirty(name, partition, offset, why)
         gone = sorted(o for o in partition.polled - partition.final if o <= partition.last_final)
         for offset in gone:
             value = partition.values[offset]

@@ -68,6 +68,8 @@ class Partition:
     """Offsets that were read in the end, likewise."""
     elsewhere: set[int] = field(default_factory=set[int])
     """Values that were read in the end at another offset, or where others are said to be."""
+    strays: dict[int, int] = field(default_factory=dict[int, int])
+    """By offset: a value that a consumer was given there, where another was said to be before."""
     early: dict[int, int] = field(default_factory=dict[int, int])
     """Values that were read when their sending had not ended yet, with the time of that."""
     failed_and_read: set[int] = field(default_factory=set[int])

@@ -159,11 +159,12 @@ class MetadataChecker:
     def _check_election(self, before: Decision, after: Decision) -> None:
         """See that the new leader has all that is committed.
 
-        If nobody is known to, whoever led last may lead again: nobody else can have more.
+        If nobody is known to, whoever led last may lead again: nobody else can have more. That may
+        be decided together with that somebody is not eligible any more.
         """
         if after.leader in before.isr or after.leader in before.elr:
             return
-        nobody_else = not before.isr and not before.elr
+        nobody_else = not before.isr and not after.elr
         if nobody_else and after.leader == before.last_known_leader:
             return
         self._add_wrong(

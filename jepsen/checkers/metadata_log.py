@@ -63,6 +63,7 @@ class MetadataLog:
 def _changed(
     before: Decision | None, partition: str, offset: int, fields: Mapping[str, Any], cause: str
 ) -> Decision:
+    last_known_leader = fields.get("last_known_leader")
     first = Decision(
         offset=offset,
         partition=partition,
@@ -73,7 +74,7 @@ def _changed(
         isr=tuple(fields["isr"]),
         elr=tuple(fields.get("elr") or ()),
         replicas=tuple(fields.get("replicas") or ()),
-        last_known_leader=fields.get("last_known_leader") or NOBODY,
+        last_known_leader=NOBODY if last_known_leader is None else last_known_leader,
         cause=cause,
     )
     if before is None:

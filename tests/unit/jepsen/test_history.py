@@ -103,3 +103,8 @@ def event(process: int, kind: Kind, name: str = "send", value: Any = None) -> Ev
 def test_a_process_does_one_thing_at_a_time(events: list[Event]) -> None:
     with pytest.raises(HistoryError, match="process 1"):
         list(operations(events))
+
+
+def test_time_does_not_go_back() -> None:
+    with pytest.raises(HistoryError, match="time went back by 2 ns"):
+        list(operations([*EVENTS, Event(12, 2, Kind.INVOKE, "poll", 1)]))

@@ -1,0 +1,132 @@
+"""Replicas and leaders: one history by hand for each anomaly, and one that almost shows it."""
+
+# ruff: noqa: E501 - tables: a history is a line
+
+from typing import Any
+
+from tests.unit.jepsen.golden.making import (
+    Golden,
+    changed,
+    decided,
+    did,
+    ends,
+    fault,
+    heal,
+    read,
+    replica,
+    sent,
+    view,
+)
+
+A, B, C = (0, 2, 0, b"aa"), (2, 3, 1, b"bb"), (3, 5, 1, b"cc")
+CLOCK: dict[str, Any] = {"clock": [1_000, 0]}
+"""A nanosecond of the history is as much later than the second second of the day."""
+S = 1_000_000_000
+
+
+def led_by(told: Any, *, offset: int = 2) -> list[Any]:
+    """A record that was acknowledged so; broker 1 leads in epoch 0, broker 2 from epoch 1 on."""
+    return [
+        sent(0, told),
+        read((offset, 0)),
+        replica(1, A, B),
+        decided(changed(2, 1, [1, 2, 3])),
+    ]
+
+
+def silence(*, until_ns: int, shrunk_ms: int, isr: list[int]) -> list[Any]:
+    """Broker 3 stops after 5 s and goes on later; a record is acknowledged after 8 s."""
+    return [
+        fault("pause", (4 * S, 5 * S), silent=("broker-3",)),
+        sent(0, 0, (6 * S, 8 * S)),
+        heal("pause", (until_ns, until_ns + S)),
+        read((0, 0)),
+        decided(changed(1, 0, isr, time_ms=shrunk_ms)),
+    ]
+
+
+CASES = [
+    Golden(
+        "divergence",
+        [replica(1, A, B), replica(2, A, (2, 3, 1, b"xx"))],
+        # What only one retains is compared with nothing.
+        [replica(1, A, B, C), replica(2, B, C)],
+    ),
+    # Equal bytes, but in other batches.
+    Golden(
+        "divergence",
+        [replica(1, A, B, C), replica(2, A, (2, 5, 1, b"bb"))],
+        [replica(1, A, (2, 5, 1, b"xx"), partition="u-0"), replica(2, (0, 1, 0, b"yy"), (4, 5, 1, b"zz"), partition="u-0")],
+        {"compacted": ["u"]},
+    ),
+    Golden("replica-hole", [replica(1, A, C)], [replica(1, A, B, C)]),
+    Golden("replica-hole", [replica(1, A), replica(1, (1, 3, 0, b""))], [replica(1, A), replica(1, B)]),
+    Golden("epoch-regression", [replica(1, A, B, (3, 4, 0, b""))], [replica(1, A, B, C)]),
+    Golden(
+        "epoch-regression",
+        [decided(changed(2, 2, [2]), changed(2, 1, [2]))],
+        [decided(changed(2, 1, [2]), changed(2, 1, [2, 3]))],
+    ),
+    Golden("replica-behind", [replica(1, A, B), replica(2, A)], [replica(1, A, B), replica(2, A, B)]),
+    Golden(
+        "two-leaders",
+        [view(1, 4, [1, 2]), view(2, 4, [1, 2])],
+        [view(1, 4, [1, 2]), view(2, 5, [1, 2]), view(1, 4, [1, 2]), view(-1, 4, [])],
+    ),
+    Golden(
+        "two-leaders",
+        [view(2, 0, [1, 2]), decided()],
+        # A topic of that name that was there before.
+        [view(2, 0, [1, 2]), view(1, 0, [1]), did("create", ["t", 1], "a1"), did("delete", "t", None, (2, 3))],
+    ),
+    Golden(
+        "two-leaders",
+        [decided(changed(2, 0, [1, 2]))],
+        [decided(changed(2, 1, [1, 2])), view(2, 1, [1, 2])],
+    ),
+    Golden("leader-not-in-sync", [view(1, 0, [2, 3])], [view(1, 0, [1]), view(-1, 1, [2, 3])]),
+    Golden(
+        "leader-not-in-sync",
+        [decided(changed(1, 0, [2, 3]))],
+        [decided(changed(-1, 1, [], elr=[1]))],
+    ),
+    Golden(
+        "isr-not-replicas",
+        [decided(changed(1, 0, [1, 4]))],
+        [decided(changed(1, 0, [1, 4], replicas=[1, 4]))],
+    ),
+    Golden(
+        "unclean-election",
+        [decided(changed(1, 0, [1, 2]), changed(3, 1, [3]))],
+        [decided(changed(1, 0, [1, 2], elr=[3]), changed(-1, 1, []), changed(3, 2, [3]))],
+    ),
+    # Who led last may lead again when nobody else is known to have more.
+    Golden(
+        "unclean-election",
+        [decided(changed(-1, 1, [], elr=[2], last_known_leader=1), changed(1, 2, [1]))],
+        [decided(changed(-1, 1, [], elr=[2], last_known_leader=1), changed(1, 2, [1], elr=[]))],
+    ),
+    Golden(
+        "hw-regression",
+        [ends(1, 5, 0, (0, 1)), ends(1, 4, 0, (2, 3))],
+        [ends(1, 5, 0, (0, 3)), ends(1, 4, 0, (2, 3)), ends(2, 4, 1, (4, 5)), ends(2, 5, 1, (6, 7))],
+    ),
+    # At offset 2 is what was appended in epoch 1, in which broker 1 did not lead.
+    Golden("stale-leader-accept", led_by([2, 1]), led_by([2, 2])),
+    Golden("stale-leader-accept", led_by([2, 2, 0]), led_by([2, 2, 1])),
+    # A record that was sent again is answered by a later leader.
+    Golden("stale-leader-accept", led_by([2, 1, 0]), led_by([1, 2, 1], offset=1)),
+    Golden(
+        "ack-before-isr",
+        silence(until_ns=10 * S, shrunk_ms=9_500, isr=[1, 2]),
+        silence(until_ns=10 * S, shrunk_ms=8_500, isr=[1, 2]),
+        CLOCK,
+    ),
+    Golden(
+        "ack-before-isr",
+        silence(until_ns=10 * S, shrunk_ms=8_500, isr=[1, 3]),
+        # It went on before that was acknowledged, and may have fetched.
+        silence(until_ns=7 * S, shrunk_ms=8_500, isr=[1, 3]),
+        CLOCK,
+    ),
+]  # fmt: skip
