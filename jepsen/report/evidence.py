@@ -13,7 +13,7 @@ PICTURES_PER_ANOMALY: Final = 3
 
 OFFSETS_MAX: Final = 15
 """Columns of a map of offsets."""
-POSITIONS_MAX: Final = 600
+POSITIONS_MAX: Final = 240
 """Of a group in a partition, around an anomaly."""
 SIGHTINGS_MAX: Final = 16
 PROOFS_MAX: Final = 16
@@ -115,7 +115,7 @@ def collect(anomalies: Anomalies, operations: Iterable[Operation]) -> list[Evide
     for evidence in wanted:
         evidence.sightings = _most_telling(evidence)
         evidence.register = _around(evidence.register, evidence.case.at_ns)
-        evidence.positions = _nearest(evidence.positions, evidence.case.at_ns)
+        evidence.positions = _nearest(_of_group(evidence), evidence.case.at_ns)
     return wanted
 
 
@@ -223,6 +223,12 @@ def _add_positions(places: Mapping[str, list[Evidence]], operation: Operation) -
                 evidence.positions.append(position)
                 if len(evidence.positions) >= 4 * POSITIONS_MAX:
                     evidence.positions = _nearest(evidence.positions, evidence.case.at_ns)
+
+
+def _of_group(evidence: Evidence) -> list[Position]:
+    """Return the positions of the groups that the proofs are about; all, if nobody knows."""
+    groups = {str(o.asked[0]) for o in evidence.proofs if o.name in _COMMITS}
+    return [p for p in evidence.positions if not groups or p.operation.asked[0] in groups]
 
 
 def _nearest(positions: list[Position], at_ns: Sequence[int]) -> list[Position]:

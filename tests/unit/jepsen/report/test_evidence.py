@@ -42,7 +42,7 @@ def test_the_operations_that_the_checker_named_are_proofs() -> None:
         lost(1),
         *both(0, 5, "send", ["t-0", 6], 0),
         *both(10, 5, "send", ["t-0", 7], 1),
-        *both(10, 6, "send", ["t-1", 8], 1),
+        *both(20, 6, "send", ["t-1", 8], 1),
     )
     assert [operation.asked for operation in one.proofs] == [["t-0", 7]]
     assert [e.text for e in tree(proofs_table(one.proofs, 0)).iter("td")][3] == "send 7 to t-0: 1"
@@ -98,7 +98,7 @@ def test_a_register_is_drawn_around_what_is_wrong() -> None:
         at_ns=(4_005,),
     )
     puts = [e for i in range(500) for e in both(i * 10, i, "put", ["k", f"v{i}"], None)]
-    one = evidence(found, *puts, *both(4_000, 900, "get", "other", "x"))
+    one = evidence(found, *puts, *both(5_000, 900, "get", "other", "x"))
     assert len(one.register) == REGISTER_OPERATIONS_MAX
     assert [o.process for o in one.proofs] == [400]
     drawn = tree(register_chart(one))
