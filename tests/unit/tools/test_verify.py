@@ -1,0 +1,203 @@
+"""quorate verify check, report, list and show, with runs that are made up."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from quorate.jepsen.store import RunFolder
+from quorate.tools.cli import run_command
+from tests.unit.jepsen.report.histories import Maker, made_run
+from tests.unit.jepsen.report.pages import Page
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = run_command(["verify", *words])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def good(root: Path) -> RunFolder:
+    return made_run(root, Maker(7, 8, 100))
+
+
+@pytest.fixture
+def bad(root: Path) -> RunFolder:
+    return made_run(root, Maker(8, 12, 100, lost=1), workloads=["idempotent"])
+
+
+def is_told_in_three_lines(err: str) -> bool:
+    lines = err.splitlines()[-3:]
+    return [line.split(":")[0].strip() for line in lines] == ["error", "why", "try"]
+
+
+def test_a_right_history_is_exit_code_0(
+    good: RunFolder, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in ([str(good.history)], ["latest", "--dir", str(root)], [str(good.path)]):
+        code, out, err = told(capsys, "check", *words)
+        assert (code, out.splitlines()[0], err) == (0, "VALID", "")
+
+
+def test_a_wrong_history_is_exit_code_3_and_the_proof_is_told(
+    bad: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = told(capsys, "check", str(bad.path))
+    assert code == 3
+    assert out.startswith("INVALID: safety\n")
+    assert "lost-write (1): " in out
+    assert is_told_in_three_lines(err)
+
+
+def test_a_history_that_is_cut_off_is_judged_as_far_as_it_goes(
+    good: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = good.history.read_bytes()
+    good.history.write_bytes(whole[: len(whole) // 2])
+    code, out, err = told(capsys, "check", str(good.history))
+    assert (code, out.splitlines()[0]) == (4, "UNKNOWN")
+    assert "judged as far as it goes" in " ".join(out.split())
+    assert is_told_in_three_lines(err)
+    assert told(capsys, "report", str(good.path))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"not a history, but a text", "this is no history"),
+        (b"", "this is no history"),
+        (b"\xa1\x6fquorate-history\x18\x63", "a history of format 99; this version reads 1"),
+        (b"\xa1\x6fquorate-hist", "ends in the middle"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["check", "report", "show"])
+def test_what_is_no_history_is_refused(
+    verb: str, data: bytes, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.cbor"
+    path.write_bytes(data)
+    code, out, err = told(capsys, verb, str(path))
+    assert (code, out) == (1, "")
+    assert why in err
+    assert is_told_in_three_lines(err)
+
+
+def test_garbage_behind_the_beginning_is_refused(
+    good: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = good.history.read_bytes()
+    good.history.write_bytes(whole[:5_000] + b"\xff" + whole[5_000:])
+    for verb in ("check", "report", "show"):
+        code, _, err = told(capsys, verb, "-n", "100000", str(good.path)) if verb == "show" else (
+            told(capsys, verb, str(good.path))
+        )  # fmt: skip
+        assert code == 1, verb
+        assert is_told_in_three_lines(err)
+
+
+def test_of_an_unknown_run_the_nearest_is_told(
+    good: RunFolder, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = told(capsys, "report", "20261122T080000-apend-7", "--dir", str(root))
+    assert code == 1
+    assert f"the nearest is {good.name}" in err
+    assert is_told_in_three_lines(err)
+
+
+def test_where_no_runs_are_that_is_said(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = told(capsys, "report", "--dir", str(root))
+    assert code == 1
+    assert "no runs are in" in err
+    assert is_told_in_three_lines(err)
+    code, out, err = told(capsys, "list", "--dir", str(root))
+    assert (code, out.splitlines()[1:]) == (0, [])
+    assert "quorate verify run" in err
+
+
+def test_a_run_without_history_is_told_as_such(
+    good: RunFolder, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good.history.unlink()
+    code, _, err = told(capsys, "check", "latest", "--dir", str(root))
+    assert code == 1
+    assert "has no history" in err
+
+
+def test_a_report_is_printed_and_a_page_written(
+    bad: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = told(capsys, "report", str(bad.path))
+    assert code == 0, "a report says what there is; check judges"
+    assert "writes/s" in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert str(bad.page) in err
+    assert Page(bad.page.read_text()).said("b")[0] == "INVALID: safety"
+    elsewhere = tmp_path / "elsewhere.html"
+    assert told(capsys, "report", str(bad.path), "--html", str(elsewhere))[0] == 0
+    assert elsewhere.read_text() == bad.page.read_text()
+
+
+def test_programs_get_the_verdict_as_json(
+    bad: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = told(capsys, "check", str(bad.path), "--json")
+    document = json.loads(out)
+    assert (code, document["exit_code"], document["validity"]) == (3, 3, "invalid-safety")
+    assert document["anomalies"]["lost-write"] == 1
+    assert document["operations"] == sum(
+        sum(kinds.values()) for kinds in document["by_operation"].values()
+    )
+    for style in ("jsonl", "yaml"):
+        assert "invalid-safety" in told(capsys, "check", str(bad.path), "--format", style)[1]
+
+
+def test_runs_are_listed_the_newest_first(
+    good: RunFolder, bad: RunFolder, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad.write_verdict({"validity": "invalid-safety", "anomalies": {"lost-write": 2}})
+    _, out, _ = told(capsys, "list", "--dir", str(root), "--json")
+    items = {item["name"]: item for item in json.loads(out)["items"]}
+    assert list(items) == sorted(items, reverse=True)
+    assert items[good.name]["verdict"] == "not judged"
+    assert items[bad.name]["anomalies"] == ["lost-write"]
+    _, out, _ = told(capsys, "list", "--dir", str(root), "--format", "name")
+    assert set(out.split()) == {good.name, bad.name}
+
+
+def test_operations_are_shown_as_asked_for(
+    bad: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, err = told(capsys, "show", str(bad.path), "-n", "5")
+    assert len(out.splitlines()) == 6
+    assert "more than 5" in err
+    _, out, _ = told(capsys, "show", str(bad.path), "--operation", "fault", "--json")
+    faults = json.loads(out)["items"]
+    assert {fault["process"] for fault in faults} == {0}
+    assert faults[0]["asked"]["targets"]
+    _, out, _ = told(capsys, "show", str(bad.path), "--process", "1", "--format", "jsonl")
+    assert {json.loads(line)["operation"] for line in out.splitlines()} == {"view"}
+
+
+def test_the_operations_that_prove_an_anomaly_are_shown(
+    bad: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = told(capsys, "show", str(bad.path), "--anomaly", "lost-write", "--json")
+    assert code == 0
+    assert {item["operation"] for item in json.loads(out)["items"]} >= {"send"}
+    code, _, err = told(capsys, "show", str(bad.path), "--anomaly", "lost-writes")
+    assert code == 1
+    assert "it has" in err
+    assert is_told_in_three_lines(err)
+
+
+def test_the_noun_has_another_name(
+    good: RunFolder, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["jepsen", "ls", "--dir", str(root), "--format", "name"]) == 0
+    assert capsys.readouterr().out.strip() == good.name
