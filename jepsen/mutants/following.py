@@ -18,6 +18,7 @@ from quorate.broker.log.segments import Segments
 from quorate.broker.log.snapshots import Snapshots
 from quorate.broker.replication.follower import FollowerReplica
 from quorate.broker.replication.replicas import HostedPartition, Replicas
+from quorate.errors import KafkaError
 from quorate.jepsen.mutants.leading import LOST
 from quorate.jepsen.mutants.mutant import Mutant, Proof
 from quorate.jepsen.mutants.patching import Patches
@@ -58,7 +59,11 @@ def no_truncation(patches: Patches) -> None:
         asked.last_fetched_epoch = UNKNOWN_EPOCH
         return asked
 
+    def wait_for_more(_self: FollowerReplica, _data: PartitionData, _now_ms: int) -> None:
+        raise KafkaError("the leader has less so far")
+
     position = patches.method(FollowerReplica, "position", say_nothing)
+    patches.method(FollowerReplica, "_restart", wait_for_more)
 
 
 def dedup_off(patches: Patches) -> None:
