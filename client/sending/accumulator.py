@@ -247,14 +247,16 @@ class Accumulator:
             if not self._is_sendable(queue, now_ms):
                 continue
             leader_id = leader_of(queue.topic_partition)
-            if leader_id is None or not may_send(leader_id):
+            if leader_id is None or self._is_elsewhere(queue, leader_id):
+                continue
+            if not may_send(leader_id):
                 continue
             batch = queue.waiting[0]
             total_bytes = bytes_taken.get(leader_id, 0) + batch.size_bytes
             if leader_id in requests and total_bytes > self.settings.request_bytes_max:
                 continue
             bytes_taken[leader_id] = total_bytes
-            requests.setdefault(leader_id, []).append(self._start(queue))
+            requests.setdefault(leader_id, []).append(self._start(queue, leader_id))
         return requests
 
     def _is_sendable(self, queue: PartitionQueue, now_ms: int) -> bool:
@@ -275,6 +277,16 @@ class Accumulator:
         # A batch that came back goes alone: had it company, an error would scatter the order again.
         return batch.first_record is None or queue.is_first_outstanding(batch)
 
+    def _is_elsewhere(self, queue: PartitionQueue, leader_id: int) -> bool:
+        """Whether an idempotent producer must wait for the answer of a partition's last leader.
+
+        A new leader remembers the last few batches of a producer only.  Would it be sent more of
+        them than that meanwhile, it could not recognise what the last one had appended, and refuse
+        it like a batch that comes after a gap.
+        """
+        in_flight = queue.in_flight
+        return self.settings.idempotent and any(b.broker_id != leader_id for b in in_flight)
+
     def _bump_epoch(self, queue: PartitionQueue) -> None:
         """Start the partition's numbers over under an epoch that it has not used."""
         old = queue.identity
@@ -283,7 +295,7 @@ class Accumulator:
             bumped = ProducerIdentity(old.producer_id, old.epoch + 1)
             self.identity = bumped if old.epoch < EPOCH_MAX else None
 
-    def _start(self, queue: PartitionQueue) -> Batch:
+    def _start(self, queue: PartitionQueue, broker_id: int) -> Batch:
         batch = queue.waiting[0]
         if batch.first_record is None:
             if queue.is_fresh and queue.identity != self.identity:
@@ -305,6 +317,7 @@ class Accumulator:
         self.buffered_bytes += batch.size_bytes - batch.accounted_bytes
         batch.accounted_bytes = batch.size_bytes
         batch.attempts += 1
+        batch.broker_id = broker_id
         queue.in_flight.append(batch)
         return batch
 

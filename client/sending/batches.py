@@ -40,12 +40,14 @@ class Batch(RecordBatchBuilder):
     split, or its partition was not known yet), those have the outcomes instead; records are added
     only while it is open. ``first_record`` is the number of its first
     record among all that the partition got since sequences began, None until it is first sent: the
-    order of batches, and without the upper bits the sequence of the protocol.
+    order of batches, and without the upper bits the sequence of the protocol. ``broker_id`` is whom
+    it was sent to last.
     """
 
     __slots__ = (
         "accounted_bytes",
         "attempts",
+        "broker_id",
         "callbacks",
         "deadline_ms",
         "first_record",
@@ -67,6 +69,7 @@ class Batch(RecordBatchBuilder):
         self.deadline_ms = deadline_ms
         self.is_open = True
         self.attempts = 0
+        self.broker_id = -1
         self.first_record: int | None = None
         self.stamp: ProducerStamp | None = None
         self.outcome: Outcome | None = None

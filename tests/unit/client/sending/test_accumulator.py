@@ -130,6 +130,21 @@ def test_partitions_that_were_left_out_come_first_next_time() -> None:
     assert order == [0, 1, 0, 1]
 
 
+def test_a_new_leader_gets_nothing_before_the_last_one_has_answered() -> None:
+    # Else it may have forgotten, when a batch comes again, that the last one appended it.
+    accu = accumulator(linger_ms=0)
+    put(accu)
+    (at_the_last,) = drain(accu, 0)
+    put(accu)
+    accu.seal_all()
+    new_leader = partial(accu.drain, lambda _: 2, lambda _: True)
+    assert new_leader(10) == {}
+    accu.fail(at_the_last, NetworkError("timed out"), -1, 20)
+    assert new_leader(100) == {2: [at_the_last]}
+    accu.succeed(at_the_last, 0, -1)
+    assert len(new_leader(100)[2]) == 1
+
+
 def test_five_batches_of_a_partition_may_be_in_flight() -> None:
     accu = accumulator(linger_ms=0)
     for _ in range(40):
