@@ -104,4 +104,5 @@ APPEND: Final = WorkloadKind(
     "producers send to all partitions, by number and by key; consumers read along",
     Append,
     clients=choosing.ALL,
+    quotas_per_s={"acks": 20},
 )

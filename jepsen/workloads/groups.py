@@ -190,4 +190,5 @@ GROUPS: Final = WorkloadKind(
     "groups of all protocols read along; members come, leave, die and oversleep",
     Groups,
     clients=(choosing.OWN, choosing.LIBRDKAFKA),
+    quotas_per_s={"acks": 5},
 )

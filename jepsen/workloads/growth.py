@@ -156,4 +156,5 @@ GROWTH: Final = WorkloadKind(
     "partitions are added to a topic that is written to",
     Growth,
     clients=(choosing.OWN, choosing.LIBRDKAFKA),
+    quotas_per_s={"acks": 20},
 )

@@ -157,4 +157,5 @@ IDEMPOTENT: Final = WorkloadKind(
     "idempotent producers whose answers are thrown away send everything again",
     Idempotent,
     clients=choosing.ALL,
+    quotas_per_s={"acks": 20},
 )

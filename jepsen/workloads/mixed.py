@@ -69,4 +69,5 @@ MIXED: Final = WorkloadKind(
     "append, groups, topics and metadata, all at once",
     Mixed,
     clients=(choosing.OWN, choosing.LIBRDKAFKA),
+    quotas_per_s={"acks": 10},
 )

@@ -180,4 +180,5 @@ REASSIGN: Final = WorkloadKind(
     "partitions move between brokers while they are written to",
     Reassign,
     clients=(choosing.OWN, choosing.LIBRDKAFKA),
+    quotas_per_s={"acks": 20},
 )

@@ -219,4 +219,5 @@ TOPICS_KIND: Final = WorkloadKind(
     "topics are created, deleted and created again while they are written to and read",
     Topics,
     clients=(choosing.OWN, choosing.LIBRDKAFKA),
+    quotas_per_s={"acks": 5},
 )
