@@ -13,6 +13,7 @@ from typing import Final, TypeVar, cast
 from quorate.broker.log.files import File, FileSystem, OpenFiles
 from quorate.broker.log.lookup import LogSegment, Searchable
 from quorate.errors import KafkaError, QuorateError
+from quorate.records.slices import FileSlice
 
 OWN_FILES_MAX: Final = 8
 """Files open at once in a look-up by itself; a segment has three."""
@@ -33,12 +34,12 @@ class ColdError(QuorateError):
 
 
 class CachedFile:
-    """A file of which only what is in memory is read."""
+    """A file of which only what is in memory is read; all of ``file``, by who may wait."""
 
-    __slots__ = ("_file", "fd")
+    __slots__ = ("fd", "file")
 
     def __init__(self, file: File) -> None:
-        self._file = file
+        self.file = file
         self.fd = file.fd
 
     def read_at(self, size_bytes: int, position: int) -> bytes:
@@ -47,14 +48,21 @@ class CachedFile:
         Raises:
             NotCachedError: some of them are not in memory.
         """
-        data = self._file.read_cached(size_bytes, position)
+        data = self.file.read_cached(size_bytes, position)
         if data is None:
             raise NotCachedError
         return data
 
     def size_bytes(self) -> int:
         """The size, which the system knows of open files."""
-        return self._file.size_bytes()
+        return self.file.size_bytes()
+
+
+def read_slice(piece: FileSlice) -> bytes:
+    """Read a slice, wherever it was looked up; waits for the disk."""
+    owner = piece.owner
+    file = owner.file if isinstance(owner, CachedFile) else cast("File", owner)
+    return file.read_at(piece.size_bytes, piece.position)
 
 
 class CachedFiles:

@@ -3,18 +3,15 @@
 import logging
 from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final
 
-from quorate.broker.log.cold import ColdError
+from quorate.broker.log.cold import ColdError, read_slice
 from quorate.broker.replication.leader import LeaderReplica
 from quorate.broker.shards.effects import Machine
 from quorate.errors import CorruptRecordError, KafkaError, OffsetOutOfRangeError, StorageError
 from quorate.records.batch import BatchHeader, parse_header
 from quorate.records.record import read_records
 from quorate.records.slices import FileSlice
-
-if TYPE_CHECKING:
-    from quorate.broker.log.files import File
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +104,7 @@ class Loader:
 
         def run() -> None:
             try:
-                read.append(cast("File", piece.owner).read_at(piece.size_bytes, piece.position))
+                read.append(read_slice(piece))
             except OSError as error:
                 read.append(error)
 

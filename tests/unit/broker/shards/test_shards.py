@@ -367,6 +367,26 @@ def test_the_disk_is_not_waited_for_on_the_loop() -> None:
     assert (shards.of("any").keys, disk.waits) == (keys, 0)
 
 
+def test_what_was_found_in_memory_may_have_to_be_read_from_the_disk() -> None:
+    disk = ColdDisk()
+    node = new_node(disk=disk)
+    node.broker.aside = disk.aside
+    node.create_topic(TOPIC, segment_bytes="1024")
+    shards = shards_of(node)
+    node.lead(TOPIC, 0, 1)
+    for number in range(3):
+        shards.of("any").write(bytes([number]) * 900)
+    keys = shards.of("any").keys
+    node.lead(TOPIC, 0, 2)
+    while disk.at_work:
+        disk.work()
+    node.lead(TOPIC, 0, 3)  # all files are open now, and in memory
+    while disk.at_work:
+        disk.chill()
+        disk.work()
+    assert shards.of("any").keys == keys
+
+
 def test_a_partition_that_cannot_be_read_is_read_again_later(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
