@@ -1,13 +1,15 @@
 """Faults of a network that is slow or unreliable, and still there."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import permutations
 from random import Random
 from typing import Final
 
 from quorate.jepsen.lab.cluster import Lab
 from quorate.jepsen.lab.equipment import NETWORK, Wiring
+from quorate.jepsen.lab.hosts import Host
 from quorate.jepsen.lab.network import Pair
 from quorate.jepsen.nemesis import roles
 from quorate.jepsen.nemesis.fault import Family, Note, Variant
@@ -24,12 +26,20 @@ SLOW_S: Final = (0.01, 0.06)
 VERY_SLOW_S: Final = (0.1, 0.6)
 RESET_EVERY_S: Final = (0.05, 0.5)
 
-Delays = Mapping[Pair, float]
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """How slow links become, and whose."""
+
+    targets: Sequence[Host]
+    seconds: Mapping[Pair, float]
 
 
 def _everybody(lab: Lab, rng: Random) -> Delays:
     """Make all links slow, each by something else."""
-    return {pair: rng.uniform(*SLOW_S) for pair in permutations(places_of(lab), 2)}
+    pairs = permutations(places_of(lab), 2)
+    nodes = [*lab.brokers, *lab.controllers]
+    return Delays(nodes, {pair: rng.uniform(*SLOW_S) for pair in pairs})
 
 
 def _one(choose: roles.Choose) -> Callable[[Lab, Random], Delays]:
@@ -40,7 +50,7 @@ def _one(choose: roles.Choose) -> Callable[[Lab, Random], Delays]:
         place = place_of(lab, host)
         others = [other for other in places_of(lab) if other != place]
         delay_s = rng.uniform(*VERY_SLOW_S)
-        return dict.fromkeys(both_ways([place], others), delay_s)
+        return Delays([host], dict.fromkeys(both_ways([place], others), delay_s))
 
     return delays
 
@@ -58,12 +68,10 @@ class Delay:
         network = equipment_of(lab).network
         assert network is not None
         delays = self._choose(lab, rng)
-        nodes = [*lab.brokers, *lab.controllers]
-        places = sorted({source for source, _ in delays})
-        slowest = round(max(delays.values()), 3)
-        note([nodes[place] for place in places], links=len(delays), slowest_s=slowest)
+        slowest = round(max(delays.seconds.values()), 3)
+        note(delays.targets, links=len(delays.seconds), slowest_s=slowest)
         self._network, self._delayed = network, network.delayed
-        network.slow(delays)
+        network.slow(delays.seconds)
 
     def verified(self) -> str:
         """Say how much was late, once something was."""

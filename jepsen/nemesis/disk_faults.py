@@ -1,18 +1,29 @@
 """Disks that are full, fail or are slow, below nodes that run."""
 
+import contextlib
 import errno
+import time
 from random import Random
 from typing import Final
 
+from quorate.control import messages as m
+from quorate.jepsen.clients.controllers import MaybeDoneError, NotDoneError, QuorumClient
 from quorate.jepsen.lab.cluster import Lab
 from quorate.jepsen.lab.disks import UNLIMITED
 from quorate.jepsen.lab.hosts import Host
 from quorate.jepsen.nemesis import roles
 from quorate.jepsen.nemesis.fault import Note, NotNowError
 from quorate.jepsen.nemesis.partitions import seen_within
+from quorate.model import Endpoint
 
 BITES_S_MAX: Final = 3.0
 SLOW_S: Final = (0.1, 1.5)
+WRITTEN_S_MAX: Final = 0.5
+
+# A property of a broker that there is not.
+NOBODY: Final = "2000000000"
+UNREAD: Final = "log.retention.ms"
+HOUR_MS: Final = 3_600_000
 
 
 class BadDisk:
@@ -23,6 +34,7 @@ class BadDisk:
         self._field = field
         self._value = value
         self._counter = counter
+        self._lab: Lab | None = None
         self._hosts: list[Host] = []
         self._before: dict[str, int] = {}
 
@@ -33,7 +45,7 @@ class BadDisk:
             raise NotNowError("nothing can be done to these disks")
         value = self._value or round(rng.uniform(*SLOW_S) * 1e6)
         note(hosts, **{self._field: value})
-        self._hosts = hosts
+        self._lab, self._hosts = lab, hosts
         for host in hosts:
             host.may_end = True
             self._before[host.name] = self._count(host)
@@ -41,11 +53,18 @@ class BadDisk:
             host.disk.shim.set(self._field, value)
 
     def verified(self) -> str:
-        """Say how often it failed, once it did for all."""
-        if not seen_within(BITES_S_MAX, lambda: all(self._bites(host) for host in self._hosts)):
+        """Say how often it failed, once it did; controllers are given something to write."""
+        if not seen_within(BITES_S_MAX, self._has_bitten):
             return ""
-        counts = [f"{host.name} {self._bites(host)} times" for host in self._hosts]
+        counts = [f"{h.name} {self._bites(h)} times" for h in self._hosts if self._bites(h)]
         return f"{self._counter}: {', '.join(counts)}"
+
+    def _has_bitten(self) -> bool:
+        if any(map(self._bites, self._hosts)):
+            return True
+        if self._lab is not None and any(host in self._lab.controllers for host in self._hosts):
+            write_metadata(self._lab)
+        return any(map(self._bites, self._hosts))
 
     def heal(self) -> None:
         """Let it work again; a node that ended, or has given its disk up, is started anew."""
@@ -62,6 +81,17 @@ class BadDisk:
     def _count(self, host: Host) -> int:
         assert host.disk is not None
         return host.disk.shim.get(self._counter)
+
+
+def write_metadata(lab: Lab) -> None:
+    """Let controllers write something that nobody reads, if they can within a moment."""
+    change = m.ConfigChange(UNREAD, m.ConfigOperation.SET, str(time.monotonic_ns() % HOUR_MS))
+    request = m.AlterConfigs((m.ResourceChanges("broker", NOBODY, (change,)),))
+    endpoints = [Endpoint(*host.address) for host in lab.controllers if host.answers]
+    if not endpoints:
+        return
+    with contextlib.suppress(NotDoneError, MaybeDoneError), QuorumClient(endpoints, 0) as client:
+        client.ask(request, m.AlterConfigsAnswer, request_id=b"", timeout_s=WRITTEN_S_MAX)
 
 
 def full(choose: roles.Choose) -> BadDisk:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from quorate.jepsen.lab.cluster import Lab
 from quorate.jepsen.lab.equipment import NETWORK, Equipment
@@ -123,8 +123,8 @@ def _voters(lab: Lab) -> set[int]:
     code, said = _quorate(lab, "quorum", "status", "--format", "json")
     if code != 0:
         return set()
-    status: dict[str, Any] = json.loads(said)
-    return {int(voter["id"]) for voter in status["voters"]}
+    (status,) = json.loads(said)["items"]
+    return {int(voter["node_id"]) for voter in status["voters"]}
 
 
 class Drained:
