@@ -101,13 +101,17 @@ class Sender:
     async def run(self) -> None:
         """Send what is ready, whenever something is, until the producer is closed."""
         while True:
-            if self._accumulator.expire(now_ms()):
+            # What is not ready yet at this time is waited for as of this time: a batch whose linger
+            # ended in between would be waited for by nobody.
+            at_ms = now_ms()
+            if self._accumulator.expire(at_ms):
                 self.room.unpark_all()
-            while requests := self._accumulator.drain(self._leader_of, self._may_send, now_ms()):
+            while requests := self._accumulator.drain(self._leader_of, self._may_send, at_ms):
                 for broker_id, batches in requests.items():
                     await self._transmit(broker_id, batches)
+                at_ms = now_ms()
             self._identify_if_needed()
-            next_ms = self._accumulator.next_event_ms(now_ms())
+            next_ms = self._accumulator.next_event_ms(at_ms)
             if next_ms == NEVER_MS:
                 await self._bell.wait()
             else:

@@ -1,3 +1,4 @@
+import itertools
 from collections import deque
 from typing import Any
 
@@ -13,6 +14,7 @@ from quorate.client import (
     DeliveryTimeoutError,
     NetworkError,
     Producer,
+    sender,  # its clock
 )
 from quorate.errors import (
     ErrorCode,
@@ -151,6 +153,24 @@ async def test_batches_are_compressed_as_asked(nursery: trio.Nursery, compressio
     assert log.values() == [b"line %06d of a log" % number for number in range(2_000)]
     names = ["none", "gzip", "snappy", "lz4", "zstd"]
     assert names[parse_header(log.batches[0], 0).compression] == compression
+
+
+@pytest.mark.parametrize("between_looks_ms", [4, 6])
+async def test_a_linger_that_ends_while_the_sender_looks_is_seen(
+    nursery: trio.Nursery,
+    autojump_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+    between_looks_ms: int,
+) -> None:
+    cluster = cluster_of(nursery)
+    late_ms = itertools.count(step=between_looks_ms)  # on a busy machine
+    async with producer(cluster, linger_ms=5) as p:
+        await p.send("t", b"first")
+        monkeypatch.setattr(
+            sender, "now_ms", lambda: int(trio.current_time() * 1000) + next(late_ms)
+        )
+        with trio.fail_after(60):
+            await p.send("t", b"second")
 
 
 async def test_records_that_linger_share_a_batch(
