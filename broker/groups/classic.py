@@ -26,7 +26,7 @@ from quorate.broker.groups.errors import (
     InconsistentGroupProtocolError,
     RebalanceInProgressError,
 )
-from quorate.broker.groups.group import CommitSender, GroupContext, UnknownMemberIdError
+from quorate.broker.groups.group import CommitSender, GroupContext, HeldSince, UnknownMemberIdError
 from quorate.broker.groups.records import GroupMetadataValue, KeyType, names_key
 from quorate.broker.shards.effects import Entry
 from quorate.errors import ErrorCode, KafkaError
@@ -168,7 +168,7 @@ class ClassicGroup:
             return max(commit_timestamp_ms, self._now.state_since_ms)
         return commit_timestamp_ms if self.state is GroupState.STABLE else self._now_ms()
 
-    def check_commit(self, sender: CommitSender) -> None:
+    def check_commit(self, sender: CommitSender) -> HeldSince | None:
         """Refuse offsets of whom has no part in the group (any more).
 
         Raises:
@@ -176,7 +176,7 @@ class ClassicGroup:
                 REBALANCE_IN_PROGRESS while the next generation has no assignments.
         """
         if self.is_empty and sender.generation < 0:
-            return  # from an administrator, or a consumer that needs no group to read
+            return None  # from an administrator, or a consumer that needs no group to read
         if sender.generation >= 0 or sender.member_id or sender.instance_id is not None:
             member = self.members.find(sender.member_id, sender.instance_id)
             if sender.generation != self.generation:
@@ -186,6 +186,7 @@ class ClassicGroup:
             raise UnknownMemberIdError
         if self.state is GroupState.COMPLETING_REBALANCE and not sender.transactional:
             raise RebalanceInProgressError
+        return None
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Tell committed offsets to anybody: members of classic groups do not say who they are."""

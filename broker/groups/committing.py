@@ -3,11 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from quorate.broker.groups.assigning.values import TopicIdPartition
+from quorate.broker.groups.consumer_errors import StaleMemberEpochError
 from quorate.broker.groups.group import (
     CommitSender,
     Group,
     GroupContext,
     GroupIdNotFoundError,
+    HeldSince,
     NonEmptyGroupError,
 )
 from quorate.broker.groups.offsets import CommittedOffsets
@@ -105,7 +108,10 @@ class OffsetKeeper:
         Raises:
             KafkaError: whoever it is has no part in the group.
         """
-        self._check_sender(group_id, sender)
+        held = self._check_sender(group_id, sender)
+        if held is not None:
+            topics = list(topics)
+            self._check_held(held, sender, topics)
         surroundings = self._context.surroundings
         now_ms = surroundings.now_ms()
         metadata_max = surroundings.config.offset_metadata_max_bytes
@@ -132,14 +138,30 @@ class OffsetKeeper:
         else:
             done(ErrorCode.NONE)
 
-    def _check_sender(self, group_id: str, sender: CommitSender) -> None:
+    def _check_sender(self, group_id: str, sender: CommitSender) -> HeldSince | None:
         group = self._context.groups.get(group_id)
         if group is not None:
-            group.check_commit(sender)
-        elif sender.generation >= 0:
+            return group.check_commit(sender)
+        if sender.generation >= 0:
             if sender.api_version >= GROUP_ID_NOT_FOUND_FROM:
                 raise GroupIdNotFoundError
             raise KafkaError(code=ErrorCode.ILLEGAL_GENERATION)
+        return None
+
+    def _check_held(
+        self, held: HeldSince, sender: CommitSender, topics: Iterable[TopicCommit]
+    ) -> None:
+        """Refuse everything if a partition was not the sender's at the epoch that it names."""
+        known = self._context.surroundings.image().topics
+        for name, partitions, _ in topics:
+            topic = known.get(name)
+            for partition in partitions:
+                index = partition.partition_index
+                since = None if topic is None else held.get(TopicIdPartition(topic.topic_id, index))
+                if since is None or sender.generation < since:
+                    raise StaleMemberEpochError(
+                        f"The member did not have {name}-{index} at epoch {sender.generation}."
+                    )
 
     # --- fetches --------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from quorate.broker.groups.consumer_records import (
     write_fact,
 )
 from quorate.broker.groups.errors import IllegalGenerationError
-from quorate.broker.groups.group import CommitSender, UnknownMemberIdError
+from quorate.broker.groups.group import CommitSender, HeldSince, UnknownMemberIdError
 from quorate.broker.shards.effects import Entry
 from quorate.errors import UnsupportedVersionError
 from quorate.protocol.consumer_protocol import PROTOCOL_TYPE
@@ -168,18 +168,21 @@ class ConsumerGroup:
 
     # --- offsets -----------------------------------------------------------------
 
-    def check_commit(self, sender: CommitSender) -> None:
+    def check_commit(self, sender: CommitSender) -> HeldSince | None:
         """Refuse offsets of whom is at no epoch of this group.
+
+        Who names an epoch that it was at before has not heard yet of the one that it is at, and may
+        commit what it has had since then (KIP-1251).
 
         Raises:
             KafkaError: UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH, or for a classic member
                 ILLEGAL_GENERATION; UNSUPPORTED_VERSION.
         """
         if sender.generation < 0 and not self.members:
-            return  # an administrator, or a consumer that takes partitions of its own choice
+            return None  # an administrator, or a consumer that takes partitions of its own choice
         anonymous = not sender.member_id and sender.instance_id is None and sender.generation == -1
         if sender.transactional and anonymous:
-            return  # a producer too old to say for whom it commits (KIP-447)
+            return None  # a producer too old to say for whom it commits (KIP-447)
         member = self.member(sender.member_id)
         classic = member.profile.classic is not None
         if not (classic or sender.transactional) and sender.api_version < EPOCHS_IN_COMMIT_FROM:
@@ -187,8 +190,11 @@ class ConsumerGroup:
                 "OffsetCommit version 9 or above must be used by members using the consumer group "
                 "protocol"
             )
-        if sender.generation != member.standing.epoch:
+        if sender.generation == member.standing.epoch:
+            return None
+        if classic or sender.generation > member.standing.epoch:
             raise self._wrong_epoch(member, sender.generation)
+        return {**member.standing.revoking, **member.standing.assigned}
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Refuse to tell offsets to whom is not at its epoch.

@@ -1,9 +1,10 @@
 """What all kinds of groups have in common, and what they stand in."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
+from quorate.broker.groups.assigning.values import TopicIdPartition
 from quorate.broker.replication.deadlines import Deadlines
 from quorate.broker.shards.effects import Entry, Writer
 from quorate.errors import ErrorCode, KafkaError
@@ -37,6 +38,10 @@ class InvalidGroupIdError(KafkaError):
     """No group can be called that."""
 
     code = ErrorCode.INVALID_GROUP_ID
+
+
+HeldSince: TypeAlias = Mapping[TopicIdPartition, int]
+"""Partitions of a member, and at which epoch each was given to it."""
 
 
 class CommitSender(NamedTuple):
@@ -79,8 +84,12 @@ class Group(Protocol):
         """Whether it has no members, and may be deleted."""
         ...
 
-    def check_commit(self, sender: CommitSender) -> None:
+    def check_commit(self, sender: CommitSender) -> HeldSince | None:
         """Refuse offsets of whom has no part in the group (any more); a commit is a sign of life.
+
+        Returns:
+            None if it may commit whatever it reads; or what it may commit if it was given that no
+            later than at the epoch that it names (KIP-1251).
 
         Raises:
             KafkaError: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_INSTANCE_ID,

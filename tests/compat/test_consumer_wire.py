@@ -155,13 +155,15 @@ class Group:
         ).groups[0]
         return described
 
-    def commit(self, member_id: str, epoch: int, topic: str, version: int = 9) -> str:
-        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=3)
+    def commit(
+        self, member_id: str, epoch: int, topic: str, version: int = 9, partition: int = 0
+    ) -> str:
+        committed = OffsetCommitRequestPartition(partition_index=partition, committed_offset=3)
         body = OffsetCommitRequest(
             group_id=self.name,
             generation_id_or_member_epoch=epoch,
             member_id=member_id,
-            topics=[OffsetCommitRequestTopic(name=topic, partitions=[partition])],
+            topics=[OffsetCommitRequestTopic(name=topic, partitions=[committed])],
         )
         answer = self.wire.ask(ApiKey.OFFSET_COMMIT, version, body)
         return ErrorCode(answer.topics[0].partitions[0].error_code).name
@@ -525,6 +527,27 @@ def test_only_members_commit_at_their_epoch(group: Group, a: str) -> None:
     assert group.commit("m1", epoch, a, version=8) == "UNSUPPORTED_VERSION"
     group.beat("m1", -1)
     assert group.commit("", -1, a) == "NONE"
+
+
+@pytest.mark.feature("commits: at the epoch before, of what it had then (KIP-1251)")
+def test_members_commit_what_they_had_at_an_older_epoch(group: Group, a: str) -> None:
+    before = group.join("m1", a).member_epoch
+    group.join("m2", a)
+    kept = group.read(group.beat("m1", before))
+    assert kept is not None
+    assert group.commit("m1", before, a, partition=kept[0].partition) == "NONE"
+    (given_up, *_) = sorted(set(all_of(a)) - set(kept))
+    assert group.commit("m1", before, a, partition=given_up.partition) == "NONE"
+    now = group.beat("m1", before, kept).member_epoch
+    assert now == before + 1
+    for partition, code in ((kept[0], "NONE"), (given_up, "STALE_MEMBER_EPOCH")):
+        assert group.commit("m1", before, a, partition=partition.partition) == code
+    assert group.commit("m1", before - 1, a, partition=kept[0].partition) == "STALE_MEMBER_EPOCH"
+    group.beat("m2", -1)
+    taken = group.read(group.beat("m1", now))
+    assert taken == all_of(a)
+    assert group.commit("m1", before, a, partition=kept[0].partition) == "NONE"
+    assert group.commit("m1", now, a, partition=given_up.partition) == "STALE_MEMBER_EPOCH"
 
 
 # --- between the protocols ----------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 from quorate.broker.groups.assigning.values import TopicIdPartition
 from quorate.broker.groups.classic_groups import ClassicGroups
 from quorate.broker.groups.classic_members import Applicant, Assigner, Leaver
+from quorate.broker.groups.committing import OffsetKeeper
 from quorate.broker.groups.consumer import ConsumerGroup
 from quorate.broker.groups.consumer_groups import ConsumerGroups
 from quorate.broker.groups.consumer_heartbeats import Caller
@@ -60,7 +61,8 @@ class ListWriter:
         for entry in entries:
             self.log.append(entry)
             kind = key_type(entry.key)
-            self._replay[kind].replay(kind, entry.key, entry.value)
+            if kind in self._replay:  # nobody asks here which offsets were committed
+                self._replay[kind].replay(kind, entry.key, entry.value)
         self.ends.append(len(self.log))
 
     def write(self, effects: Effects) -> bool:
@@ -110,6 +112,7 @@ class World:
             image=lambda: self.image,
         )
         context = GroupContext(self.known, self.writer, surroundings)
+        self.offsets = OffsetKeeper(context)
         self.classic = ClassicGroups(context)
         self.consumer = ConsumerGroups(context)
         protocols |= {int(kind): self.consumer for kind in KeyType if kind > 2}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from quorate.broker.groups.committing import TopicCommit
 from quorate.broker.groups.consumer_records import (
     EpochFact,
     GroupEpoch,
@@ -12,6 +13,10 @@ from quorate.broker.groups.consumer_records import (
 )
 from quorate.broker.groups.group import CommitSender, GroupIdNotFoundError
 from quorate.errors import ErrorCode, KafkaError
+from quorate.protocol.messages.offsets import (
+    OffsetCommitRequestPartition,
+    OffsetCommitResponsePartition,
+)
 from tests.unit.broker.groups.consumers import GROUP, World, parts
 
 
@@ -27,17 +32,29 @@ def commits(
     world: World,
     member_id: str,
     epoch: int,
-    *,
+    *partitions: int,
+    topic: str = "a",
     instance_id: str | None = None,
     transactional: bool = False,
     version: int = 9,
 ) -> ErrorCode:
+    """Commit offsets of these partitions, or of the first."""
     sender = CommitSender(member_id, instance_id, epoch, transactional, version)
+    asked = [
+        OffsetCommitRequestPartition(partition_index=number, committed_offset=1)
+        for number in partitions or (0,)
+    ]
+    answers = [OffsetCommitResponsePartition(partition_index=p.partition_index) for p in asked]
+    told: list[ErrorCode] = []
     try:
-        world.group.check_commit(sender)
+        world.offsets.commit(
+            GROUP, sender, iter([TopicCommit(topic, asked, answers)]), retention_ms=-1,
+            done=told.append,
+        )  # fmt: skip
     except KafkaError as error:
         return error.code
-    return ErrorCode.NONE
+    (code,) = told
+    return code
 
 
 def fetches(world: World, member_id: str | None, epoch: int) -> ErrorCode:
@@ -64,6 +81,22 @@ def test_only_members_commit_and_only_at_their_epoch(world: World) -> None:
         commits(world, "x", -1, transactional=True),
     ):
         assert odd is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_who_has_not_heard_of_its_epoch_commits_what_it_had_before(world: World) -> None:
+    world.join("m1", "a")
+    world.join("m2", "a")
+    kept = world.told(world.beat("m1", 1))
+    assert kept is not None
+    ((_, number),) = kept
+    given_up = 1 - number
+    assert commits(world, "m1", 1, 0, 1) is ErrorCode.NONE
+    assert world.beat("m1", 1, kept).member_epoch == 2
+    assert commits(world, "m1", 1, number) is ErrorCode.NONE
+    assert commits(world, "m1", 1, number, given_up) is ErrorCode.STALE_MEMBER_EPOCH
+    assert commits(world, "m1", 0, number) is ErrorCode.STALE_MEMBER_EPOCH
+    assert commits(world, "m1", 1, topic="no-such-topic") is ErrorCode.STALE_MEMBER_EPOCH
+    assert commits(world, "m2", 1, given_up) is ErrorCode.STALE_MEMBER_EPOCH
 
 
 def test_who_has_no_members_takes_offsets_of_administrators(world: World) -> None:
