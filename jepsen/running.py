@@ -8,8 +8,8 @@ import shutil
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from random import Random
@@ -23,12 +23,12 @@ from quorate.jepsen.describing import describe
 from quorate.jepsen.history import Kind
 from quorate.jepsen.lab.against import Against
 from quorate.jepsen.lab.cluster import Lab
-from quorate.jepsen.lab.hosts import QUORATE, DiedError
+from quorate.jepsen.lab.hosts import QUORATE, DiedError, NeverCameUpError
 from quorate.jepsen.lab.local import LocalLab, LocalPlan
 from quorate.jepsen.lab.reaper import Reaper
 from quorate.jepsen.nemesis import capabilities
 from quorate.jepsen.nemesis.conducting import Conductor, Tell
-from quorate.jepsen.nemesis.schedules import SCHEDULES
+from quorate.jepsen.nemesis.schedules import SCHEDULES, Step
 from quorate.jepsen.options import (
     RunOptions,
     check_network,
@@ -57,6 +57,16 @@ EXISTS: Final = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 class NotReadyError(QuorateError):
     """The cluster does not take what a run begins with; says what, and for how long."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a run under way consists of, besides its workloads."""
+
+    lab: Lab
+    recorder: Recorder
+    conductor: Conductor
+    watcher: Watcher
 
 
 class Run:
@@ -102,52 +112,70 @@ class Run:
                 stack.callback(self._workloads[-1].close)
             watcher = Watcher(lab, recorder)
             stack.callback(watcher.stop)
-            self._live(lab, recorder, conductor, watcher, Random(rng.getrandbits(64)))
+            steps = self._steps(Random(rng.getrandbits(64)))
+            self._live(_Parts(lab, recorder, conductor, watcher), steps)
 
-    def _live(
-        self, lab: Lab, recorder: Recorder, conductor: Conductor, watcher: Watcher, rng: Random
-    ) -> None:
-        scribe = conductor.scribe
+    def _steps(self, rng: Random) -> Iterator[Step]:
+        return SCHEDULES[self._options.schedule](self._families, self._options.seconds, rng)
+
+    def _live(self, parts: _Parts, steps: Iterable[Step]) -> None:
+        """Load, break and heal a cluster."""
+        lab, conductor = parts.lab, parts.conductor
+        phase = partial(conductor.scribe.tell, "phase")
         lab.start()
         topics = [topic for workload in self._workloads for topic in workload.topics()]
         self._create(lab, topics)
         self._say(_what_is_up(lab))
-        scribe.tell("phase", "warm-up")
-        watcher.start()
+        phase("warm-up")
+        parts.watcher.start()
         for workload in self._workloads:
             workload.start()
-        self._warm_up(recorder)
-        scribe.tell("phase", "load")
+        self._warm_up(parts.recorder)
+        phase("load")
         try:
-            schedule = SCHEDULES[self._options.schedule]
-            steps = schedule(self._families, self._options.seconds, rng)
             conductor.run(steps, self._families, self._options.seconds, self._ticker(lab))
-            scribe.tell("phase", "heal")
-            conductor.heal_all()
-            self._make_whole(lab, [topic.name for topic in topics], conductor)
-            for workload in self._workloads:
-                workload.stop()
-            scribe.tell("phase", "final")
-            for workload in self._workloads:
-                workload.final()
-            lab.check_alive()
-            ends = high_watermarks(lab, [n for topic in topics for n in topic.partition_names()])
-            watcher.stop()
-            controller = lab.active_controller()
-            lab.stop()
         except DiedError as error:
-            self._say(str(error).splitlines()[0])
-            scribe.tell("complaint", ["node-died", str(error)])
+            self._note_death(conductor, error)
+            _forget_the_dead(lab)
+        phase("heal")
+        conductor.heal_all()
+        try:
+            self._finish(parts, topics)
+        except (DiedError, NeverCameUpError) as error:
+            self._note_death(conductor, error)
         else:
-            if self._options.against:
-                _delete(lab, topics)
-            audit_replicas(lab, recorder, ends)
-            if controller is not None:
-                audit_metadata(controller, recorder)
+            phase("end")
+
+    def _finish(self, parts: _Parts, topics: Sequence[Topic]) -> None:
+        """Let everything come to its end, and write down what is left.
+
+        Raises:
+            DiedError, NeverCameUpError: a node does not work any more.
+        """
+        lab, tell = parts.lab, parts.conductor.scribe.tell
+        self._make_whole(lab, [topic.name for topic in topics], parts.conductor)
+        for workload in self._workloads:
+            workload.stop()
+        tell("phase", "final")
+        for workload in self._workloads:
+            workload.final()
+        lab.check_alive()
+        ends = high_watermarks(lab, [n for topic in topics for n in topic.partition_names()])
+        controller = lab.active_controller()
+        parts.watcher.stop()
+        lab.stop()
+        if self._options.against:
+            _delete(lab, topics)
+        audit_replicas(lab, parts.recorder, ends)
+        if controller is not None:
+            audit_metadata(controller, parts.recorder)
         for workload in self._workloads:
             for sentence in workload.errors():
-                scribe.tell("complaint", ["workload-failed", sentence])
-        scribe.tell("phase", "end")
+                tell("complaint", ["workload-failed", sentence])
+
+    def _note_death(self, conductor: Conductor, error: QuorateError) -> None:
+        self._say(str(error).splitlines()[0])
+        conductor.scribe.tell("complaint", ["node-died", str(error)])
 
     # --- its parts
 
@@ -266,6 +294,13 @@ def _what_is_up(lab: Lab) -> str:
     if lab.brokers:
         return f"{len(lab.controllers)} controllers, {len(lab.brokers)} brokers are up"
     return f"the cluster at {lab.bootstrap} answers"
+
+
+def _forget_the_dead(lab: Lab) -> None:
+    """Let those that ended by themselves be started again."""
+    for host in (*lab.controllers, *lab.brokers):
+        if host.has_ended:
+            host.close()
 
 
 def _is_created(lab: Lab, topic: Topic) -> bool:

@@ -128,7 +128,7 @@ def explain(error: BaseException) -> Problem:
             return Problem(known.what, known.why, known.hint, known.exit_code)
         case KafkaError() as kafka:
             return _explain_kafka(kafka)
-        case QuorateError() as ours:
+        case QuorateError() as ours if str(ours):  # those without words are for our own eyes
             return Problem(str(ours), "", _hint_for_text(str(ours)), EXIT_FAILED)
         case OSError() as system:
             return _explain_system(system)

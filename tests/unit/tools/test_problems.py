@@ -34,6 +34,13 @@ def test_an_error_without_a_message_of_its_own_does_not_say_the_same_twice() -> 
     assert explain(UnknownTopicOrPartitionError()).why == "UNKNOWN_TOPIC_OR_PARTITION"
 
 
+def test_an_error_of_ours_without_words_is_a_bug() -> None:
+    class OddError(QuorateError):
+        """For our own eyes."""
+
+    assert explain(OddError()).what == "this is a bug in Quorate: OddError"
+
+
 def test_advice_in_a_message_becomes_the_hint() -> None:
     problem = explain(UnknownTopicOrPartitionError("there is no topic 'a'; try 'b'"))
     assert (problem.what, problem.hint) == ("there is no topic 'a'", "'b'")
