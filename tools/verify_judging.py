@@ -2,6 +2,8 @@
 
 import sys
 import webbrowser
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -227,8 +229,15 @@ def raise_for(report: Report, word: str) -> None:
         raise NotKnownError(
             "nobody knows whether all was right",
             why="; ".join((verdict_line(report), *report.verdict.notes)),
-            hint="a longer run shows more: --time",
+            hint=_how_to_know(report, word),
         )
+
+
+def _how_to_know(report: Report, word: str) -> str:
+    missed = {quota.name for quota in report.verdict.quotas if not quota.met}
+    if "faults-verified" in missed:
+        return f"quorate verify show {word} --operation fault says which was not seen to bite"
+    return "a longer run shows more: --time"
 
 
 # --- runs -----------------------------------------------------------------------
@@ -247,6 +256,25 @@ def list_runs(options: GlobalOptions, root: Path | None) -> None:
     print_table(options, Table("runs", columns, rows))
     if not rows:
         note(options, f"no runs are in {where}: quorate verify run makes one")
+    elif options.format in {"table", "wide"}:
+        note(options, _totals([folder.read_verdict() for folder in store.list_runs(where)]))
+
+
+def _totals(verdicts: Sequence[Mapping[str, Any]]) -> str:
+    """Return what all runs that were judged add up to."""
+    judged = [verdict for verdict in verdicts if verdict]
+    kinds = Counter(str(verdict.get("validity", "")).split("-")[0] for verdict in judged)
+    sums = Counter[str]()
+    for verdict in judged:
+        sums.update({key: verdict.get(key, 0) for key in ("operations", "faults_bit", "seconds")})
+        acks = verdict.get("figures", {}).get("acknowledged", 0)
+        sums["acks"] += acks if isinstance(acks, int) else 0
+    return (
+        f"{len(judged)} of {len(verdicts)} runs are judged: "
+        + ", ".join(f"{kinds[kind]} {kind}" for kind in ("valid", "invalid", "unknown"))
+        + f"; {sums['seconds'] / 3_600:.1f} hours, {sums['operations']:,} operations,"
+        f" {sums['acks']:,} sends acknowledged, {sums['faults_bit']:,} faults seen to bite"
+    )
 
 
 def _row(folder: RunFolder) -> tuple[Any, ...]:

@@ -132,7 +132,7 @@ def latency_text(latency_ns: float) -> str:
 
 def duration_text(duration_ns: int) -> str:
     """Return how long something was."""
-    seconds = duration_ns / NS_PER_S
+    seconds = round(duration_ns / NS_PER_S, 4)
     if seconds < 120:
         return f"{seconds:.3g} s"
     return f"{seconds / 60:.3g} min" if seconds < 7_200 else f"{seconds / 3_600:.3g} h"
