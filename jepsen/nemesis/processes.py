@@ -121,8 +121,8 @@ class PauseShortly:
         note(self._hosts, seconds=round(seconds, 3))
         for host in self._hosts:
             host.pause()
-        stopped = [host.name for host in self._hosts if host.is_stopped()]
         time.sleep(seconds)
+        stopped = [host.name for host in self._hosts if host.is_stopped()]
         self.heal()
         self._said = f"stopped for {seconds:.1f} s: {', '.join(stopped)}" if stopped else ""
 
