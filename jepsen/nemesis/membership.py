@@ -78,6 +78,8 @@ class Voter:
         """Take the vote away, perhaps of one that hears of it later than all others."""
         if len(lab.controllers) < 3 or not all(host.answers for host in lab.controllers):
             raise NotNowError("not enough controllers run")
+        if _voters(lab) != {host.node_id for host in lab.controllers}:
+            raise NotNowError("not all controllers vote")  # more than one less is no majority
         (active,) = roles.controller(lab, rng)
         others = [host for host in lab.controllers if host is not active]
         host = active if self._active else rng.choice(others)
