@@ -37,6 +37,9 @@ PROTOCOLS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """The groups, by name: protocol and strategy."""
 MEMBERS: Final = 3
+SESSION_MS: Final = 3_000
+OTHERS_SESSION_MS: Final = 6_000
+"""Where nobody has said that less is enough."""
 PRODUCERS: Final = 2
 OBSERVE_S: Final = 0.2
 ANSWERED_S_MAX: Final = 32.0
@@ -112,9 +115,12 @@ class Groups:
         )
         for producer in self._producers:
             producer.start(context.rate_per_s / PRODUCERS)
+        session_ms = SESSION_MS if context.lab.brokers else OTHERS_SESSION_MS
         for name, (protocol, strategy) in PROTOCOLS.items():
             group = f"{self._topic.name}-{name}"
-            membership = Membership(context.bootstrap, group, self._topic.name, protocol, strategy)
+            membership = Membership(
+                context.bootstrap, group, self._topic.name, protocol, strategy, session_ms
+            )
             self._members += [self._member(number, membership) for number in range(MEMBERS)]
             observer = Observer(context.recorder, context.bootstrap, group, self._partitions)
             self._observers.append(observer)

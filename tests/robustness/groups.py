@@ -1,12 +1,19 @@
 """A consumer group under way while brokers are hurt, and what is wrong with its history."""
 
 from pathlib import Path
+from random import Random
 from typing import Final
 
 from quorate.jepsen.checkers.groups import GroupChecker
-from quorate.jepsen.history import HistoryReader, operations
-from tests.robustness.groups_load import Member, Observer, OwnMember, Recorder, StockMember
+from quorate.jepsen.clients.grouping import Member, Membership
+from quorate.jepsen.clients.own_member import OwnMember
+from quorate.jepsen.clients.stock_member import StockMember
+from quorate.jepsen.history import HistoryReader, Kind, operations
+from quorate.jepsen.recorder import Recorder
+from quorate.jepsen.workloads.groups import Observer
+from quorate.model import TopicPartition
 
+GROUP: Final = "readers"
 PROTOCOLS: Final = ("classic", "consumer")
 STOCK_MEMBERS: Final = 3
 SHOWN_MAX: Final = 5
@@ -15,27 +22,28 @@ SHOWN_MAX: Final = 5
 class ReadingGroup:
     """Members that read one topic together, each for a while, and somebody who watches.
 
-    Stock ones, and one of ours where the group is a classic one.
+    Stock ones, and one of ours.
     """
 
     def __init__(
         self, work: Path, bootstrap: str, topic: str, partitions: int, seed: int, protocol: str
     ) -> None:
         self._path = work / "history"
-        self._recorder = Recorder(self._path)
+        self._recorder = Recorder(self._path, {"group": GROUP})
+        membership = Membership(bootstrap, GROUP, topic, protocol)
         self._members: list[Member] = [
-            StockMember(self._recorder, bootstrap, topic, seed + n, protocol)
-            for n in range(STOCK_MEMBERS)
+            StockMember(self._recorder, membership, Random(seed + number))
+            for number in range(STOCK_MEMBERS)
         ]
-        if protocol == "classic":
-            own = OwnMember(self._recorder, bootstrap, topic, seed + STOCK_MEMBERS, protocol)
-            self._members.append(own)
-        self._observer = Observer(self._recorder, bootstrap, topic, partitions)
+        own = OwnMember(self._recorder, membership, Random(seed + STOCK_MEMBERS))
+        self._members.append(own)
+        places = [TopicPartition(topic, number) for number in range(partitions)]
+        self._observer = Observer(self._recorder, bootstrap, GROUP, places)
 
     @property
     def commits(self) -> int:
         """How many commits were acknowledged."""
-        return self._recorder.commits
+        return self._recorder.count("commit", Kind.OK)
 
     def stop(self) -> None:
         """End all; call it once."""

@@ -32,8 +32,7 @@ from typing import Final
 from quorate.broker.groups.coordinator import GROUPS_TOPIC
 from quorate.broker.shards.shards import partition_of
 from quorate.jepsen.clients.wire import Client, ClosedError, WrongLogError, create_topic
-from tests.robustness.groups import PROTOCOLS, ReadingGroup
-from tests.robustness.groups_load import GROUP
+from tests.robustness.groups import GROUP, PROTOCOLS, ReadingGroup
 from tests.robustness.replication_cluster import (
     KINDS,
     DiedError,
