@@ -17,7 +17,7 @@ FAULTS ?= 20
 CLIENT ?= librdkafka
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo format check test bench bench-quorum bench-replicated bench-partitions bench-groups sim sim-brokers sim-quorum compat cover docs fuzz break-quorum break-brokers clean
+.PHONY: help setup demo format check test client-on-kafka bench bench-quorum bench-replicated bench-partitions bench-groups sim sim-brokers sim-quorum compat cover docs fuzz break-quorum break-brokers clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | while read -r name meaning; do printf '  make %-12s %s\n' "$$name" "$$meaning"; done
@@ -50,6 +50,9 @@ test: setup ## Run all tests (ARGS="-k name" for some of them)
 
 compat: setup ## Try other people's clients and tools, and write docs/compatibility.md
 	$(BIN)/python -m pytest tests/compat --compat-report docs/compatibility.md $(ARGS)
+
+client-on-kafka: setup ## Run the tests of our client on Apache Kafka instead of on a node of ours
+	$(BIN)/python -m pytest --broker kafka tests/integration/test_client_sync.py tests/integration/test_client_examples.py tests/compat -k "test_client or ours_on_kafka or quorate.client" $(ARGS)
 
 sim: setup ## Run the simulations; with SEED=n that seed of replicating brokers, with all that happens in it (STEPS=)
 	$(BIN)/python -m $(if $(SEED),tests.simulation.replication.campaign --seed $(SEED) $(if $(STEPS),--steps $(STEPS)),pytest tests/simulation) $(ARGS)
@@ -86,6 +89,9 @@ bench-groups: setup ## Measure groups: rebalances, commits, idle ones, another c
 
 bench-partitions: setup ## Measure three brokers with 2,000 partitions: idle, started again, one of them killed
 	$(BIN)/python -m quorate.tools.bench.partitions $(ARGS)
+
+bench-judging: setup ## Measure how fast a history of a million operations is judged
+	$(BIN)/python -m tests.robustness.judging_speed $(ARGS)
 
 cover: setup ## Run the tests with coverage; fails where what decides is not covered
 	$(BIN)/python -m coverage erase
