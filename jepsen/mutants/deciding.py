@@ -20,6 +20,9 @@ from quorate.quorum.raft.journal import AppendFlush, Journal
 from quorate.quorum.raft.reads import Reads
 from quorate.quorum.raft.storage import FileStorage
 
+VERY_SOON: Final = ("--property", "replica.lag.time.max.ms=400")
+"""So that followers are given up before any connection to a controller is."""
+
 STALE: Final = frozenset({"nonlinearizable-register", "nonlinearizable-topic"})
 
 
@@ -110,8 +113,8 @@ MUTANTS: Final = (
         "epoch-unchecked",
         "Requests are served in whichever epoch they were made, changes of ISRs, too.",
         ("E1", "E4"),
-        DIVERGED,
-        Proof(("append",), ("directed:late-shrink",), 5, (*ONE_COPY, *LATE_NOT_SILENT)),
+        DIVERGED | {"unclean-election"},
+        Proof(("append",), ("directed:late-shrink",), 5, (*ONE_COPY, *LATE_NOT_SILENT, *VERY_SOON)),
         epoch_unchecked,
     ),
     Mutant(
@@ -143,7 +146,7 @@ MUTANTS: Final = (
         "Controllers say of entries that they only wrote that they are on the disk.",
         ("M4",),
         STALE,
-        Proof(("metadata",), ("power:controllers",), 10),
+        Proof(("metadata",), ("power:controllers",), 6),
         journal_not_synced,
     ),
     Mutant(

@@ -30,6 +30,8 @@ DIVERGED: Final = LOST | {"divergence"}
 SELDOM: Final = ("--rate", "20")
 """Followers hear of a high watermark with the next records: if these come late, so does it."""
 
+SYNCED: Final = ("--topic-config", "flush.messages=1")
+
 REPEATED: Final = frozenset({"duplicate", "nonmonotonic-send"})
 
 
@@ -168,7 +170,7 @@ MUTANTS: Final = (
         "Records of a topic that is synced with each of them are acknowledged unsynced.",
         ("D15",),
         LOST,
-        Proof(("append",), ("power",), 10, ("--topic-config", "flush.messages=1")),
+        Proof(("append",), ("power:all",), 6, SYNCED),
         flush_skipped,
     ),
     Mutant(
@@ -176,7 +178,7 @@ MUTANTS: Final = (
         "Checkpoints and leader epochs take their place before they are on the disk.",
         ("D1",),
         DIVERGED,
-        Proof(("append",), ("power",), 10, ("--topic-config", "flush.messages=1")),
+        Proof(("append",), ("power:all",), 6, SYNCED),
         checkpoint_not_synced,
     ),
     Mutant(

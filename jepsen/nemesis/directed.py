@@ -43,8 +43,14 @@ def _alone_and_killed(stage: Stage, cast: Cast) -> str:
 
 
 def sleeping_coordinators(stage: Stage) -> str:
-    """Do that to the coordinator of a group, or of several."""
-    return _alone_and_killed(stage, stage.cast(of_groups=True))
+    """Do that to the coordinator of a group, or of several, three times."""
+    for _ in range(3):
+        cast = stage.cast(of_groups=True)
+        _alone_and_killed(stage, cast)
+        stage.load(ASLEEP_S)
+        cast.leader.start()
+        _wait_for_join(stage, cast)
+    return "three coordinators were killed while their followers slept, and others took over"
 
 
 def killed_leader(stage: Stage) -> str:
