@@ -60,6 +60,14 @@ _CONSUMER: Final = (
         choices=("read_uncommitted", "read_committed"),
     ),
     Setting("group.id", Kind.STRING, "", "The group to be a member of."),
+    Setting(
+        "group.protocol",
+        Kind.STRING,
+        "classic",
+        "Who assigns partitions: members, or the coordinator.",
+        choices=("classic", "consumer"),
+    ),
+    Setting("group.remote.assignor", Kind.STRING, "", "How the coordinator is to assign."),
     Setting("group.instance.id", Kind.STRING, "", "The name of a static member."),
     Setting(
         "session.timeout.ms", Kind.INT, 45_000, "When a silent member is out.", low=1, unit="ms"

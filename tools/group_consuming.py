@@ -1,17 +1,21 @@
 """Reads the records of a group, as one of its members, and writes them out."""
 
+import re
 import signal
 from collections.abc import Mapping
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, TypeAlias
 
 import trio
 
 from quorate.client.consumer import Consumer
+from quorate.client.membership.consumer_member import SubscriptionPattern
 from quorate.model import TopicPartition
 from quorate.tools.consuming import POLL_MS, POLL_RECORDS, ConsumePlan
 from quorate.tools.positions import END, START
 from quorate.tools.problems import UsageError
 
+Interest: TypeAlias = tuple[str, ...] | re.Pattern[str] | SubscriptionPattern
+PROTOCOLS: Final = ("classic", "consumer")
 RESETS: Final[Mapping[Any, str]] = {START: "earliest", END: "latest"}
 
 
@@ -34,8 +38,41 @@ def check_group_plan(plan: ConsumePlan) -> None:
         )
 
 
+def interest_of(topics: tuple[str, ...], pattern: str | None, protocol: str) -> Interest:
+    """Return what to subscribe to.
+
+    Raises:
+        UsageError: There is no such protocol, topics are named beside a pattern, or it is none.
+    """
+    if protocol not in PROTOCOLS:
+        raise UsageError(
+            f"there is no group protocol {protocol!r}", why="there are classic and consumer",
+            hint="--group-protocol consumer",
+        )  # fmt: skip
+    if pattern is None:
+        return topics
+    if topics:
+        raise UsageError(
+            "--pattern does not go with topics", why="it says which topics are meant",
+            hint="--pattern 'appLogs|app-.*'",
+        )  # fmt: skip
+    if protocol == "consumer":
+        return SubscriptionPattern(pattern)  # the coordinator says whether it is one
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise UsageError(
+            f"{pattern!r} is no pattern", why=str(error), hint="--pattern 'app-.*'"
+        ) from None
+
+
 async def consume_in_group(
-    bootstrap: str, group_id: str, plan: ConsumePlan, settings: dict[str, Any], out: BinaryIO
+    bootstrap: str,
+    group_id: str,
+    interest: Interest,
+    plan: ConsumePlan,
+    settings: dict[str, Any],
+    out: BinaryIO,
 ) -> int:
     """Write records until the plan is fulfilled; return how many. What is written is committed.
 
@@ -49,6 +86,10 @@ async def consume_in_group(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_cancel_at_sigterm, nursery.cancel_scope)
         async with Consumer(bootstrap, group_id=group_id, **settings) as consumer:
+            if isinstance(interest, tuple):
+                for topic in interest:
+                    await consumer.partitions_of(topic)  # which raises if there is none
+            consumer.subscribe(interest)
             written = await _copy(consumer, plan, out)
         nursery.cancel_scope.cancel()
     return written
@@ -61,9 +102,6 @@ async def _cancel_at_sigterm(scope: trio.CancelScope) -> None:
 
 
 async def _copy(consumer: Consumer, plan: ConsumePlan, out: BinaryIO) -> int:
-    for topic in plan.topics:
-        await consumer.partitions_of(topic)  # which raises if there is none
-    consumer.subscribe(plan.topics)
     written = 0
     ends: dict[TopicPartition, int] = {}
     silent_since_s = trio.current_time()

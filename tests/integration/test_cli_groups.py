@@ -115,6 +115,31 @@ def test_who_consumes_in_a_group_goes_on_where_it_was(run: Run, topic: str) -> N
     assert "shop" in run("groups", "ls", "--format", "name").out.split()
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_patterns_name_topics_in_either_protocol(run: Run, topic: str, protocol: str) -> None:
+    words = ("-g", f"by-{protocol}", "--group-protocol", protocol, "--pattern", "[t]")
+    done = run("consume", *words, "--from-beginning", "-n", "15")
+    assert (done.code, len(done.out.split())) == (0, 15), done.err
+    listed = run("groups", "list", "--json").items()
+    assert protocol in [g["type"].lower() for g in listed if g["group"] == f"by-{protocol}"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--pattern", "t"), "--pattern and --group-protocol need -g"),
+        (("-g", "g", "-t", "t", "--pattern", "t"), "--pattern does not go with topics"),
+        (("-g", "g", "--pattern", "("), "is no pattern"),
+        (("-g", "g", "-t", "t", "--group-protocol", "best"), "no group protocol 'best'"),
+    ],
+)
+def test_patterns_that_make_no_sense_are_refused(
+    run: Run, words: tuple[str, ...], told: str
+) -> None:
+    done = run("consume", *words)
+    assert (done.code, told in done.err) == (2, True), done.err
+
+
 def test_two_shells_split_the_partitions(
     run: Run, topic: str, surroundings: dict[str, str]
 ) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import trio
 
-from quorate.client import Admin, Producer
+from quorate.client import Admin, Producer, TopicPartition
 from quorate.client.sync import Admin as SyncAdmin
 from quorate.client.sync import Producer as SyncProducer
 
@@ -79,6 +79,16 @@ async def test_two_groups_both_get_every_message_once(bootstrap: str) -> None:
     sms, email = await run("fan-out", bootstrap)
     assert sms == ["sms 1111", "sms 2222", "sms 3333"]
     assert email == ["email 1111", "email 2222", "email 3333"]
+
+
+async def test_a_coordinator_assigns_what_an_expression_finds(bootstrap: str) -> None:
+    await make(bootstrap, "shop-orders", "shop-returns", "workshop")
+    async with Producer(bootstrap) as producer:
+        for topic in ("shop-orders", "shop-returns", "workshop"):
+            await producer.send(topic, b"x")
+    topics, mine = await run("consumer-protocol", bootstrap, 2)
+    assert topics == ["shop-orders", "shop-returns"]
+    assert mine == {TopicPartition("shop-orders", 0), TopicPartition("shop-returns", 0)}
 
 
 class CrashError(Exception):

@@ -60,6 +60,15 @@ GroupId = Annotated[
     str | None,
     typer.Option("--group", "-g", help="Share the topics with the other members of this group."),
 ]
+GroupProtocol = Annotated[
+    str | None,
+    typer.Option(
+        "--group-protocol", help="Who assigns: classic (the members) or consumer (the coordinator)."
+    ),
+]
+Pattern = Annotated[
+    str | None, typer.Option("--pattern", help="With -g: topics whose whole name matches this.")
+]
 Committed = Annotated[
     bool, typer.Option("--read-committed", help="No records of open transactions.")
 ]
@@ -76,6 +85,8 @@ def consume(
     *,
     topic: Annotated[list[str] | None, typer.Option("--topic", "-t", help="A topic.")] = None,
     group: GroupId = None,
+    group_protocol: GroupProtocol = None,
+    pattern: Pattern = None,
     offset: Offset = "end",
     from_beginning: Annotated[bool, typer.Option("--from-beginning", help="-o start.")] = False,
     partition: Partitions = None,
@@ -111,7 +122,7 @@ def consume(
     )
     now_ms = time.time_ns() // 1_000_000
     names = (*(topics or ()), *(topic or ()))
-    if not names:
+    if not names and pattern is None:
         raise UsageError("name a topic", why="there is none", hint="consume appLogs")
     plan = ConsumePlan(
         topics=names,
@@ -124,19 +135,29 @@ def consume(
     )
     brokers, out = bootstrap(options, os.environ), sys.stdout.buffer
     group_id = group or properties.get("group.id", None)
+    from quorate.tools.group_consuming import check_group_plan, consume_in_group, interest_of
+
     if group_id is None:
+        if pattern is not None or group_protocol is not None:
+            raise UsageError(
+                "--pattern and --group-protocol need -g", why="they are about members of groups",
+                hint="-g GROUP",
+            )  # fmt: skip
         run(consume_topics, brokers, plan, settings, out)
         return
-    from quorate.tools.group_consuming import check_group_plan, consume_in_group
-
     check_group_plan(plan)
     settings |= _group_settings(properties)
-    run(consume_in_group, brokers, group_id, plan, settings, out)
+    if group_protocol is not None:
+        settings["group_protocol"] = group_protocol
+    interest = interest_of(names, pattern, settings.get("group_protocol", "classic"))
+    run(consume_in_group, brokers, group_id, interest, plan, settings, out)
 
 
 def _group_settings(properties: "ClientProperties") -> dict[str, Any]:
     """Return the properties of members, by the names of our consumer's arguments."""
     names = {
+        "group.protocol": "group_protocol",
+        "group.remote.assignor": "group_remote_assignor",
         "group.instance.id": "group_instance_id",
         "session.timeout.ms": "session_timeout_ms",
         "heartbeat.interval.ms": "heartbeat_interval_ms",
