@@ -385,6 +385,7 @@ _TIME_UNITS: Final = {
     "d": 86_400_000,
     "w": WEEK_MS,
 }
+_UNITS: Final = {"": {"": 1}, "bytes": _BYTE_UNITS, "ms": _TIME_UNITS}
 _QUANTITY: Final = re.compile(r"(-?[0-9]+)\s*([A-Za-z]*)")
 
 
@@ -446,9 +447,8 @@ def _convert(setting: Setting, text: str) -> Value:
 
 
 def _quantity(setting: Setting, text: str) -> int:
-    units = {"bytes": _BYTE_UNITS, "ms": _TIME_UNITS}.get(setting.unit, {"": 1})
     match = _QUANTITY.fullmatch(text)
-    factor = units.get(match[2].lower()) if match else None
+    factor = _UNITS[setting.unit].get(match[2].lower()) if match else None
     if match is None or factor is None:
         examples = {
             "bytes": "a number of bytes such as 1048576 or 1M",

@@ -25,6 +25,7 @@ from quorate.model import Endpoint
 from quorate.net.bell import Bell
 from quorate.net.control import ControlStream
 from quorate.net.looking import all_refuse
+from quorate.promise import Promise
 from quorate.quorum.control import (
     brokers,
     configs,
@@ -69,6 +70,8 @@ INCARNATION_BYTES: Final = 16
 
 A = TypeVar("A", bound=m.Answer)
 Facts = Callable[[MetadataImage], Iterable[MetadataRecord]]
+DecideRequest = Callable[[MetadataImage, Any, int], Decision[Any]]
+"""Takes the image, the request that it is the decision on, and the time of day."""
 
 
 def wall_clock_ms() -> int:
@@ -169,21 +172,23 @@ class Controller:
             m.RegisterBroker: self._register_broker,
             m.BrokerHeartbeat: self._broker_heartbeat,
             m.UnregisterBroker: self._unregister_broker,
-            m.AllocateProducerIds: self._allocate_producer_ids,
             m.FetchMetadata: self._fetch_metadata,
             m.DescribeQuorum: self._quorum.describe,
             m.AddVoter: self._quorum.add_voter,
             m.RemoveVoter: self._quorum.remove_voter,
             m.TransferLeadership: self._quorum.transfer,
+        }
+        self._decisions: Final[dict[type[Any], DecideRequest]] = {
+            m.AllocateProducerIds: brokers.allocate_producer_ids,
             m.CreateTopics: self._create_topics,
             m.DeleteTopics: self._delete_topics,
             m.CreatePartitions: self._create_partitions,
-            m.AlterConfigs: self._alter_configs,
-            p.AlterPartition: self._alter_partition,
-            p.ElectLeaders: self._elect_leaders,
-            p.AlterReassignments: self._alter_reassignments,
-            p.ChangeBroker: self._change_broker,
-            f.UpdateFeatures: self._update_features,
+            m.AlterConfigs: configs.alter_configs,
+            p.AlterPartition: partitions.alter_partition,
+            p.ElectLeaders: elections.elect_leaders,
+            p.AlterReassignments: reassignments.alter_reassignments,
+            p.ChangeBroker: brokers.change_broker,
+            f.UpdateFeatures: features.update_features,
         }
 
     @property
@@ -259,22 +264,27 @@ class Controller:
             tuple(founders),
         )
 
+    def begin(self, frame: Frame) -> Promise[m.Answer | KafkaError] | None:
+        """Take a request that is nothing but a decision, which is ours; leave others alone."""
+        decide = self._decisions.get(type(frame.message))
+        if decide is None or self._refusal() is not None:
+            return None
+        return self._decider.submit(self._decision(decide, frame.message), _asked(frame))
+
     async def answer(self, frame: Frame) -> m.Answer:
         """Carry out a request that came through the listener.
 
         Raises:
             KafkaError: as :meth:`handle` does.
         """
-        timeout_s = frame.timeout_ms / 1000 or REQUEST_TIMEOUT_S
-        deadline_s = trio.current_time() + min(timeout_s, REQUEST_TIMEOUT_MAX_S)
-        asked = Asked(frame.request_id, deadline_s)
+        asked = _asked(frame)
         try:
             return await self._handle(frame.message, asked)
         except NotControllerError as error:
             if error.leader_endpoint is not None:
                 raise
         # During an election, whoever waits here learns soonest who leads.
-        with trio.move_on_at(min(deadline_s, trio.current_time() + LEADER_WAIT_S)):
+        with trio.move_on_at(min(asked.deadline_s, trio.current_time() + LEADER_WAIT_S)):
             await self._raft.wait_until(self._somebody_is_active)
         return await self._handle(frame.message, asked)
 
@@ -294,10 +304,16 @@ class Controller:
         return answer  # type: ignore[no-any-return]  # the table pairs each request with its answer
 
     async def _handle(self, request: object, asked: Asked) -> m.Answer:
+        decide = self._decisions.get(type(request))
+        if decide is not None:
+            return await self._decider.carry_out(self._decision(decide, request), asked)
         handler = self._handlers.get(type(request))
         if handler is None:
             raise UnsupportedVersionError(f"{type(request).__name__} is no request to a controller")
         return await handler(request, asked)
+
+    def _decision(self, decide: DecideRequest, request: object) -> Decide[Any]:
+        return lambda image: decide(image, request, self._clock_ms())
 
     # --- being active
 
@@ -478,74 +494,26 @@ class Controller:
         self._sessions.forget(request.broker_id)
         return answer
 
-    async def _allocate_producer_ids(
-        self, request: m.AllocateProducerIds, asked: Asked
-    ) -> m.AllocateProducerIdsAnswer:
-        return await self._decider.carry_out(
-            lambda image: brokers.allocate_producer_ids(image, request, self._clock_ms()), asked
-        )
-
-    async def _create_topics(self, request: m.CreateTopics, asked: Asked) -> m.CreateTopicsAnswer:
+    def _create_topics(
+        self, image: MetadataImage, request: m.CreateTopics, now_ms: int
+    ) -> Decision[m.CreateTopicsAnswer]:
         configured = topics.TopicDefaults(
             self._config.num_partitions, self._config.default_replication_factor
         )
+        defaults = topics.current_defaults(image, configured)
+        return topics.create_topics(image, request, defaults, now_ms, self._rng)
 
-        def decide(image: MetadataImage) -> Decision[m.CreateTopicsAnswer]:
-            defaults = topics.current_defaults(image, configured)
-            return topics.create_topics(image, request, defaults, self._clock_ms(), self._rng)
-
-        return await self._decider.carry_out(decide, asked)
-
-    async def _delete_topics(self, request: m.DeleteTopics, asked: Asked) -> m.DeleteTopicsAnswer:
+    def _delete_topics(
+        self, image: MetadataImage, request: m.DeleteTopics, now_ms: int
+    ) -> Decision[m.DeleteTopicsAnswer]:
         if not self._config.delete_topic_enable:
             raise KafkaError(code=ErrorCode.TOPIC_DELETION_DISABLED)
-        return await self._decider.carry_out(
-            lambda image: topics.delete_topics(image, request, self._clock_ms()), asked
-        )
+        return topics.delete_topics(image, request, now_ms)
 
-    async def _create_partitions(
-        self, request: m.CreatePartitions, asked: Asked
-    ) -> m.CreatePartitionsAnswer:
-        return await self._decider.carry_out(
-            lambda image: topics.create_partitions(image, request, self._clock_ms(), self._rng),
-            asked,
-        )
-
-    async def _alter_configs(self, request: m.AlterConfigs, asked: Asked) -> m.AlterConfigsAnswer:
-        return await self._decider.carry_out(
-            lambda image: configs.alter_configs(image, request, self._clock_ms()), asked
-        )
-
-    async def _alter_partition(
-        self, request: p.AlterPartition, asked: Asked
-    ) -> p.AlterPartitionAnswer:
-        return await self._decider.carry_out(
-            lambda image: partitions.alter_partition(image, request, self._clock_ms()), asked
-        )
-
-    async def _elect_leaders(self, request: p.ElectLeaders, asked: Asked) -> p.ElectLeadersAnswer:
-        return await self._decider.carry_out(
-            lambda image: elections.elect_leaders(image, request, self._clock_ms()), asked
-        )
-
-    async def _alter_reassignments(
-        self, request: p.AlterReassignments, asked: Asked
-    ) -> p.AlterReassignmentsAnswer:
-        return await self._decider.carry_out(
-            lambda image: reassignments.alter_reassignments(image, request, self._clock_ms()), asked
-        )
-
-    async def _change_broker(self, request: p.ChangeBroker, asked: Asked) -> p.ChangeBrokerAnswer:
-        return await self._decider.carry_out(
-            lambda image: brokers.change_broker(image, request, self._clock_ms()), asked
-        )
-
-    async def _update_features(
-        self, request: f.UpdateFeatures, asked: Asked
-    ) -> f.UpdateFeaturesAnswer:
-        return await self._decider.carry_out(
-            lambda image: features.update_features(image, request, self._clock_ms()), asked
-        )
+    def _create_partitions(
+        self, image: MetadataImage, request: m.CreatePartitions, now_ms: int
+    ) -> Decision[m.CreatePartitionsAnswer]:
+        return topics.create_partitions(image, request, now_ms, self._rng)
 
     async def _fetch_metadata(self, request: m.FetchMetadata, _: Asked) -> m.FetchMetadataAnswer:
         wait_s = min(max(0, request.wait_ms) / 1000, METADATA_WAIT_MAX_S)
@@ -588,6 +556,11 @@ def _votes_otherwise(voters: VoterSet, now: Standing) -> bool:
 
 def _leads_no_more(term: int, now: Standing) -> bool:
     return not now.is_leader or now.term != term
+
+
+def _asked(frame: Frame) -> Asked:
+    timeout_s = min(frame.timeout_ms / 1000 or REQUEST_TIMEOUT_S, REQUEST_TIMEOUT_MAX_S)
+    return Asked(frame.request_id, trio.current_time() + timeout_s)
 
 
 def _in_time() -> Asked:

@@ -55,7 +55,7 @@ class Asked:
     deadline_s: float
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Pending:
     """A request on its way; ``promise`` gets its answer or the reason why there is none."""
 
@@ -102,25 +102,25 @@ class Decider:
         self._clock_ms = clock_ms
         self._waiting: list[_Pending] = []
         self._bell = Bell()
-        self._asking: dict[trio.Event, float] = {}
+        self._unanswered: set[_Pending] = set()
         self._next_late_s = math.inf
         self._earlier = Bell()
 
     async def run(self) -> None:
         """Carry out requests until cancelled; then all are answered."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._wake_late)
+            nursery.start_soon(self._answer_late)
             await self._decide()
 
-    async def _wake_late(self) -> None:
-        """Wake whoever's time is up: a timer for each would cost more than to decide does."""
+    async def _answer_late(self) -> None:
+        """Answer whoever's time is up: a timer for each would cost more than to decide does."""
         while True:
-            self._next_late_s = min(self._asking.values(), default=math.inf)
+            times = (pending.asked.deadline_s for pending in self._unanswered)
+            self._next_late_s = min(times, default=math.inf)
             await self._earlier.wait_until(self._next_late_s)
             now_s = trio.current_time()
-            for known, deadline_s in self._asking.items():
-                if deadline_s <= now_s:
-                    known.set()
+            late = [p for p in self._unanswered if p.asked.deadline_s <= now_s]
+            _answer_all(late, RequestTimedOutError("not committed in time; it may be later"))
 
     async def _decide(self) -> None:
         together: list[_Pending] = []
@@ -135,31 +135,35 @@ class Decider:
             _answer_all(together, RequestTimedOutError("the controller stops before it can tell"))
             _answer_all(self._waiting, NotControllerError("the controller stops"))
 
+    def submit(self, decide: Decide[Any], asked: Asked) -> Promise[Answer | KafkaError]:
+        """Have something decided and committed; return its answer, or why there is none.
+
+        ``NotControllerError``: nothing was done; ``RequestTimedOutError``: it may be carried out
+        all the same.
+        """
+        pending = _Pending(decide, asked)
+        refusal = self._refusal()
+        if refusal is not None:
+            pending.promise.resolve(refusal)
+            return pending.promise
+        self._waiting.append(pending)
+        self._bell.ring()
+        self._unanswered.add(pending)
+        pending.promise.when_resolved(lambda _: self._unanswered.discard(pending))
+        if asked.deadline_s < self._next_late_s:
+            self._earlier.ring()
+        return pending.promise
+
     async def carry_out(self, decide: Decide[A], asked: Asked) -> A:
         """Commit what is decided, and return its answer.
 
         Raises:
-            KafkaError: the decision's own, or the commit failed. ``NotControllerError``: nothing
-                was done; ``RequestTimedOutError``: it may be carried out all the same.
+            KafkaError: the decision's own, or as for :meth:`submit`.
         """
-        refusal = self._refusal()
-        if refusal is not None:
-            raise refusal
-        pending = _Pending(decide, asked)
-        self._waiting.append(pending)
-        self._bell.ring()
-        known = trio.Event()
-        pending.promise.when_resolved(lambda _: known.set())
-        self._asking[known] = asked.deadline_s
-        if asked.deadline_s < self._next_late_s:
-            self._earlier.ring()
-        try:
-            await known.wait()
-        finally:
-            del self._asking[known]
-        if not pending.promise.resolved:
-            raise RequestTimedOutError("not committed in time; it may be later")
-        outcome: Any = pending.promise.value
+        promise, known = self.submit(decide, asked), trio.Event()
+        promise.when_resolved(lambda _: known.set())
+        await known.wait()
+        outcome: Any = promise.value
         if isinstance(outcome, KafkaError):
             raise outcome
         return outcome  # type: ignore[no-any-return]  # a decision answers its own request
@@ -183,7 +187,8 @@ class Decider:
                 await trio.lowlevel.checkpoint()
             if await self._holds(draft, together):
                 for pending, answer in draft.outcomes:
-                    pending.promise.resolve(answer)
+                    if not pending.promise.resolved:
+                        pending.promise.resolve(answer)
                 together = list(draft.put_off)
             else:
                 attempts += 1

@@ -134,6 +134,9 @@ class Forming:
         key = self._directory.meta.key
         return HelloAnswer("", key.node_id, version, key.directory_id, self._plan.endpoint)
 
+    def begin(self, frame: Frame) -> None:
+        """Begin nothing."""
+
     async def answer(self, frame: Frame) -> Answer:  # noqa: ARG002 - none is answered
         """Refuse a request.
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections import deque
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 import trio
@@ -29,6 +30,7 @@ from quorate.control.messages import (
 )
 from quorate.errors import ErrorCode, KafkaError, NetworkError, NotControllerError, known_code
 from quorate.net.bell import Bell
+from quorate.promise import Promise
 
 logger: Final = logging.getLogger(__name__)
 
@@ -169,6 +171,10 @@ class ControlService(Protocol):
         Raises:
             KafkaError: we do not talk to whoever says that hello.
         """
+        ...
+
+    def begin(self, frame: Frame) -> Promise[Answer | KafkaError] | None:
+        """Carry out a request that needs no task of its own; ``None`` if it does."""
         ...
 
     async def answer(self, frame: Frame) -> Answer:
@@ -376,15 +382,20 @@ async def _serve_requests(
             return
         if not isinstance(frame.message, Request):
             raise DecodeError("a frame from a client is a request")
-        nursery.start_soon(_answer, frame, service, answers)
+        promise = service.begin(frame)
+        if promise is None:
+            nursery.start_soon(_answer, frame, service, answers)
+        else:
+            promise.when_resolved(partial(answers.add_outcome, frame.correlation_id))
 
 
 async def _answer(frame: Frame, service: ControlService, answers: "_Answers") -> None:
+    outcome: Answer | KafkaError
     try:
-        answer = await service.answer(frame)
+        outcome = await service.answer(frame)
     except KafkaError as error:
-        answer = error_answer(error)
-    answers.add(Frame(frame.correlation_id, answer))
+        outcome = error
+    answers.add_outcome(frame.correlation_id, outcome)
 
 
 class _Answers:
@@ -404,6 +415,11 @@ class _Answers:
         """Send an answer soon."""
         self._queue.append(frame)
         self._bell.ring()
+
+    def add_outcome(self, correlation_id: int, outcome: Answer | KafkaError) -> None:
+        """Send soon what became of a request."""
+        answer = error_answer(outcome) if isinstance(outcome, KafkaError) else outcome
+        self.add(Frame(correlation_id, answer))
 
     async def run(self) -> None:
         """Send answers until the connection ends; end it if the other side takes none."""

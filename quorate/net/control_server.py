@@ -11,12 +11,14 @@ import trio
 
 from quorate.control.frames import Frame
 from quorate.control.messages import Answer, Hello, HelloAnswer
+from quorate.errors import KafkaError
 from quorate.net.control import (
     ControlService,
     ControlStream,
     ReceiveBudget,
     serve_control_connection,
 )
+from quorate.promise import Promise
 
 logger: Final = logging.getLogger(__name__)
 
@@ -50,6 +52,10 @@ class ControlServer:
     def greet(self, hello: Hello) -> HelloAnswer:
         """Return who we are."""
         return self.service.greet(hello)
+
+    def begin(self, frame: Frame) -> Promise[Answer | KafkaError] | None:
+        """Carry out a request that needs no task of its own."""
+        return self.service.begin(frame)
 
     async def answer(self, frame: Frame) -> Answer:
         """Carry out a request."""

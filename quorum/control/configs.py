@@ -1,8 +1,7 @@
 """Configurations of topics and brokers: validated as a whole, changed all or nothing."""
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
 
 from quorate.control import messages as m
 from quorate.control.messages import ConfigOperation
@@ -37,6 +36,8 @@ from quorate.settings import (
     value_text,
 )
 
+T = TypeVar("T")
+
 _TABLES: Final[Mapping[str, Mapping[str, Setting]]] = {
     TOPIC: TOPIC_SETTINGS,
     BROKER: BROKER_SETTINGS,
@@ -57,13 +58,13 @@ def alter_configs(
 ) -> Decision[m.AlterConfigsAnswer]:
     """Change those resources of the request whose changes are valid."""
     reason = because("AlterConfigs", request.principal, now_ms)
-    counts = Counter((c.resource_type, c.resource_name) for c in request.resources)
+    twice = _repeated((c.resource_type, c.resource_name) for c in request.resources)
     records: list[r.MetadataRecord] = []
     answers: list[m.ResourceAlteration] = []
     for changes in request.resources:
         failure = m.DONE
         try:
-            if counts[changes.resource_type, changes.resource_name] > 1:
+            if (changes.resource_type, changes.resource_name) in twice:
                 raise InvalidRequestError(f"{changes.resource_name!r} is named twice")
             changed = _resource_records(image, changes, reason)
         except KafkaError as error:
@@ -132,9 +133,19 @@ def _check_resource(image: MetadataImage, changes: m.ResourceChanges) -> None:
                 raise InvalidRequestError(f"{name!r} is not the id of a broker")
         case other:
             raise InvalidRequestError(f"resources of type {other!r} have no configuration")
-    repeated = [n for n, count in Counter(c.name for c in changes.changes).items() if count > 1]
-    if repeated:
-        raise InvalidRequestError(f"{repeated[0]} is changed twice")
+    for repeated in _repeated(c.name for c in changes.changes):
+        raise InvalidRequestError(f"{repeated} is changed twice")
+
+
+def _repeated(things: Iterable[T]) -> list[T]:
+    """Return what is there more than once."""
+    seen = set[T]()
+    repeated: list[T] = []
+    for thing in things:
+        if thing in seen:
+            repeated.append(thing)
+        seen.add(thing)
+    return repeated
 
 
 def _check_expected(resource: ConfigResource, change: m.ConfigChange, value: str | None) -> None:

@@ -91,6 +91,9 @@ class Formatted:
     def greet(self, hello: Hello) -> HelloAnswer:
         return self._answer
 
+    def begin(self, frame: Frame) -> None:
+        pass
+
     async def answer(self, frame: Frame) -> Answer:
         raise NotControllerError
 

@@ -49,6 +49,9 @@ class FakeController:
         assert hello.node_id == m.NO_NODE, "a tool is no node"
         return m.HelloAnswer(self.cluster_id, self.node_id, 1, DISK[self.node_id])
 
+    def begin(self, frame: Frame) -> None:
+        pass
+
     async def answer(self, frame: Frame) -> m.Answer:
         await trio.lowlevel.checkpoint()
         self.requests.append(frame.message)

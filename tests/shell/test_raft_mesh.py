@@ -85,6 +85,9 @@ class Peer:
         me = self.identity
         return HelloAnswer(me.cluster_id, me.key.node_id, 1, me.key.directory_id, me.endpoint)
 
+    def begin(self, frame: Frame) -> None:
+        pass
+
     async def answer(self, frame: Frame) -> Answer:
         raise KafkaError(code=ErrorCode.NOT_CONTROLLER)
 

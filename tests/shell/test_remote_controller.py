@@ -38,6 +38,9 @@ class Fake:
             raise NotControllerError("not in a cluster yet")
         return m.HelloAnswer(self.cluster_id, 1, 1)
 
+    def begin(self, frame: Frame) -> None:
+        pass
+
     async def answer(self, frame: Frame) -> m.Answer:
         self.frames.append(frame)
         if len(self.frames) == 2:

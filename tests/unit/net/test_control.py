@@ -21,6 +21,7 @@ from quorate.net.control import (
     connect_control,
     serve_control_connection,
 )
+from quorate.promise import Promise
 
 MIB = 2**20
 HELLO = m.Hello("c", 7)
@@ -42,6 +43,7 @@ class Service:
         self.waiting = 0
         self.frames: list[Frame] = []
         self.raft: list[bytes] = []
+        self.begun: list[Promise[m.Answer | KafkaError]] = []
 
     def greet(self, hello: m.Hello) -> m.HelloAnswer:
         return greet(hello)
@@ -50,6 +52,12 @@ class Service:
         assert hello.purpose is m.Purpose.MESH
         while (body := await frames.receive_body(100)) is not None:
             self.raft.append(body)
+
+    def begin(self, frame: Frame) -> Promise[m.Answer | KafkaError] | None:
+        if not isinstance(frame.message, m.AllocateProducerIds):
+            return None
+        self.begun.append(Promise[m.Answer | KafkaError]())
+        return self.begun[-1]
 
     async def answer(self, frame: Frame) -> m.Answer:
         self.frames.append(frame)
@@ -123,6 +131,38 @@ async def test_a_request_that_waits_holds_up_no_other() -> None:
         service.let_go.set()
         await wait_all_tasks_blocked()
         assert fetched == [m.FetchMetadataAnswer(5)]
+
+
+async def test_requests_that_need_no_task_are_answered_when_their_answers_are_known() -> None:
+    service = Service()
+    outcomes: list[m.Answer | ErrorCode] = []
+
+    async def ask(connection: ControlConnection) -> None:
+        try:
+            outcomes.append(await connection.request(m.AllocateProducerIds(1, 1)))
+        except KafkaError as error:
+            outcomes.append(error.code)
+
+    async with connected(service) as connection, trio.open_nursery() as nursery:
+        for _ in range(2):
+            nursery.start_soon(ask, connection)
+        await wait_all_tasks_blocked()
+        assert await connection.request(m.DescribeQuorum()) == QUORUM
+        refused, answered = service.begun
+        answered.resolve(m.AllocateProducerIdsAnswer(5, 1000))
+        await wait_all_tasks_blocked()
+        assert outcomes == [m.AllocateProducerIdsAnswer(5, 1000)]
+        refused.resolve(KafkaError(code=ErrorCode.STALE_BROKER_EPOCH))
+        await wait_all_tasks_blocked()
+        assert outcomes[1:] == [ErrorCode.STALE_BROKER_EPOCH]
+
+
+async def test_an_answer_that_is_known_after_the_connection_has_ended_is_for_nobody() -> None:
+    service = Service()
+    async with connected(service) as connection:
+        with trio.move_on_after(0.01):
+            await connection.request(m.AllocateProducerIds(1, 1))
+    service.begun[0].resolve(m.AllocateProducerIdsAnswer(5, 1000))
 
 
 async def test_errors_come_back_with_their_code() -> None:
