@@ -56,6 +56,11 @@ class Network:
             if pair[0] == source
         )
 
+    @property
+    def cuts(self) -> frozenset[Pair]:
+        """What is cut now."""
+        return self._cut
+
     def cut(self, pairs: Iterable[Pair]) -> None:
         """From now on, what these send to those does not arrive; everything else does."""
         with self._changed:

@@ -16,9 +16,9 @@ from quorate.jepsen.nemesis.fault import Note, NotNowError
 from quorate.jepsen.nemesis.partitions import seen_within
 from quorate.model import Endpoint
 
-BITES_S_MAX: Final = 3.0
+BITES_S_MAX: Final = 6.0
 SLOW_S: Final = (0.1, 1.5)
-WRITTEN_S_MAX: Final = 0.5
+WRITTEN_S_MAX: Final = 1.5
 
 # A property of a broker that there is not.
 NOBODY: Final = "2000000000"
