@@ -34,12 +34,12 @@ class Pace:
     def due(self, now_s: float) -> int:
         """Return how many are due now, and count them as done."""
         wanted = int((now_s - self._from_s) * self._per_s)
-        count = wanted - self._done
+        count = max(0, wanted - self._done)
         if count > self._per_s * BACKLOG_S_MAX + 1:  # the past is not caught up with
             count = int(self._per_s * BACKLOG_S_MAX) + 1
             self._from_s = now_s - count / self._per_s
-            wanted = count
-        self._done = wanted
+            self._done = 0
+        self._done += count
         return count
 
 
