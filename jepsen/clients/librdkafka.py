@@ -164,7 +164,7 @@ class StockReader:
                 values.append(decode(message.value()))
             elif message.error().code() == self._kafka.KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
                 reset.add(message.partition())
-            elif not message.error().retriable():
+            elif message.error().fatal():  # it tries the others again by itself
                 self.errors.append(f"librdkafka reads no more: {message.error()}")
         for partition, (offsets, _) in told.items():
             self._next[partition] = offsets[-1] + 1

@@ -93,7 +93,7 @@ class StockMember:
                 offsets, values = reads.setdefault(partition, ([], []))
                 offsets.append(message.offset())
                 values.append(decode(message.value()))
-            elif not message.error().retriable():
+            elif message.error().fatal():  # it tries the others again by itself
                 self.errors.append(f"librdkafka reads no more: {message.error()}")
         self._diary.end_poll(reads)
 
