@@ -116,7 +116,8 @@ def root_error(error: BaseException) -> BaseException:
     leaves = list(leaf_errors(error))
     for kind in (KeyboardInterrupt, CommandError, KafkaError, QuorateError, OSError, Exception):
         for leaf in leaves:
-            if isinstance(leaf, kind):
+            # One of ours without words says only that something else ended it.
+            if isinstance(leaf, kind) and not (kind is QuorateError and not str(leaf)):
                 return leaf
     return leaves[0]
 
@@ -129,7 +130,9 @@ def explain(error: BaseException) -> Problem:
         case KafkaError() as kafka:
             return _explain_kafka(kafka)
         case QuorateError() as ours if str(ours):  # those without words are for our own eyes
-            return Problem(str(ours), "", _hint_for_text(str(ours)), EXIT_FAILED)
+            # Some have no words, because somebody catches them: that it came here is worth telling.
+            what = str(ours) or f"this is a bug in Quorate: {type(ours).__name__} was not caught"
+            return Problem(what, "", _hint_for_text(str(ours)), EXIT_FAILED)
         case OSError() as system:
             return _explain_system(system)
         case other:

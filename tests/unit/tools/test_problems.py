@@ -88,3 +88,10 @@ def test_an_address_that_cannot_be_listened_on_comes_with_advice() -> None:
 
 def test_hints_are_one_line() -> None:
     assert not any("\n" in hint for hint in HINTS.values())
+
+
+def test_nothing_ends_without_a_word() -> None:
+    assert "KafkaError" not in explain(QuorateError()).what
+    assert "QuorateError" in explain(QuorateError()).what
+    group = BaseExceptionGroup("", [QuorateError(), ZeroDivisionError("division by zero")])
+    assert "ZeroDivisionError" in explain(group).what
