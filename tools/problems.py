@@ -114,10 +114,11 @@ def leaf_errors(error: BaseException) -> Iterator[BaseException]:
 def root_error(error: BaseException) -> BaseException:
     """Return the error of a group that tells most: an interruption, ours, the system's, any."""
     leaves = list(leaf_errors(error))
+    # One of ours without words says only that something else ended it.
+    telling = [leaf for leaf in leaves if str(leaf) or not isinstance(leaf, QuorateError)]
     for kind in (KeyboardInterrupt, CommandError, KafkaError, QuorateError, OSError, Exception):
-        for leaf in leaves:
-            # One of ours without words says only that something else ended it.
-            if isinstance(leaf, kind) and not (kind is QuorateError and not str(leaf)):
+        for leaf in telling:
+            if isinstance(leaf, kind):
                 return leaf
     return leaves[0]
 
