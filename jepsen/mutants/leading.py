@@ -37,6 +37,9 @@ SOON_LATE: Final = ("--property", "replica.lag.time.max.ms=1000")
 LATE_NOT_SILENT: Final = (*SOON_LATE, "--property", "broker.session.timeout.ms=8000")
 """So that a follower that sleeps is late, and in service still."""
 
+PATIENT: Final = ("--property", "broker.session.timeout.ms=25000")
+"""So that who cannot be heard is in service until another one has come back; the last one holds."""
+
 ONE_COPY: Final = ("--min-insync", "1")
 
 
@@ -242,7 +245,7 @@ MUTANTS: Final = (
         "A replica is in sync by what it fetched before its broker came back with an empty disk.",
         ("Q4", "D1"),
         LOST,
-        Proof(("append",), ("directed:wiped-joiner",), 5, (*ONE_COPY, *LATE_NOT_SILENT)),
+        Proof(("append",), ("directed:wiped-joiner",), 5, (*ONE_COPY, *LATE_NOT_SILENT, *PATIENT)),
         broker_epoch_ignored,
     ),
     Mutant(

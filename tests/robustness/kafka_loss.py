@@ -8,6 +8,7 @@ leads.  That is no bug of Kafka: it is what acks=1 means.
 """
 
 import argparse
+import signal
 import tempfile
 import time
 from collections.abc import Callable
@@ -19,22 +20,19 @@ from quorate.jepsen.clients.wire import Client, create_topic
 from quorate.jepsen.history import Kind
 from quorate.jepsen.judging import allowed_for
 from quorate.jepsen.lab.against import Against
+from quorate.jepsen.lab.cluster import NOBODY
 from quorate.jepsen.recorder import NEMESIS, Recorder, Scribe
 from quorate.jepsen.workloads.append import APPEND
 from quorate.jepsen.workloads.workload import Context, TopicOptions, Workload
+from quorate.tools.bench.clusters import Cluster, three_kraft_nodes
 from tests.compat.peers import java
-from tests.robustness.replication_cluster import Replicated, kafka
 
 SEED: Final = 1
 BROKERS: Final = 3
 PARTITIONS: Final = 2
 RATE_PER_S: Final = 20
-TOPIC: Final = "append"
-PROPERTIES: Final = {
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "600",
-    "auto.create.topics.enable": "false",
-}
+TOPIC_OPTIONS: Final = TopicOptions(PARTITIONS, BROKERS, {"min.insync.replicas": "1"})
+PARTITION: Final = f"{APPEND.name}-0"
 ALONE_S: Final = 1.0
 CALM_S: Final = 1.5
 STATE_S_MAX: Final = 90.0
@@ -70,30 +68,33 @@ def wait(is_so: Callable[[], bool], what: str) -> None:
         time.sleep(POLL_S)
 
 
-def lose(cluster: Replicated, scribe: Scribe) -> None:
+def lose(cluster: Cluster, lab: Against, scribe: Scribe) -> None:
     """Let a leader alone acknowledge records, and kill it before anybody else has them."""
-    victim = cluster.broker(cluster.leaders(TOPIC)[0])
-    others = [host for host in cluster.brokers if host is not victim]
-    name = f"broker-{victim.node_id}"
-    scribe.begin("fault", {"fault": "kill:leader", "targets": [name], "detail": {}})
-    for host in others:
-        host.pause()
+    leader_id = lab.view().partitions[PARTITION].leader
+    victim = cluster.brokers[leader_id - 1]  # nodes are numbered from 1 on
+    others = [node for node in cluster.brokers if node is not victim]
+    value = {"fault": "kill:leader", "targets": [victim.name], "detail": {}}
+    scribe.begin("fault", value)
+    for node in others:
+        node.popen.send_signal(signal.SIGSTOP)
     time.sleep(ALONE_S)
-    victim.kill()
-    for host in others:
-        host.resume()
-    wait(lambda: cluster.leaders(TOPIC).get(0, -1) in {h.node_id for h in others}, "no leader")
+    victim.stop(by=signal.SIGKILL)
+    for node in others:
+        node.popen.send_signal(signal.SIGCONT)
+    wait(lambda: leader_of(lab) not in (NOBODY, leader_id), "nobody else leads")
     scribe.end(Kind.OK, "fault", {"verified": "another leads"})
-    scribe.begin("heal", {"fault": "kill:leader"})
-    cluster.start()
-    wait(lambda: cluster.is_whole(TOPIC), "not all replicas are in sync")
-    scribe.end(Kind.OK, "heal", {})
 
 
-def record(cluster: Replicated, path: Path, folder: Path) -> None:
+def leader_of(lab: Against) -> int:
+    """Return who leads, as those say who know of the last election."""
+    state = lab.view().partitions.get(PARTITION)
+    return NOBODY if state is None else state.leader
+
+
+def record(cluster: Cluster, path: Path, folder: Path) -> None:
     """Run the workload, lose something, and write it all down."""
+    lab = Against(cluster.bootstrap)
     recorder = Recorder(path, header())
-    options = TopicOptions(PARTITIONS, BROKERS, {"min.insync.replicas": "1"})
     context = Context(
         bootstrap=cluster.bootstrap,
         recorder=recorder,
@@ -101,8 +102,8 @@ def record(cluster: Replicated, path: Path, folder: Path) -> None:
         client="own",
         rate_per_s=RATE_PER_S,
         acks="1",
-        topic_options=options,
-        lab=Against(cluster.bootstrap),
+        topic_options=TOPIC_OPTIONS,
+        lab=lab,
         folder=folder,
     )
     workload: Workload = APPEND.make(context)
@@ -110,7 +111,7 @@ def record(cluster: Replicated, path: Path, folder: Path) -> None:
     scribe.tell("phase", "load")
     workload.start()
     time.sleep(CALM_S)
-    lose(cluster, scribe)
+    lose(cluster, lab, scribe)
     time.sleep(CALM_S)
     workload.stop()
     scribe.tell("phase", "final")
@@ -119,6 +120,7 @@ def record(cluster: Replicated, path: Path, folder: Path) -> None:
     assert not workload.errors(), workload.errors()
     scribe.tell("phase", "end")
     recorder.close()
+    lab.close()
 
 
 def main() -> None:
@@ -126,17 +128,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="tests.robustness.kafka_loss", description=__doc__)
     parser.add_argument("history", type=Path)
     path = parser.parse_args().history
-    with tempfile.TemporaryDirectory() as work, kafka(Path(work), PROPERTIES) as cluster:
-        cluster.start()
+    with tempfile.TemporaryDirectory() as folder, three_kraft_nodes() as cluster:
+        topic = TOPIC_OPTIONS.topic(APPEND.name)
 
         def is_created() -> bool:
             with Client(cluster.brokers[0].port) as client:
-                code = create_topic(client, TOPIC, PARTITIONS, {}, replicas=BROKERS)
+                code = create_topic(client, topic.name, PARTITIONS, {}, replicas=BROKERS)
             return code == 0
 
         wait(is_created, "the topic cannot be created")
-        wait(lambda: cluster.is_whole(TOPIC), "not all replicas are in sync")
-        record(cluster, path, Path(work))
+        whole = Against(cluster.bootstrap)
+        wait(lambda: whole.is_whole([topic.name]), "not all replicas are in sync")
+        whole.close()
+        record(cluster, path, Path(folder))
 
 
 if __name__ == "__main__":
