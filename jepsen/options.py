@@ -4,8 +4,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from quorate.errors import QuorateError
+from quorate.jepsen.clients import choosing
+from quorate.jepsen.mutants.registry import MUTANTS
 from quorate.jepsen.nemesis.fault import Family
 from quorate.jepsen.nemesis.faults import FAULTS
 from quorate.jepsen.nemesis.schedules import SCHEDULES
@@ -13,6 +16,9 @@ from quorate.jepsen.workloads.registry import WORKLOADS
 from quorate.jepsen.workloads.workload import WorkloadKind
 
 NETWORKS = ("auto", "proxy", "namespaces")
+
+
+ACKS: Final = ("all", "1", "0")
 
 
 class UnknownNameError(QuorateError):
@@ -107,14 +113,25 @@ def fitted(options: RunOptions, brokers: int) -> RunOptions:
     )
 
 
-def check_schedule(name: str) -> None:
-    """See that there is a schedule of this name.
+def check_names(options: RunOptions) -> None:
+    """See that there is all that is chosen by a name, besides workloads and faults.
 
     Raises:
-        UnknownNameError: there is none.
+        UnknownNameError: there is none of some name.
     """
-    if name not in SCHEDULES:
-        raise UnknownNameError("schedule", name, list(SCHEDULES))
+    for what, word, known in (
+        ("schedule", options.schedule, SCHEDULES),
+        ("client", options.client, choosing.ALL),
+        ("kind of acks", options.acks, ACKS),
+        ("bug", options.mutant, ("", *MUTANTS)),
+    ):
+        if word not in known:
+            raise UnknownNameError(what, word, [name for name in known if name])
+
+
+def client_of(kind: WorkloadKind, wanted: str) -> str:
+    """Return the client that a workload uses, if it cannot use the one that is wanted."""
+    return wanted if wanted in kind.clients else kind.clients[0]
 
 
 def check_network(name: str) -> None:

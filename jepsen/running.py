@@ -31,8 +31,9 @@ from quorate.jepsen.nemesis.conducting import Conductor, Tell
 from quorate.jepsen.nemesis.schedules import SCHEDULES, Step
 from quorate.jepsen.options import (
     RunOptions,
+    check_names,
     check_network,
-    check_schedule,
+    client_of,
     damaged_max,
     families_of,
     fitted,
@@ -40,7 +41,13 @@ from quorate.jepsen.options import (
 )
 from quorate.jepsen.recorder import Recorder
 from quorate.jepsen.watching import Watcher
-from quorate.jepsen.workloads.workload import Context, Topic, TopicOptions, Workload
+from quorate.jepsen.workloads.workload import (
+    Context,
+    Topic,
+    TopicOptions,
+    Workload,
+    WorkloadKind,
+)
 from quorate.model import Endpoint
 from quorate.protocol.apis import ApiKey
 from quorate.protocol.messages.topics import DeleteTopicsRequest
@@ -73,19 +80,21 @@ class Run:
     """One run; made, then :meth:`carry_out` once."""
 
     def __init__(self, options: RunOptions, tell: Tell) -> None:
-        """Check the names.
+        """Check the names; look for the cluster, if it is somebody else's.
 
         Raises:
             UnknownNameError: there is none of some name.
+            AddressError, NeverCameUpError: there is no such cluster.
         """
         self._options = options
         self._tell = tell
         self._kinds = kinds_of(options.workloads)
         self._families = families_of(options.faults)
-        check_schedule(options.schedule)
+        check_names(options)
         check_network(options.network)
         self._begun_s = time.monotonic()
         self._workloads: list[Workload] = []
+        self._against = Against(options.against) if options.against else None
         self._started = datetime.fromtimestamp(time.time_ns() / 1e9, UTC)
         self.folder = store.create(options.root, self._started, options.workloads, options.seed)
 
@@ -107,7 +116,7 @@ class Run:
             rng = Random(self._options.seed)
             conductor = Conductor(lab, recorder, Random(rng.getrandbits(64)), self._say)
             for kind in self._kinds:
-                context = self._context(lab, recorder, Random(rng.getrandbits(64)), kind.share)
+                context = self._context(lab, recorder, Random(rng.getrandbits(64)), kind)
                 self._workloads.append(kind.make(context))
                 stack.callback(self._workloads[-1].close)
             watcher = Watcher(lab, recorder)
@@ -182,8 +191,8 @@ class Run:
     def _lab(self, reaper: Reaper) -> Lab:
         """Prepare the cluster, and ask of it no more than it can."""
         options = self._options
-        if options.against:
-            lab = Against(options.against)
+        lab = self._against
+        if lab is not None:
             self._options = fitted(options, lab.broker_count)
             if self._families:
                 names = ", ".join(self._families)
@@ -221,16 +230,19 @@ class Run:
         )
         return network
 
-    def _context(self, lab: Lab, recorder: Recorder, rng: Random, share: int) -> Context:
+    def _context(self, lab: Lab, recorder: Recorder, rng: Random, kind: WorkloadKind) -> Context:
         options = self._options
+        client = client_of(kind, options.client)
+        if client != options.client:
+            self._say(f"{kind.name} cannot use {options.client}, it uses {client}")
         configs = {"min.insync.replicas": str(options.min_insync), **options.topic_configs}
         prefix = f"quorate-verify-{self._started:%Y%m%dT%H%M%S}-" if options.against else ""
         topics = TopicOptions(options.partitions, options.replication_factor, configs, prefix)
         folder = self.folder.path / "clients"
         folder.mkdir(exist_ok=True)
-        rate = options.rate_per_s * share // sum(kind.share for kind in self._kinds)
+        rate = options.rate_per_s * kind.share // sum(each.share for each in self._kinds)
         return Context(
-            lab.bootstrap, recorder, rng, options.client, rate, options.acks, topics, lab, folder
+            lab.bootstrap, recorder, rng, client, rate, options.acks, topics, lab, folder
         )
 
     def _create(self, lab: Lab, topics: Sequence[Topic]) -> None:

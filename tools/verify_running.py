@@ -12,7 +12,9 @@ from types import FrameType
 from typing import Any, Final
 
 from quorate.jepsen import store
+from quorate.jepsen.lab.against import AddressError
 from quorate.jepsen.lab.hosts import NeverCameUpError
+from quorate.jepsen.nemesis.conducting import Tell
 from quorate.jepsen.nemesis.faults import DEFAULT as DEFAULT_FAULTS
 from quorate.jepsen.options import RunOptions, UnknownNameError
 from quorate.jepsen.running import NotReadyError, Run, tidy
@@ -64,16 +66,19 @@ def verify_run(options: GlobalOptions, asked: Asked) -> None:
         typer.Exit: with the verdict's exit code.
     """
     wanted = asked.options()
+    if wanted.against and (wanted.mutant or wanted.properties):
+        raise UsageError(
+            "--inject-bug and --property are for clusters that are started here",
+            why="--against names one that runs already",
+            hint="leave one of them out",
+        )
 
     def tell(line: str) -> None:
         if not options.quiet:
             sys.stderr.write(line + "\n")
             sys.stderr.flush()
 
-    try:
-        run = Run(wanted, tell)
-    except UnknownNameError as error:
-        raise _unknown(error) from None
+    run = _prepared(wanted, tell)
     tell(f"quorate verify: {' '.join(wanted.workloads)}, seed {wanted.seed}, in {run.folder.path}")
     try:
         with _ended_like_interrupted():
@@ -96,6 +101,21 @@ def verify_run(options: GlobalOptions, asked: Asked) -> None:
     finally:
         if not wanted.keep_data:
             tidy(run.folder, pack=is_invalid)
+
+
+def _prepared(wanted: RunOptions, tell: Tell) -> Run:
+    try:
+        return Run(wanted, tell)
+    except UnknownNameError as error:
+        raise _unknown(error) from None
+    except AddressError as error:
+        raise UsageError(
+            str(error), why="--against names brokers", hint="--against 127.0.0.1:9092"
+        ) from None
+    except NeverCameUpError as error:
+        raise UnreachableError(
+            str(error), why="it is not up, or not there", hint="quorate brokers list -b host:port"
+        ) from None
 
 
 def _unknown(error: UnknownNameError) -> UsageError:
