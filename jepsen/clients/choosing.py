@@ -8,18 +8,22 @@ from quorate.jepsen.clients import java_producer, librdkafka
 from quorate.jepsen.clients.java_producer import JavaSender
 from quorate.jepsen.clients.librdkafka import StockReader, StockSender
 from quorate.jepsen.clients.own import OwnReader, OwnSender
+from quorate.jepsen.clients.plain import PlainSender
 from quorate.jepsen.clients.sending import Sender, SenderOptions
 from quorate.jepsen.recorder import Recorder
 
 OWN: Final = "own"
 LIBRDKAFKA: Final = "librdkafka"
 JAVA: Final = "java"
-ALL: Final = (OWN, LIBRDKAFKA, JAVA)
+PLAIN: Final = "plain"
+"""Without retries: each attempt is seen."""
+ALL: Final = (OWN, LIBRDKAFKA, JAVA, PLAIN)
 
 _SENDERS: Final[dict[str, Callable[[SenderOptions], Sender]]] = {
     OWN: OwnSender,
     LIBRDKAFKA: StockSender,
     JAVA: JavaSender,
+    PLAIN: PlainSender,
 }
 
 
@@ -57,6 +61,6 @@ def reader(
     partitions: Sequence[int],
     rng: Random,
 ) -> Reader:
-    """Return a reader of that kind, under way; with Java's producer, ours reads."""
+    """Return a reader of that kind, under way; ours, where a client only sends."""
     kind = StockReader if client == LIBRDKAFKA else OwnReader
     return kind(recorder, bootstrap, topic, partitions, rng)

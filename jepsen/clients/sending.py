@@ -18,11 +18,13 @@ class Outcome:
         kind: OK; FAIL only if no attempt of it can have reached a log; else INFO.
         offset: Where it is; UNKNOWN_OFFSET if the client was not told.
         why: What the client said, if it is not OK.
+        broker_id: Who acknowledged it, if the client says so.
     """
 
     kind: Kind
     offset: int = UNKNOWN_OFFSET
     why: str = ""
+    broker_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

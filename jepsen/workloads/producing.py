@@ -112,11 +112,19 @@ class Producing:
         self._sent += 1
 
         def answered(outcome: Outcome) -> None:
-            offset = None if outcome.offset == UNKNOWN_OFFSET else outcome.offset
-            call.end(outcome.kind, offset if outcome.kind is Kind.OK else outcome.why)
+            call.end(outcome.kind, told_of(outcome))
 
         if not sender.send(Outgoing(self._topic, chosen, key, encode(value)), answered):
             call.end(Kind.FAIL, "the client has no room")
+
+
+def told_of(outcome: Outcome) -> object:
+    """Return what a history says a client was told of a record."""
+    if outcome.kind is not Kind.OK:
+        return outcome.why
+    if outcome.offset == UNKNOWN_OFFSET:
+        return None
+    return outcome.offset if outcome.broker_id is None else [outcome.offset, outcome.broker_id]
 
 
 def producers(  # noqa: PLR0913 - what producers are made of
