@@ -126,7 +126,7 @@ class _Columns:
 
 
 def _lane(label: str, cells: Iterable[str], style: str = "") -> Text:
-    shown = label if len(label) < _LABELS else label[: _LABELS - 4] + "..."
+    shown = label if len(label) < _LABELS else "..." + label[4 - _LABELS :]
     return Text(f"{shown:>{_LABELS - 1}} ").append("".join(cells), style)
 
 
