@@ -175,6 +175,7 @@ class AvailabilityChecker:
         if operation.kind is not Kind.OK or operation.returned_ns is None:
             return
         begun_ns = self._on.pop(name, None)
+        self.verified += bool((operation.told or {}).get("verified"))  # it took its time to bite
         if begun_ns is not None:
             self._windows.append(_Window(name, begun_ns, operation.returned_ns))
             if not self._on:

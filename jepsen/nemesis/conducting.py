@@ -49,6 +49,7 @@ class Conductor:
         self._tell = tell
         self._scribe = Scribe(recorder, NEMESIS)
         self._on: dict[str, Fault] = {}
+        self._unseen: set[str] = set()
         self._due: list[tuple[float, str]] = []
         self.inflicted = 0
         self.verified = 0
@@ -124,10 +125,13 @@ class Conductor:
         self._scribe.end(Kind.OK, "fault", {"verified": verified})
         self.inflicted += 1
         self.verified += bool(verified)
-        self._tell(f"{name:<22} {', '.join(targets)}  {verified or 'not seen to bite'}")
+        if not verified:
+            self._unseen.add(name)
+        self._tell(f"{name:<22} {', '.join(targets)}  {verified or 'not seen to bite yet'}")
 
     def _heal(self, name: str) -> None:
         fault = self._on.pop(name)
+        told = self._seen_late(name, fault)
         self._scribe.begin("heal", {"fault": name})
         try:
             fault.heal()
@@ -136,4 +140,14 @@ class Conductor:
             self._tell(f"{name} is not healed: {error}")
             self._scribe.end(Kind.INFO, "heal", {"error": str(error)})
         else:
-            self._scribe.end(Kind.OK, "heal", {})
+            self._scribe.end(Kind.OK, "heal", told)
+
+    def _seen_late(self, name: str, fault: Fault) -> dict[str, str]:
+        """Look once more at a fault that has not been seen to bite, before it is healed."""
+        if name not in self._unseen:
+            return {}
+        self._unseen.discard(name)
+        verified = fault.verified()
+        self.verified += bool(verified)
+        self._tell(f"{name:<22} {verified or 'was not seen to bite'}")
+        return {"verified": verified}

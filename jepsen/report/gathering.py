@@ -289,7 +289,12 @@ class Gatherer:
         name = str(_mapping(operation.asked).get("fault", operation.asked))
         bars = self._open_faults[name]
         if bars and operation.kind is Kind.OK:
-            bars.pop().healed_ns = operation.returned_ns
+            bar = bars.pop()
+            bar.healed_ns = operation.returned_ns
+            if seen_late := str(_mapping(operation.told).get("verified", "")):
+                bar.verified = seen_late
+                self.result.fault_counts[name, "unseen"] -= 1
+                self.result.fault_counts[name, "bit"] += 1
 
     def _add_view(self, operation: Operation) -> None:
         told = _mapping(operation.told)

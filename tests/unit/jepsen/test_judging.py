@@ -144,6 +144,20 @@ def test_a_fault_that_is_never_healed_leaves_the_verdict_open() -> None:
     assert [quota.name for quota in verdict.quotas if not quota.met] == ["faults-healed"]
 
 
+@pytest.mark.parametrize(("seen_late", "unmet"), [("it bit", []), ("", ["faults-verified"])])
+def test_a_fault_may_be_seen_to_bite_as_late_as_it_is_healed(
+    seen_late: str, unmet: list[str]
+) -> None:
+    events = list(correct_history(1, 1_500))
+    told = next(
+        n for n in indices(events, lambda e: e.name == "fault") if events[n].kind is Kind.OK
+    )
+    events[told] = events[told]._replace(value={"verified": ""})
+    healed = next(n for n in range(told, len(events)) if events[n][2:4] == (Kind.OK, "heal"))
+    events[healed] = events[healed]._replace(value={"verified": seen_late})
+    assert [quota.name for quota in judged(events).quotas if not quota.met] == unmet
+
+
 # --- what else makes a verdict
 
 

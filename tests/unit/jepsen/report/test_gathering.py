@@ -68,6 +68,15 @@ def test_faults_last_until_they_are_healed_the_newest_first() -> None:
     assert (result.fault_total, result.faults_bit) == (3, 2)
 
 
+def test_a_fault_may_be_seen_to_bite_as_late_as_it_is_healed() -> None:
+    result = gathered(
+        *both(10, "fault", {"fault": "disk", "targets": ["broker-101"]}, {"verified": ""}, 0),
+        *both(20, "heal", {"fault": "disk"}, {"verified": "it was full"}, 0),
+    )
+    assert [bar.verified for bar in result.faults] == ["it was full"]
+    assert (result.fault_total, result.faults_bit) == (1, 1)
+
+
 def test_a_fault_that_failed_is_counted_and_was_not_there() -> None:
     result = gathered(
         Event(0, 0, Kind.INVOKE, "fault", {"fault": "disk"}),
