@@ -12,12 +12,9 @@ ROUNDS ?= 500
 FIRST ?= 0
 COUNT ?= 1000
 JOBS ?=
-MODE ?= mixed
-FAULTS ?= 20
-CLIENT ?= librdkafka
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo format check test client-on-kafka bench bench-quorum bench-replicated bench-partitions bench-groups sim sim-brokers sim-quorum compat cover docs fuzz break-quorum break-brokers clean
+.PHONY: help setup demo format check test client-on-kafka bench bench-quorum bench-replicated bench-partitions bench-groups sim sim-brokers sim-quorum compat cover docs fuzz break-quorum clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | while read -r name meaning; do printf '  make %-12s %s\n' "$$name" "$$meaning"; done
@@ -72,8 +69,13 @@ break-quorum: setup ## Kill three controllers, cut their power and their network
 	$(BIN)/python -m tests.robustness.quorum $(if $(SEED),--seed $(SEED)) $(ARGS)
 	$(BIN)/python -m tests.robustness.quorum_fuzz $(if $(SEED),--seed $(SEED))
 
-break-brokers: setup ## Kill, pause, cut off and restart brokers under load (MODE=, FAULTS=, CLIENT=, GROUP=, SEED=)
-	$(BIN)/python -m tests.robustness.replication --mode $(MODE) --rounds $(FAULTS) --client $(CLIENT) $(if $(GROUP),--group $(GROUP)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+jepsen: setup ## Three minutes of load and faults, judged: appends, groups, metadata (SEED=, ARGS="--client java")
+	$(BIN)/quorate verify run append --time 60 --seed $(or $(SEED),1) $(ARGS)
+	$(BIN)/quorate verify run groups --time 60 --seed $(or $(SEED),1) $(ARGS)
+	$(BIN)/quorate verify run metadata --time 60 --seed $(or $(SEED),1) $(ARGS)
+
+jepsen-long: setup ## The same for hours, another seed and other faults each time, until something is wrong (HOURS=)
+	$(BIN)/python -m tests.robustness.verify_long --hours $(HOURS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 bench: setup ## Measure, against Apache Kafka where there is Java
 	$(BIN)/python -m quorate.tools.bench $(ARGS)
