@@ -12,11 +12,13 @@ from quorate.jepsen.mutants.following import DIVERGED
 from quorate.jepsen.mutants.leading import LATE_NOT_SILENT, LOST, ONE_COPY
 from quorate.jepsen.mutants.mutant import Mutant, Proof
 from quorate.jepsen.mutants.patching import Patches
+from quorate.promise import Promise
 from quorate.quorum.control import partitions, succession
 from quorate.quorum.control.succession import Rules, Successor, Wanted
 from quorate.quorum.metadata import applying
 from quorate.quorum.metadata.image import MetadataImage, PartitionState, TopicImage
 from quorate.quorum.raft.journal import AppendFlush, Journal
+from quorate.quorum.raft.outcomes import ReadDone, ReadOutcome
 from quorate.quorum.raft.reads import Reads
 from quorate.quorum.raft.storage import FileStorage
 
@@ -100,12 +102,14 @@ def journal_not_synced(patches: Patches) -> None:
 
 
 def stale_controller_reads(patches: Patches) -> None:
-    """Answer reads without asking others whether this controller still leads."""
+    """Answer reads with what is here, without asking others who leads and how far they are."""
 
-    def confirmed(self: Reads) -> int:
-        return self._number
+    def ask(self: Reads, _deadline_s: float) -> Promise[ReadOutcome]:
+        promise: Promise[ReadOutcome] = Promise()
+        promise.resolve(ReadDone(self._engine.last_applied))
+        return promise
 
-    patches.method(Reads, "_confirmed_by_majority", confirmed)
+    patches.method(Reads, "ask", ask)
 
 
 MUTANTS: Final = (

@@ -63,7 +63,7 @@ MUTANTS: Final = (
         "Commits of offsets are acknowledged when only the coordinator has them.",
         ("O1", "O2"),
         REGRESSED,
-        Proof(("offsets",), ("directed:sleeping-coordinators",), 8),
+        Proof(("offsets",), ("directed:lonely-coordinators",), 8),
         commit_before_replicated,
     ),
     Mutant(

@@ -28,10 +28,7 @@ ELECT_VERSION: Final = 2
 
 def sleeping_followers(stage: Stage) -> str:
     """Let a leader alone have some records, then kill it before anybody else has them."""
-    return _alone_and_killed(stage, stage.cast())
-
-
-def _alone_and_killed(stage: Stage, cast: Cast) -> str:
+    cast = stage.cast()
     for follower in cast.others:
         follower.pause()
     stage.load(ASLEEP_S)
@@ -42,15 +39,26 @@ def _alone_and_killed(stage: Stage, cast: Cast) -> str:
     return f"{cast.leader.name} was killed while its followers slept; another leads"
 
 
-def sleeping_coordinators(stage: Stage) -> str:
-    """Do that to the coordinator of a group, or of several, three times."""
+def lonely_coordinators(stage: Stage) -> str:
+    """Kill a coordinator of groups that its followers have not heard for a moment, three times.
+
+    They serve groups of their own meanwhile: clients are not held up.
+    """
+    network = stage.network
     for _ in range(3):
         cast = stage.cast(of_groups=True)
-        _alone_and_killed(stage, cast)
+        followers = list(cast.others)
+        network.cut(
+            stage.between([cast.leader], followers) | stage.between(followers, [cast.leader])
+        )
+        stage.load(ASLEEP_S)
+        cast.leader.kill()
+        stage.heal(hard=True)
+        _wait_for_another(stage, cast)
         stage.load(ASLEEP_S)
         cast.leader.start()
         _wait_for_join(stage, cast)
-    return "three coordinators were killed while their followers slept, and others took over"
+    return "three coordinators were killed that nobody followed for a moment"
 
 
 def killed_leader(stage: Stage) -> str:
@@ -349,7 +357,7 @@ def _wait_for_join(stage: Stage, cast: Cast) -> None:
 
 PLAYS: Final[dict[str, Play]] = {
     "sleeping-followers": sleeping_followers,
-    "sleeping-coordinators": sleeping_coordinators,
+    "lonely-coordinators": lonely_coordinators,
     "killed-leader": killed_leader,
     "sleeping-leader": sleeping_leader,
     "last-in-sync": last_in_sync,
