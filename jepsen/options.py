@@ -186,8 +186,8 @@ def families_of(names: Sequence[str]) -> dict[str, Family]:
         if variant:
             if variant not in family.variants:
                 raise UnknownNameError(f"variant of {name}", variant, list(family.variants))
-            before = found[name].variants if name in found else {}
-            variants = {**before, variant: family.variants[variant]}
+            variants = dict(found[name].variants) if name in found else {}
+            variants[variant] = family.variants[variant]
             family = replace(family, variants=variants)
         found[name] = family
     return found

@@ -94,6 +94,7 @@ class Run:
         check_network(options.network)
         self._begun_s = time.monotonic()
         self._workloads: list[Workload] = []
+        self._missing: list[str] = []
         self._against = Against(options.against) if options.against else None
         self._started = datetime.fromtimestamp(time.time_ns() / 1e9, UTC)
         self.folder = store.create(options.root, self._started, options.workloads, options.seed)
@@ -181,6 +182,8 @@ class Run:
         for workload in self._workloads:
             for sentence in workload.errors():
                 tell("complaint", ["workload-failed", sentence])
+        for sentence in self._missing:
+            tell("complaint", ["fault-missing", sentence])
 
     def _note_death(self, conductor: Conductor, error: QuorateError) -> None:
         self._say(str(error).splitlines()[0])
@@ -224,6 +227,7 @@ class Run:
                 self._say(f"{row.family.name} is {row.extent}: {row.why}")
             if row.extent is capabilities.Extent.MISSING:
                 del self._families[row.family.name]
+                self._missing.append(f"{row.family.name}: {row.why}")
         self._options = replace(
             self._options,
             faults=tuple(f for f in self._options.faults if f.split(":")[0] in self._families),

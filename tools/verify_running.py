@@ -5,7 +5,7 @@ import difflib
 import secrets
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -148,7 +148,7 @@ def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _ended_like_interrupted() -> Iterator[None]:
+def _ended_like_interrupted() -> Generator[None]:
     """Take SIGTERM and SIGHUP for ^C, so that all is cleaned up."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
