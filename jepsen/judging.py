@@ -14,6 +14,7 @@ from quorate.jepsen.checkers.acceptance import AcceptanceChecker
 from quorate.jepsen.checkers.anomalies import Anomalies, Checker
 from quorate.jepsen.checkers.availability import AvailabilityChecker
 from quorate.jepsen.checkers.groups import GroupChecker
+from quorate.jepsen.checkers.insync import InsyncChecker
 from quorate.jepsen.checkers.log import ACKS_ALL, LogChecker
 from quorate.jepsen.checkers.meanings import MEANINGS
 from quorate.jepsen.checkers.metadata import MetadataChecker
@@ -165,6 +166,9 @@ class _Judges:
         acks = str(header.get("acks", ACKS_ALL))
         self._log = LogChecker(acks)
         self._acceptance = AcceptanceChecker(acks, header.get("clock"))
+        self._insync = InsyncChecker(
+            int(header.get("brokers") or 0), int(header.get("min_insync") or 0), acks
+        )
         self._availability = AvailabilityChecker(header.get("liveness", {}))
         self._metadata = MetadataChecker()
         self._replicas = ReplicaChecker(header.get("compacted", ()))
@@ -182,6 +186,7 @@ class _Judges:
     def _checkers(self) -> Iterator[tuple[Checker, str]]:
         yield self._log, "send poll read high-watermark replica delete"
         yield self._acceptance, "send fault heal replica metadata-log"
+        yield self._insync, "send fault heal"
         yield self._availability, "send fault heal phase"
         yield self._metadata, "phase view high-watermark metadata-log create delete"
         yield self._replicas, "replica"
@@ -266,6 +271,7 @@ class _Judges:
             self._availability.figures,
             self._metadata.figures,
             self._acceptance.figures,
+            self._insync.figures,
             self._replicas.figures,
             self._groups.figures,
         )

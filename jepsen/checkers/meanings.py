@@ -51,6 +51,8 @@ MEANINGS: Final[dict[str, Meaning]] = {
         hw_regression="a high watermark went back within a leader epoch",
         stale_leader_accept="a leader of an older epoch acknowledged a record that its successor"
         " had not",
+        below_min_insync="a record was acknowledged when fewer brokers than min.insync.replicas"
+        " can have had it",
         ack_before_isr="a record was acknowledged that a member of the committed ISR lacked",
     ),
     **_liveness(replica_behind="a replica lacks records that another one has, after all is healed"),

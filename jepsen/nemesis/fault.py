@@ -44,7 +44,7 @@ class Variant:
     """One fault of a family.
 
     Attributes:
-        weight: How often it is chosen, beside the others.
+        weight: How often it is chosen, beside the others; 0: only if it is named.
         make: Makes one instance.
     """
 

@@ -217,6 +217,11 @@ KILL: Final = Family(
         "all": Variant(1, lambda: Kill(roles.everybody)),
         "in-turn": Variant(2, KillInTurn),
         "again": Variant(1, lambda: KillAgain(roles.leader)),
+        # Only when asked for: how many depends on min.insync.replicas.
+        "one": Variant(0, lambda: Kill(roles.so_many(1))),
+        "two": Variant(0, lambda: Kill(roles.so_many(2))),
+        "three": Variant(0, lambda: Kill(roles.so_many(3))),
+        "four": Variant(0, lambda: Kill(roles.so_many(4))),
     },
 )
 PAUSE: Final = Family(

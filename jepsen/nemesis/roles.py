@@ -50,6 +50,18 @@ def brokers(lab: Lab, rng: Random) -> list[Host]:
     return _mixed(lab.brokers, rng)
 
 
+def so_many(count: int) -> Choose:
+    """Return a choice of so many brokers, whoever they are."""
+
+    def choose(lab: Lab, rng: Random) -> list[Host]:
+        found = brokers(lab, rng)
+        if len(found) < count:
+            raise NotNowError(f"fewer than {count} brokers run")
+        return found[:count]
+
+    return choose
+
+
 def anybody(lab: Lab, rng: Random) -> list[Host]:
     """Return some process."""
     return [_some(_mixed([*lab.controllers, *lab.brokers], rng))]

@@ -99,7 +99,8 @@ def _step(family: Family, begin_s: float, period_s: float, rng: Random) -> Step:
 
 def _variant(family: Family, rng: Random) -> str:
     names = sorted(family.variants)
-    (chosen,) = rng.choices(names, [family.variants[name].weight for name in names])
+    weights = [family.variants[name].weight for name in names]
+    (chosen,) = rng.choices(names, weights if any(weights) else None)
     return chosen
 
 

@@ -4,6 +4,7 @@
 
 from typing import Any
 
+from quorate.jepsen.history import Operation
 from tests.unit.jepsen.golden.making import (
     Golden,
     changed,
@@ -42,6 +43,17 @@ def silence(*, until_ns: int, shrunk_ms: int, isr: list[int]) -> list[Any]:
         heal("pause", (until_ns, until_ns + S)),
         read((0, 0)),
         decided(changed(1, 0, isr, time_ms=shrunk_ms)),
+    ]
+
+
+def two_silent(until_ns: int) -> list[Operation]:
+    """Brokers 2 and 3 stop; a record is sent, and acknowledged after 8 s; the heal begins."""
+    return [
+        fault("pause", (4 * S, 5 * S), silent=("broker-2",)),
+        fault("kill", (4 * S, 5 * S), silent=("broker-3",)),
+        sent(0, 0, (6 * S, 8 * S - 1)),
+        heal("pause", (until_ns, 9 * S)),
+        heal("kill", (10 * S, 11 * S)),
     ]
 
 
@@ -116,6 +128,13 @@ CASES = [
     Golden("stale-leader-accept", led_by([2, 2, 0]), led_by([2, 2, 1])),
     # A record that was sent again is answered by a later leader.
     Golden("stale-leader-accept", led_by([2, 1, 0]), led_by([1, 2, 1], offset=1)),
+    # Two of three do nothing; then one of them may be back.
+    Golden(
+        "below-min-insync",
+        [*two_silent(8 * S), read((0, 0))],
+        [*two_silent(7 * S), read((0, 0))],
+        {"brokers": 3, "min_insync": 2},
+    ),
     Golden(
         "ack-before-isr",
         silence(until_ns=10 * S, shrunk_ms=9_500, isr=[1, 2]),
