@@ -177,7 +177,7 @@ MUTANTS: Final = (
         "checkpoint-not-synced",
         "Checkpoints and leader epochs take their place before they are on the disk.",
         ("D1",),
-        DIVERGED,
+        DIVERGED | {"node-died"},
         Proof(("append",), ("power:all",), 6, SYNCED),
         checkpoint_not_synced,
     ),

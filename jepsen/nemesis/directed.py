@@ -226,7 +226,8 @@ def wiped_joiner(stage: Stage) -> str:
         lambda: stage.seen_by(joiner, cast.partition) is not None,
     )
     network.cut(nothing_to_fetch)
-    wrong = stage.comes(3.0, lambda: stage.has_isr(joiner, cast.partition, [cast.leader, joiner]))
+    # The request that waited may have to be made anew.
+    wrong = stage.comes(15.0, lambda: stage.has_isr(joiner, cast.partition, [cast.leader, joiner]))
     if wrong:
         cast.leader.kill()
         stage.comes(LEADER_S_MAX, lambda: stage.leads(joiner, cast.partition, joiner))
