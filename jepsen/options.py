@@ -75,7 +75,8 @@ class RunOptions:
         words = ["quorate", "verify", "run", *self.workloads, "--time", f"{self.seconds:g}"]
         words += ["--faults", ",".join(self.faults) or "none", "--seed", str(self.seed)]
         for option, name in _OPTIONS.items():
-            if getattr(self, name) != getattr(default, name):
+            of_ours = name in {"brokers", "controllers"}
+            if getattr(self, name) != getattr(default, name) and not (self.against and of_ours):
                 words += [option, str(getattr(self, name))]
         for option, pairs in (
             ("--property", self.properties),

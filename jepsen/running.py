@@ -286,7 +286,7 @@ class Run:
             self._say(f"{error}: {lab.view()}")
             conductor.scribe.tell("complaint", ["never-whole", f"{error}: {lab.view()}"])
         else:
-            self._say(f"healed; whole again after {time.monotonic() - begun_s:.1f} s")
+            self._say(f"all replicas are in sync, after {time.monotonic() - begun_s:.1f} s")
 
     def _say(self, text: str) -> None:
         seconds = int(time.monotonic() - self._begun_s)
