@@ -20,7 +20,7 @@ SESSION_S_MAX: Final = 12.0
 """So long it may take until a silent broker is taken out of service."""
 LEADER_S_MAX: Final = 15.0
 JOIN_S_MAX: Final = 30.0
-ASLEEP_S: Final = 0.6
+ASLEEP_S: Final = 1.0
 """Long enough for acknowledgements, and shorter than any session."""
 BEHIND_S: Final = 5.0
 ELECT_VERSION: Final = 2
