@@ -49,8 +49,6 @@ class NoNetworkError(QuorateError):
 class Namespaces:
     """Owns a bridge, a namespace for each node and a table of nftables, all named after a run."""
 
-    has_clients: Final = True
-
     def __init__(self, count: int, reaper: Reaper) -> None:
         """Make the network for so many nodes; the reaper removes what we do not.
 
@@ -70,6 +68,11 @@ class Namespaces:
         except NoNetworkError:
             self.close()
             raise
+
+    @property
+    def has_clients(self) -> bool:
+        """Clients are on the bridge."""
+        return True
 
     def address(self, place: int) -> tuple[str, int]:
         """Return where the node of a place listens."""

@@ -30,8 +30,6 @@ class Network:
     Threads: one for each listener, two for each connection; all end with :meth:`close`.
     """
 
-    has_clients: Final = False
-
     def __init__(self, ports: Sequence[int], pairs: Iterable[Pair] | None = None) -> None:
         """Stand between those that listen on these ports: all of them, or who calls whom."""
         self._ports = tuple(ports)
@@ -47,6 +45,11 @@ class Network:
         """How often something arrived late."""
         for source, target in permutations(range(len(ports)), 2) if pairs is None else pairs:
             self._listen(source, target)
+
+    @property
+    def has_clients(self) -> bool:
+        """Clients call nodes directly."""
+        return False
 
     def redirects(self, source: int) -> str:
         """Return ``QUORATE_REDIRECT`` for a process."""

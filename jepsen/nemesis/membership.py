@@ -1,66 +1,50 @@
 """Who belongs to the cluster changes: controllers lose their vote and get it back, brokers drain.
 
-Done as an operator does it, with the commands for it; the changes of controllers also while the
-network between them is cut.
+The changes of controllers also while the network between them is cut.
 """
 
-import json
-import subprocess
-import sys
 import time
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from quorate.control import messages as m
+from quorate.control.partition_messages import ChangeBroker, ChangeBrokerAnswer
+from quorate.jepsen.clients.controllers import MaybeDoneError, NotDoneError, QuorumClient
 from quorate.jepsen.lab.cluster import Lab
 from quorate.jepsen.lab.equipment import NETWORK, Equipment
-from quorate.jepsen.lab.hosts import ROOT, Host
 from quorate.jepsen.nemesis import roles
 from quorate.jepsen.nemesis.fault import Family, Note, NotNowError, Variant
-from quorate.jepsen.nemesis.partitions import both_ways, equipment_of, place_of
+from quorate.jepsen.nemesis.partitions import both_ways, equipment_of, place_of, seen_within
+from quorate.model import Endpoint
 
-COMMAND_S_MAX: Final = 15.0
-ANSWERED_S: Final = 5
+if TYPE_CHECKING:
+    from quorate.jepsen.lab.hosts import Host
+
+ANSWERED_S: Final = 5.0
 BACK_S_MAX: Final = 40.0
+LEADS_NOTHING_S: Final = 5.0
 AGAIN_S: Final = 0.5
 
-
-def _quorate(lab: Lab, *words: str) -> tuple[int, str]:
-    """Run a command of ours; return its exit code and what it printed."""
-    brokers, controllers = (
-        ",".join(f"{host}:{port}" for host, port in (each.address for each in hosts))
-        for hosts in (lab.brokers, lab.controllers)
-    )
-    where = ["-C", controllers] if words[0] == "quorum" else ["-b", brokers]
-    command = [sys.executable, "-m", "quorate.tools.cli", *words, *where]
-    try:
-        done = subprocess.run(
-            [*command, "--timeout", str(ANSWERED_S)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=COMMAND_S_MAX,
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-        )
-    except subprocess.TimeoutExpired:
-        return 1, "no answer"
-    return done.returncode, done.stdout + done.stderr
+A = TypeVar("A", bound=m.Answer)
 
 
-def _until_done(lab: Lab, *words: str) -> None:
-    """Run a command until it works.
+def _ask(lab: Lab, request: m.Request[Any], expected: type[A]) -> A | None:
+    """Ask whoever leads the controllers; None if nobody answers in time, or it was refused."""
+    endpoints = [Endpoint(*host.address) for host in lab.controllers if host.answers]
+    if not endpoints:
+        return None
+    with QuorumClient(endpoints, 0) as client:
+        try:
+            answer: A = client.ask(request, expected, request_id=b"", timeout_s=ANSWERED_S)
+        except (NotDoneError, MaybeDoneError):
+            return None
+        return answer
 
-    Raises:
-        OSError: it does not, for long.
-    """
-    deadline_s = time.monotonic() + BACK_S_MAX
-    while True:
-        code, said = _quorate(lab, *words)
-        if code == 0:
-            return
-        if time.monotonic() > deadline_s:
-            raise OSError(f"{' '.join(words)}: {said.strip()[:300]}")
-        time.sleep(AGAIN_S)
+
+def _voters(lab: Lab) -> set[int]:
+    """Return who votes, as the leader says; nobody, if nobody says."""
+    answer = _ask(lab, m.DescribeQuorum(), m.DescribeQuorumAnswer)
+    return set() if answer is None else {voter.node_id for voter in answer.voters}
 
 
 class Voter:
@@ -72,7 +56,6 @@ class Voter:
         self._lab: Lab | None = None
         self._host: Host | None = None
         self._equipment: Equipment | None = None
-        self._code = 1
 
     def inflict(self, lab: Lab, rng: Random, note: Note) -> None:
         """Take the vote away, perhaps of one that hears of it later than all others."""
@@ -91,7 +74,7 @@ class Voter:
             place = place_of(lab, host)
             rest = [place_of(lab, each) for each in lab.controllers if each is not host]
             self._equipment.cut(self, both_ways([place], rest))
-        self._code, _ = _quorate(lab, "quorum", "remove", str(host.node_id), "-y")
+        _ask(lab, m.RemoveVoter(host.node_id), m.RemoveVoterAnswer)
 
     def verified(self) -> str:
         """Say who votes no more."""
@@ -114,19 +97,10 @@ class Voter:
                 each.start()
         deadline_s = time.monotonic() + BACK_S_MAX
         while host.node_id not in _voters(lab):
-            code, said = _quorate(lab, "quorum", "add", str(host.node_id), "-y")
-            if code != 0 and time.monotonic() > deadline_s:
-                raise OSError(f"{host.name} gets no vote: {said.strip()[:300]}")
-            time.sleep(AGAIN_S)
-
-
-def _voters(lab: Lab) -> set[int]:
-    """Return who votes, as the leader says; nobody, if nobody says."""
-    code, said = _quorate(lab, "quorum", "status", "--format", "json")
-    if code != 0:
-        return set()
-    (status,) = json.loads(said)["items"]
-    return {int(voter["node_id"]) for voter in status["voters"]}
+            if _ask(lab, m.AddVoter(host.node_id), m.AddVoterAnswer) is None:
+                time.sleep(AGAIN_S)
+            if time.monotonic() > deadline_s:
+                raise OSError(f"{host.name} gets no vote")
 
 
 class Drained:
@@ -135,27 +109,36 @@ class Drained:
     def __init__(self) -> None:
         self._lab: Lab | None = None
         self._host: Host | None = None
-        self._code = 1
 
     def inflict(self, lab: Lab, rng: Random, note: Note) -> None:
         """Drain it."""
         (host,) = roles.leader(lab, rng)
         note([host])
         self._lab, self._host = lab, host
-        self._code, _ = _quorate(lab, "broker", "drain", str(host.node_id), "-y")
+        _ask(lab, ChangeBroker(host.node_id, draining=True), ChangeBrokerAnswer)
 
     def verified(self) -> str:
-        """Say that it leads nothing."""
-        assert self._lab is not None
-        assert self._host is not None
-        leaders = {state.leader for state in self._lab.view().partitions.values()}
-        done = self._code == 0 and leaders and self._host.node_id not in leaders
-        return f"{self._host.name} leads nothing" if done else ""
+        """Say that it leads nothing, once it does not."""
+        lab, host = self._lab, self._host
+        assert lab is not None
+        assert host is not None
+
+        def leads_nothing() -> bool:
+            leaders = {state.leader for state in lab.view().partitions.values()}
+            return bool(leaders) and host.node_id not in leaders
+
+        return f"{host.name} leads nothing" if seen_within(LEADS_NOTHING_S, leads_nothing) else ""
 
     def heal(self) -> None:
         """Undrain it."""
-        if self._lab is not None and self._host is not None:
-            _until_done(self._lab, "broker", "undrain", str(self._host.node_id), "-y")
+        lab, host = self._lab, self._host
+        if lab is None or host is None:
+            return
+        deadline_s = time.monotonic() + BACK_S_MAX
+        while _ask(lab, ChangeBroker(host.node_id, draining=False), ChangeBrokerAnswer) is None:
+            if time.monotonic() > deadline_s:
+                raise OSError(f"{host.name} stays drained")
+            time.sleep(AGAIN_S)
 
 
 MEMBERSHIP: Final = Family(

@@ -18,7 +18,7 @@ def heard_by(place: int, places: range, cuts: frozenset[Pair]) -> set[int]:
 
 
 def is_symmetric(cuts: frozenset[Pair]) -> bool:
-    return cuts == {(target, source) for source, target in cuts}
+    return cuts == frozenset((target, source) for source, target in cuts)
 
 
 @pytest.mark.parametrize("places", NODES)
