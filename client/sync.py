@@ -34,16 +34,18 @@ from quorate.client.background import Background
 from quorate.client.errors import ClosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from types import TracebackType
     from typing import Self
 
+    from quorate.client.commits import Commit
     from quorate.client.delivery import Delivery, RecordMetadata
+    from quorate.client.groups.results import OffsetAndMetadata
     from quorate.model import TopicPartition
     from quorate.records.record import Header, Record
 
-__all__ = ["Admin", "Consumer", "PendingDelivery", "Producer"]
+__all__ = ["Admin", "Consumer", "PendingCommit", "PendingDelivery", "Producer"]
 
 C = TypeVar("C")
 C_co = TypeVar("C_co", covariant=True)
@@ -162,6 +164,29 @@ class PendingDelivery:
         self._error = error
 
 
+class PendingCommit:
+    """Offsets on their way; may be dropped by who does not want to know."""
+
+    __slots__ = ("_background", "_commit")
+
+    def __init__(self, background: Background[async_consumer.Consumer], commit: Commit) -> None:
+        self._background = background
+        self._commit = commit
+
+    def result(self) -> None:
+        """Wait for the outcome.
+
+        Raises:
+            QuorateError: Not everything was committed, for that reason.
+        """
+        self._background.call(self._commit.result)
+
+    @property
+    def done(self) -> bool:
+        """Whether the outcome is known."""
+        return self._commit.done
+
+
 class Producer(_Facade[async_producer.Producer]):
     """Sends records; see :class:`quorate.client.Producer` for settings and promises.
 
@@ -273,6 +298,14 @@ class Consumer(_Facade[async_consumer.Consumer]):
     subscribe = _immediate(async_consumer.Consumer.subscribe)
     unsubscribe = _waiting(async_consumer.Consumer.unsubscribe)
     commit = _waiting(async_consumer.Consumer.commit)
+
+    def commit_soon(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None
+    ) -> PendingCommit:
+        """Commit without waiting; see :meth:`quorate.client.Consumer.commit_soon`."""
+        client = self.background.client
+        return PendingCommit(self.background, self.background.call_now(client.commit_soon, offsets))
+
     committed = _waiting(async_consumer.Consumer.committed)
     lag = _immediate(async_consumer.Consumer.lag)
     assign = _immediate(async_consumer.Consumer.assign)

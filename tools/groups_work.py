@@ -204,6 +204,18 @@ async def plan_reset(client: Client, group_id: str, spec: Spec, scope: Sequence[
     return Planned(cluster_id, group_id, group, tuple(changes))
 
 
+async def plan_reset_of_all(client: Client, spec: Spec, scope: Sequence[str]) -> list[Planned]:
+    """Return where each group would go on that has read anything, also those with members.
+
+    Raises:
+        QuorateError: A partition does not exist, or nobody leads it.
+    """
+    async with client.admin() as admin:
+        names = sorted(listing.group_id for listing in await admin.list_groups())
+        reading = [name for name in names if scope or await admin.list_group_offsets(name)]
+    return [await plan_reset(client, name, spec, scope) for name in reading]
+
+
 async def _group_if_any(admin: Admin, group_id: str) -> GroupDescription | None:
     told = (await admin.describe_groups([group_id]))[group_id]
     if isinstance(told, KafkaError) and told.code == ErrorCode.GROUP_ID_NOT_FOUND:

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -242,6 +243,29 @@ def test_what_was_deleted_before_it_was_read_is_told(run: Run, bootstrap: str) -
     )
     (row,) = run("groups", "describe", "late", "--json").items()
     assert (row["lag"], row["lost"], row["log_start_offset"]) == (8, 5, 7)
+
+
+def test_all_groups_without_members_are_reset_at_once(
+    run: Run, topic: str, surroundings: dict[str, str]
+) -> None:
+    for group_id in ("all-1", "all-2"):
+        words = ("groups", "reset", group_id, "-t", topic, "--to-offset", "3", "--execute")
+        assert run(*words).code == 0
+    with member(surroundings, "all-busy"):
+        look = partial(run, "groups", "describe", "all-busy", "--state", "--json")
+        wait_for(look, lambda done: done.code == 0 and done.items()[0]["members"] == 1)
+        everything = ("groups", "reset", "--all-groups", "-t", f"{topic}:0", "--to-offset", "4")
+        shown = run(*everything)
+        assert shown.code == 0, shown.err
+        assert "Group all-busy has members, and is left as it is." in shown.err
+        assert offsets(run, "all-1")[0] == 3
+        assert run(*everything, "--execute").code == 0
+    assert [offsets(run, each)[0] for each in ("all-1", "all-2")] == [4, 4]
+    assert "all-2,t,0,4\n" in run(*everything, "--export").out
+    assert run("groups", "undo", "all-2", "--execute").code == 0
+    assert offsets(run, "all-2")[0] == 3
+    refused = run("groups", "reset", "all-1", "--all-groups", "--to-latest")
+    assert (refused.code, "goes with neither" in refused.err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,17 @@ def test_a_script_that_forgets_to_close_ends_and_what_it_sent_is_there(
         assert [each.value for each in consumer.poll(timeout_ms=10_000)] == [b"last words"]
 
 
+def test_offsets_are_committed_without_waiting(bootstrap: str, topic: str) -> None:
+    partition = TopicPartition(topic, 0)
+    with SyncConsumer(bootstrap, group_id=f"{topic}-soon") as consumer:
+        consumer.assign([partition])
+        first, last = consumer.commit_soon({partition: 1}), consumer.commit_soon({partition: 2})
+        last.result()
+        assert first.done
+        assert last.done
+        assert consumer.committed([partition]) == {partition: OffsetAndMetadata(2)}
+
+
 def test_groups_are_administered(bootstrap: str, topic: str) -> None:
     partition = TopicPartition(topic, 0)
     with Admin(bootstrap) as admin:

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,6 +47,9 @@ def reset(
     group_id: GroupId = None,
     *,
     group: Named = None,
+    all_groups: Annotated[
+        bool, typer.Option("--all-groups", help="All groups without members.")
+    ] = False,
     topic: Topics = None,
     all_topics: Annotated[
         bool, typer.Option("--all-topics", help="All that it has read; this is the default.")
@@ -80,11 +84,12 @@ def reset(
 
     Offsets outside of a log become its nearest end. The group must have no members.
     """
-    from quorate.tools import groups_work as work
-    from quorate.tools.groups.resetting import To, format_offsets, parse_spec, plan_table
+    from quorate.tools.groups.resetting import To, parse_spec
 
     options = options_of(context)
-    name = _group(group_id, group)
+    if all_groups:
+        _check_all_groups(group_id or group, from_file)
+    name = "" if all_groups else _group(group_id, group)
     flags = {To.EARLIEST: to_earliest, To.LATEST: to_latest, To.CURRENT: to_current}
     given: dict[To, str] = {to: "" for to, is_given in flags.items() if is_given}
     texts = {
@@ -94,16 +99,50 @@ def reset(
     given |= {to: text for to, text in texts.items() if text is not None}
     spec: Spec = parse_spec(given, name, _now_ms())
     _check_scope(topic, all_topics=all_topics, execute=execute, dry_run=dry_run)
+    plans = _plans(options, name, spec, topic or ())
+    _show(options, plans, export=export)
+    for planned in plans:
+        if execute:
+            _do(options, client_of(options), planned, f"reset {spec.to.value}", keep=not no_undo)
+        else:
+            _tell_preview(options, planned)
+
+
+def _plans(
+    options: "GlobalOptions", name: str, spec: "Spec", scope: Sequence[str]
+) -> "list[Planned]":
+    """Return what becomes of a group, or without a name of all that have no members."""
+    from quorate.tools import groups_work as work
+
     client = client_of(options)
-    planned: Planned = run(work.plan_reset, client, name, spec, topic or ())
+    if name:
+        return [run(work.plan_reset, client, name, spec, scope)]
+    plans: list[Planned] = run(work.plan_reset_of_all, client, spec, scope)
+    for planned in plans:
+        if planned.members:
+            note(options, f"Group {planned.group_id} has members, and is left as it is.")
+    return [planned for planned in plans if not planned.members]
+
+
+def _show(options: "GlobalOptions", plans: "Sequence[Planned]", *, export: bool) -> None:
+    from quorate.tools.groups.resetting import format_offsets, plan_table, plans_table
+
     if export:
-        sys.stdout.write(format_offsets(planned.changes))
+        for planned in plans:
+            group_id = planned.group_id if len(plans) > 1 else None
+            sys.stdout.write(format_offsets(planned.changes, group_id))
+    elif len(plans) == 1:
+        print_table(options, plan_table(plans[0].group_id, plans[0].changes))
     else:
-        print_table(options, plan_table(name, planned.changes))
-    if execute:
-        _do(options, client, planned, f"reset {spec.to.value}", keep=not no_undo)
-    else:
-        _tell_preview(options, planned)
+        print_table(options, plans_table({p.group_id: p.changes for p in plans}))
+
+
+def _check_all_groups(name: str | None, from_file: Path | None) -> None:
+    if name or from_file is not None:
+        raise UsageError(
+            "--all-groups goes with neither a group nor --from-file",
+            why="they say which group is meant", hint="leave one out",
+        )  # fmt: skip
 
 
 def _check_scope(

@@ -152,10 +152,11 @@ def _parse_line(row: Sequence[str]) -> tuple[str, TopicPartition, int] | None:
     return group, TopicPartition(row[-3], int(row[-2])), int(row[-1])
 
 
-def format_offsets(changes: Iterable["Change"]) -> str:
-    """Return what ``--export`` prints, and ``--from-file`` reads."""
+def format_offsets(changes: Iterable["Change"], group_id: str | None = None) -> str:
+    """Return what ``--export`` prints, and ``--from-file`` reads; of several, the group leads."""
     out = io.StringIO()
-    rows = [(*change.partition, change.new.offset) for change in changes if change.new is not None]
+    first = () if group_id is None else (group_id,)
+    rows = [(*first, *c.partition, c.new.offset) for c in changes if c.new is not None]
     csv.writer(out, lineterminator="\n").writerows(rows)
     return out.getvalue()
 
@@ -265,6 +266,11 @@ def _change(
 
 def plan_table(group_id: str, changes: Iterable[Change]) -> Table:
     """Return a plan: Kafka's columns, then what is there now."""
+    return plans_table({group_id: changes})
+
+
+def plans_table(plans: Mapping[str, Iterable[Change]]) -> Table:
+    """Return the plans of several groups."""
     columns = (
         Column("group"), Column("topic"), Column("partition"), Column("new_offset"),
         Column("current_offset"), Column("change"), Column("note"),
@@ -278,6 +284,7 @@ def plan_table(group_id: str, changes: Iterable[Change]) -> Table:
             else change.new.offset - change.current.offset,
             change.note,
         )
+        for group_id, changes in plans.items()
         for change in changes
     )  # fmt: skip
     return Table("group_offsets", columns, rows)

@@ -81,6 +81,8 @@ def test_what_is_exported_can_be_read() -> None:
     ]
     assert parse_offsets(format_offsets(changes), "g") == {T0: 5, comma: 6}
     assert format_offsets(changes[:1]) == "t,0,5\n", "as kafka-consumer-groups writes it"
+    assert parse_offsets(format_offsets(changes, "g"), "g") == {T0: 5, comma: 6}
+    assert format_offsets(changes[:1], "g") == "g,t,0,5\n"
 
 
 def test_a_scope_names_topics_and_partitions() -> None:
