@@ -46,7 +46,7 @@ def run(
         int, typer.Option("--controllers", min=1, max=9, help="How many: 1, 3, 5.")
     ] = 3,
     client: Annotated[
-        str, typer.Option("--client", help="own, librdkafka, java or plain (no retries): who sends and reads.")
+        str, typer.Option("--client", help="own, librdkafka, java or plain: who sends.")
     ] = "own",
     acks: Annotated[
         str, typer.Option("--acks", help="all; 1 may lose what it acknowledged; 0.")
