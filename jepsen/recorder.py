@@ -4,8 +4,9 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from copy import copy
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from quorate.jepsen.history import Event, HistoryWriter, Kind
 
@@ -15,60 +16,67 @@ AUDITOR: Final = 2
 FIRST_CLIENT: Final = 3
 
 
+class _Tape:
+    """The file that all recorders of a history write to, and the numbers of processes."""
+
+    def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
+        self.file = path.open("wb", buffering=0)
+        self.writer = HistoryWriter(self.file, header)
+        self.lock = threading.Lock()
+        self.next_process = FIRST_CLIENT
+        self.free: list[int] = []
+        self.closed = False
+
+
 class Recorder:
     """The history in a file that grows with each event; for any number of threads.
 
-    State: the next number of a process, and what became of how many operations.
+    State: what became of how many operations that were noted here.
     """
 
     def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
         """Begin the file."""
-        self._file = path.open("wb", buffering=0)
-        self._writer = HistoryWriter(self._file, header)
-        self._lock = threading.Lock()
-        self._next_process = FIRST_CLIENT
-        self._free: list[int] = []
+        self._tape = _Tape(path, header)
         self._counts: defaultdict[tuple[str, Kind], int] = defaultdict(int)
-        self._closed = False
+
+    def part(self) -> Self:
+        """Return a recorder of the same history that counts for itself."""
+        other = copy(self)
+        other._counts = defaultdict(int)  # noqa: SLF001 - of our own
+        return other
 
     def process(self) -> int:
         """Return the number of a process that does nothing now; see :meth:`give_back`."""
-        with self._lock:
-            if self._free:
-                return self._free.pop()
-            number, self._next_process = self._next_process, self._next_process + 1
+        tape = self._tape
+        with tape.lock:
+            if tape.free:
+                return tape.free.pop()
+            number, tape.next_process = tape.next_process, tape.next_process + 1
             return number
 
     def give_back(self, process: int) -> None:
         """Let others have the number: its last operation ended, and not with INFO."""
-        with self._lock:
-            self._free.append(process)
+        with self._tape.lock:
+            self._tape.free.append(process)
 
     def add(self, process: int, kind: Kind, name: str, value: Any) -> None:
         """Note an event, now; after :meth:`close` it is late and is not noted."""
-        with self._lock:
-            if not self._closed:
-                self._writer.add(Event(time.monotonic_ns(), process, kind, name, value))
+        tape = self._tape
+        with tape.lock:
+            if not tape.closed:
+                tape.writer.add(Event(time.monotonic_ns(), process, kind, name, value))
                 self._counts[name, kind] += 1
 
     def count(self, name: str, kind: Kind) -> int:
-        """Return how many such events were noted."""
-        with self._lock:
+        """Return how many such events were noted here."""
+        with self._tape.lock:
             return self._counts[name, kind]
 
-    def totals(self) -> dict[Kind, int]:
-        """Return how many operations of clients began, and how they ended."""
-        with self._lock:
-            kinds = dict.fromkeys(Kind, 0)
-            for (_, kind), count in self._counts.items():
-                kinds[kind] += count
-            return kinds
-
     def close(self) -> None:
-        """Note nothing more."""
-        with self._lock:
-            self._closed = True
-            self._file.close()
+        """Note nothing more, wherever."""
+        with self._tape.lock:
+            self._tape.closed = True
+            self._tape.file.close()
 
 
 class Scribe:

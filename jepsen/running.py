@@ -53,7 +53,8 @@ from quorate.protocol.apis import ApiKey
 from quorate.protocol.messages.topics import DeleteTopicsRequest
 
 CREATED_S_MAX: Final = 30.0
-WARM_S_MAX: Final = 15.0
+WARM_S_MAX: Final = 60.0
+WRITES: Final = ("send", "put", "cas", "create", "commit", "reassign", "grow")
 WHOLE_S_MAX: Final = 60.0
 DELETED_MS_MAX: Final = 10_000
 DELETE_TOPICS_VERSION: Final = 5
@@ -94,6 +95,7 @@ class Run:
         check_network(options.network)
         self._begun_s = time.monotonic()
         self._workloads: list[Workload] = []
+        self._recorded: list[Recorder] = []
         self._missing: list[str] = []
         self._against = Against(options.against) if options.against else None
         self._started = datetime.fromtimestamp(time.time_ns() / 1e9, UTC)
@@ -117,7 +119,9 @@ class Run:
             rng = Random(self._options.seed)
             conductor = Conductor(lab, recorder, Random(rng.getrandbits(64)), self._say)
             for kind in self._kinds:
-                context = self._context(lab, recorder, Random(rng.getrandbits(64)), kind)
+                self._recorded.append(recorder.part())
+                part, drawn = self._recorded[-1], Random(rng.getrandbits(64))
+                context = self._context(lab, part, drawn, kind)
                 self._workloads.append(kind.make(context))
                 stack.callback(self._workloads[-1].close)
             watcher = Watcher(lab, recorder)
@@ -140,7 +144,7 @@ class Run:
         parts.watcher.start()
         for workload in self._workloads:
             workload.start()
-        self._warm_up(parts.recorder)
+        self._warm_up()
         phase("load")
         try:
             conductor.run(steps, self._families, self._options.seconds, self._ticker(lab))
@@ -256,13 +260,11 @@ class Run:
         names = [topic.name for topic in topics]
         wait(lambda: lab.is_whole(names), CREATED_S_MAX, "not all replicas are in sync")
 
-    def _warm_up(self, recorder: Recorder) -> None:
-        """Wait until something is answered."""
-        wait(
-            lambda: recorder.totals()[Kind.OK] > len(self._workloads),
-            WARM_S_MAX,
-            "no client is answered",
-        )
+    def _warm_up(self) -> None:
+        """Wait until every workload has written something."""
+        for kind, part in zip(self._kinds, self._recorded, strict=True):
+            complaint = f"nothing that {kind.name} writes is acknowledged"
+            wait(partial(_has_written, part), WARM_S_MAX, complaint)
 
     def _ticker(self, lab: Lab) -> Callable[[], None]:
         """Return what sees now and then that nobody died."""
@@ -310,6 +312,10 @@ def _what_is_up(lab: Lab) -> str:
     if lab.brokers:
         return f"{len(lab.controllers)} controllers, {len(lab.brokers)} brokers are up"
     return f"the cluster at {lab.bootstrap} answers"
+
+
+def _has_written(recorder: Recorder) -> bool:
+    return any(recorder.count(name, Kind.OK) for name in WRITES)
 
 
 def _forget_the_dead(lab: Lab) -> None:
