@@ -4,6 +4,7 @@ import threading
 import time
 from typing import Any, Final
 
+from quorate.jepsen.gauging import Gauge
 from quorate.jepsen.lab.cluster import ClusterView, Lab
 from quorate.jepsen.recorder import WATCHER, Recorder, Scribe
 
@@ -13,21 +14,28 @@ END_S_MAX: Final = 10.0
 
 
 class Watcher:
-    """Looks from :meth:`start` to :meth:`stop`; notes what has changed, or after five seconds."""
+    """Looks from :meth:`start` to :meth:`stop`; notes what has changed, or after five seconds.
+
+    Beside it a gauge asks how far the partitions that it saw are committed.
+    """
 
     def __init__(self, lab: Lab, recorder: Recorder) -> None:
         self._lab = lab
         self._scribe = Scribe(recorder, WATCHER)
+        self._gauge = Gauge(lab.bootstrap, recorder, lambda: self._partitions)
+        self._partitions: list[str] = []
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
         """Begin."""
         self._thread.start()
+        self._gauge.start()
 
     def stop(self) -> None:
         """Look no more."""
         self._stopping.set()
+        self._gauge.stop()
         if self._thread.is_alive():
             self._thread.join(END_S_MAX)
 
@@ -36,6 +44,7 @@ class Watcher:
         noted_s = 0.0
         while not self._stopping.wait(LOOK_S):
             view = self._lab.view()
+            self._partitions = list(view.partitions)
             if view != before or time.monotonic() - noted_s > AT_LEAST_S:
                 self._scribe.tell("view", _plain(view))
                 before, noted_s = view, time.monotonic()

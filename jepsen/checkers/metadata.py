@@ -61,7 +61,7 @@ class MetadataChecker:
                 self._add_view(operation, partition, (leader, epoch), isr)
         elif name == "high-watermark":
             for partition, offset, *epoch in told:
-                if epoch:
+                if epoch and partition.rpartition("-")[0] not in self._created_again:
                     self._add_mark(operation, partition, offset, epoch[0])
         elif name == "metadata-log":
             for before, after in self._log.read(operation):
