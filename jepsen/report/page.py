@@ -31,7 +31,7 @@ from quorate.jepsen.report.summary import (
     faults_at,
     marks_of,
     operation_rows,
-    setting_line,
+    setting_parts,
     tiles,
     verdict_line,
 )
@@ -82,7 +82,7 @@ def _head(report: Report) -> str:
     )
     return (
         element("h1", {}, plain(report.name))
-        + _p(setting_line(report), "soft")
+        + _p(" · ".join(setting_parts(report)), "soft")
         + element(
             "div", {"class": f"verdict {report.tone}"},
             element("b", {}, plain(report.word)), _p(verdict_line(report)), notes,

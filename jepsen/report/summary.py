@@ -85,8 +85,8 @@ def marks_of(verdict: Verdict) -> list[Mark]:
 # --- sentences ------------------------------------------------------------------
 
 
-def setting_line(report: Report) -> str:
-    """Return in one line what ran against what."""
+def setting_parts(report: Report) -> list[str]:
+    """Return what ran against what, in a few words each."""
     header = report.header
     words = [
         "+".join(header.get("workloads", ())) or "workloads unknown",
@@ -99,7 +99,7 @@ def setting_line(report: Report) -> str:
     ]
     if header.get("mutant"):
         words.insert(0, f"with the bug {header['mutant']}")
-    return " · ".join(words)
+    return words
 
 
 def _cluster(header: Mapping[str, Any]) -> str:

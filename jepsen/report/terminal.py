@@ -16,7 +16,7 @@ from quorate.jepsen.report.summary import (
     Report,
     faults_at,
     operation_rows,
-    setting_line,
+    setting_parts,
     verdict_line,
     worst_gap,
 )
@@ -30,6 +30,9 @@ from quorate.jepsen.report.svg import (
 from quorate.jepsen.report.wording import readable
 
 COLUMNS: Final = 80
+NO_BREAK: Final = "\N{NO-BREAK SPACE}"
+"""Between words that stay on one line."""
+
 PARTITIONS_SHOWN: Final = 8
 CASES_SHOWN: Final = 3
 
@@ -42,7 +45,8 @@ _STYLES: Final = {"valid": "bold green", "invalid": "bold red", "unknown": "bold
 def lines(report: Report, width: int = COLUMNS) -> Iterator[Text]:
     """Yield the lines of a report, none of them longer than the width."""
     yield Text(report.name, "bold")
-    yield from _wrapped(setting_line(report), width, "dim")
+    parts = (part.replace(" ", NO_BREAK) for part in setting_parts(report))
+    yield from _wrapped(" · ".join(parts), width, "dim")
     yield Text()
     verdict = Text(report.word, _STYLES[report.tone])
     yield verdict
@@ -72,12 +76,12 @@ def verdict_lines(report: Report, width: int = COLUMNS) -> Iterator[Text]:
 
 def _wrapped(words: str, width: int, style: str = "", indent: int = 0) -> Iterator[Text]:
     line = " " * indent
-    for word in words.split():
+    for word in words.replace("\n", " ").split(" "):
         if len(line) > indent and len(line) + 1 + len(word) > width:
-            yield Text(line, style)
+            yield Text(line.replace(NO_BREAK, " "), style)
             line = " " * indent
         line += word if len(line) == indent else f" {word}"
-    yield Text(line, style)
+    yield Text(line.replace(NO_BREAK, " "), style)
 
 
 # --- anomalies ------------------------------------------------------------------
