@@ -2,8 +2,39 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from quorate.jepsen.mutants.patching import Patches
+
+PROPERTIES: Final = {
+    "D1": "an acknowledged record is never lost",
+    "D3": "an offset has one record, on all replicas and for ever",
+    "D4": "a record is there once",
+    "D7": "a batch is there as a whole or not at all",
+    "D8": "a record is what was sent",
+    "D9": "what a consumer was given stays so, and nothing is given before it is committed",
+    "D11": "an acknowledged record was held by min.insync.replicas",
+    "D15": "records that are synced before they are acknowledged survive any power cut",
+    "E1": "one leader appends in an epoch",
+    "E2": "leader epochs never go back along a log",
+    "E3": "what a deposed leader acknowledges is kept",
+    "E4": "nobody is served in an epoch that is over",
+    "E5": "no later leader has cut off what was committed",
+    "Q1": "what a leader calls committed is on every member of the ISR that controllers know",
+    "Q3": "the high watermark goes by the ISR that is in force or may be",
+    "Q4": "who joins the ISR has all that may be committed, in its present registration",
+    "Q6": "nobody leads who was not in sync, while unclean elections are off",
+    "I1": "an idempotent producer's records are there once, in order",
+    "I5": "an idempotent producer that left no gap is never told of one",
+    "O1": "committed offsets are linearizable",
+    "O2": "committed offsets do not go back by themselves",
+    "C2": "who is no member any more commits nothing",
+    "C3": "no commit passes a record that nobody was given",
+    "M1": "topics are linearizable",
+    "M2": "configurations are linearizable",
+    "M4": "what controllers decided stays decided",
+}
+"""What does not hold any more where a bug is planted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +61,7 @@ class Mutant:
     Attributes:
         name: of ``--inject-bug``.
         breaks: a sentence: what goes wrong.
-        properties: which properties of facts/jepsen.md, section 3, do not hold any more.
+        properties: which of :data:`PROPERTIES` do not hold any more.
         anomalies: one of these must be found; anything else is no kill.
         proof: the run in which it shows.
         arm: plants it.

@@ -1,4 +1,4 @@
-"""Directed scenarios: what random faults hit rarely, step by step (facts/jepsen.md, section 6.3).
+"""Directed scenarios: what random faults hit rarely, step by step.
 
 Each ends with the state in which a certain bug would have lost something; that it did not is for
 the checkers to say.  All suppose that a broker's session lasts for seconds.
@@ -85,7 +85,7 @@ def sleeping_leader(stage: Stage) -> str:
 
 
 def last_in_sync(stage: Stage) -> str:
-    """Roll the ISR down to the leader, write, kill it, and let only the others be there (S1)."""
+    """Roll the ISR down to the leader, write, kill it, and let only the others be there."""
     cast = stage.cast()
     for follower in cast.others:
         follower.pause()
@@ -105,7 +105,7 @@ def last_in_sync(stage: Stage) -> str:
 
 
 def isolated_leader(stage: Stage) -> str:
-    """Cut a leader off from the controllers, not from clients and followers (S3)."""
+    """Cut a leader off from the controllers, not from clients and followers."""
     network = stage.network
     cast = stage.cast()
     controllers = list(stage.lab.controllers)
@@ -120,7 +120,7 @@ def isolated_leader(stage: Stage) -> str:
 
 
 def unheard_expansion(stage: Stage) -> str:
-    """Have the controller take a follower in without its leader hearing of it (S7).
+    """Have the controller take a follower in without its leader hearing of it.
 
     Then the leader writes without that follower, and dies.
     """
@@ -201,7 +201,7 @@ def early_joiner(stage: Stage) -> str:
 
 
 def wiped_joiner(stage: Stage) -> str:
-    """Replace a follower's disk while its leader's wish to have it in sync is on its way (S6)."""
+    """Replace a follower's disk while its leader's wish to have it in sync is on its way."""
     network = stage.network
     cast = stage.cast()
     joiner, *others = cast.others
@@ -236,7 +236,7 @@ def wiped_joiner(stage: Stage) -> str:
 
 
 def unreachable_successor(stage: Stage) -> str:
-    """Kill a leader and stop its successor: the next one follows nobody, then leads (S5)."""
+    """Kill a leader and stop its successor: the next one follows nobody, then leads."""
     cast = stage.cast()
     successor, *others = cast.others
     successor.pause()

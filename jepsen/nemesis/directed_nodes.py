@@ -40,7 +40,7 @@ def _somebody_is_active(stage: Stage) -> bool:
 
 
 def forgotten_terms(stage: Stage) -> str:
-    """Have controllers come back in a term, decide without one, then let that one lead (S11, S12).
+    """Have controllers come back in a term, decide without one, then let that one lead.
 
     A controller that forgets its term decides in one that is older than what the absent one has.
     """
@@ -75,7 +75,7 @@ def _restart(stage: Stage, hosts: list[Host]) -> None:
 
 
 def isolated_controller(stage: Stage) -> str:
-    """Cut the active controller off from the others, not from brokers, again and again (S14)."""
+    """Cut the active controller off from the others, not from brokers, again and again."""
     network = stage.network
     for _ in range(ROUNDS):
         active = _active(stage)
@@ -90,7 +90,7 @@ def isolated_controller(stage: Stage) -> str:
 
 
 def torn_tail(stage: Stage) -> str:
-    """Turn a byte at the end of a follower's log while it is dead: a write that was torn (F9)."""
+    """Turn a byte at the end of a follower's log while it is dead: a write that was torn."""
     cast = stage.cast()
     follower = stage.rng.choice(cast.others)
     follower.kill()

@@ -10,6 +10,7 @@ from quorate.broker.handlers import produce
 from quorate.broker.replication.leader import LeaderReplica
 from quorate.jepsen.checkers.meanings import MEANINGS
 from quorate.jepsen.mutants.launch import UnknownMutantError, arm
+from quorate.jepsen.mutants.mutant import PROPERTIES
 from quorate.jepsen.mutants.patching import Patches, UnarmedError
 from quorate.jepsen.mutants.registry import MUTANTS
 
@@ -35,6 +36,7 @@ def test_every_mutant_says_what_it_breaks_and_what_must_be_found(name: str) -> N
     assert mutant.name == name
     assert mutant.breaks.endswith(".")
     assert mutant.properties
+    assert set(mutant.properties) <= PROPERTIES.keys()
     assert mutant.anomalies
     assert mutant.anomalies <= MEANINGS.keys()
     assert mutant.proof.workloads
