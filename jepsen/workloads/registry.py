@@ -20,5 +20,5 @@ WORKLOADS: Final[dict[str, WorkloadKind]] = {
         *(TOPICS_KIND, GROWTH, REASSIGN, METADATA, MIXED),
     )
 }
-DEFAULT: Final = ("append",)
+DEFAULT: Final = (MIXED.name,)
 """What runs if nothing is named."""
