@@ -103,14 +103,18 @@ _OPTIONS = {
 
 
 def fitted(options: RunOptions, brokers: int) -> RunOptions:
-    """Return options that ask for no more replicas than there are brokers."""
+    """Return options that ask for no more replicas than there are brokers.
+
+    With fewer replicas than were asked for, all need not be in sync; with as many, they may.
+    """
     replicas = min(options.replication_factor, brokers)
+    in_sync_max = replicas if replicas == options.replication_factor else max(1, replicas - 1)
     return replace(
         options,
         brokers=brokers,
         controllers=0 if options.against else options.controllers,
         replication_factor=replicas,
-        min_insync=min(options.min_insync, max(1, replicas - 1)),
+        min_insync=min(options.min_insync, in_sync_max),
     )
 
 
