@@ -44,6 +44,9 @@ PRODUCERS: Final = 2
 OBSERVE_S: Final = 0.2
 ANSWERED_S_MAX: Final = 32.0
 CAUGHT_UP_S_MAX: Final = 60.0
+LEFT_S_MAX: Final = 70.0
+"""More than a member waits for itself."""
+AT_ONCE_S_MAX: Final = 3.0
 CLOSE_S_MAX: Final = 10.0
 READ_S_MAX: Final = 60.0
 
@@ -134,7 +137,7 @@ class Groups:
         """Send no more; wait for the answers, and until the groups have read all of it."""
         stop_all(self._producers, ANSWERED_S_MAX)
         self._wait_for_groups()
-        self._stop_members()
+        self._stop_members(LEFT_S_MAX)
 
     def _wait_for_groups(self) -> None:
         """Wait until what is committed stands still at the end of each partition."""
@@ -175,16 +178,17 @@ class Groups:
     def close(self) -> None:
         """End at once."""
         stop_all(self._producers, 0)
-        self._stop_members()
+        self._stop_members(AT_ONCE_S_MAX)
 
-    def _stop_members(self) -> None:
+    def _stop_members(self, seconds_max: float) -> None:
+        deadline_s = time.monotonic() + seconds_max
         members, self._members = self._members, []
         observers, self._observers = self._observers, []
         threads = [threading.Thread(target=member.stop, daemon=True) for member in members]
         for thread in threads:  # each leaves on its own
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join(max(0.0, deadline_s - time.monotonic()))
         for member in members:
             self._errors += member.errors
         for observer in observers:
