@@ -11,6 +11,7 @@ from quorate.jepsen.history import HistoryError, Operation
 from quorate.jepsen.reading import HistoryFile
 from quorate.jepsen.report.evidence import collect
 from quorate.jepsen.report.svg import latency_text
+from quorate.jepsen.report.wording import readable
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.output import Column, Table
 from quorate.tools.problems import CommandError
@@ -122,9 +123,9 @@ def _show_anomaly(options: GlobalOptions, source: Source, wanted: Wanted) -> Non
     evidence = collect(found.only([wanted.anomaly]), history.operations())
     if options.format in FOR_PEOPLE:
         for each in evidence:
-            note(options, each.case.what)
+            note(options, readable(each.case.what, history.start_ns))
             for sentence in each.case.evidence:
-                note(options, f"  {sentence}")
+                note(options, f"  {readable(sentence, history.start_ns)}")
     proofs = (o for each in evidence for o in each.proofs if wanted.takes(o))
     rows = tuple(_rows(options, history, islice(proofs, wanted.limit)))
     print_table(options, Table("operations", COLUMNS, rows))
