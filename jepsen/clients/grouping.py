@@ -44,6 +44,11 @@ class Membership:
         """Whether the members share the partitions out among themselves."""
         return self.protocol == "classic"
 
+    @property
+    def is_eager(self) -> bool:
+        """Whether members have nothing between two generations."""
+        return self.is_classic and not self.strategy.startswith("cooperative")
+
     def partition(self, number: int) -> str:
         """Return how a partition is called in the history."""
         return f"{self.topic}-{number}"
@@ -115,11 +120,16 @@ class Diary:
         self._scribe.end(Kind.FAIL, "poll")
 
     def begin_commit(self) -> dict[str, int]:
-        """Return what it commits now; if that is nothing, it does not."""
+        """Return what it commits now; if that is nothing, it does not.
+
+        It tells its generation only where it cannot have gone on to another one meanwhile: who is
+        cooperative reads on, and hears of a generation in which nothing changes for it from nobody.
+        """
         offsets = dict(self._next)
         if offsets:
             asked = [[partition, offset] for partition, offset in offsets.items()]
-            who = [self._member, self._generation] if self._generation is not None else []
+            is_certain = self._membership.is_eager and self._generation is not None
+            who = [self._member, self._generation] if is_certain else []
             self._scribe.begin("commit", [self._membership.group, asked, *who])
         return offsets
 

@@ -10,6 +10,7 @@ from quorate.jepsen.history import HistoryReader, Kind, Operation, operations
 from quorate.jepsen.recorder import Recorder
 
 CLASSIC = Membership("127.0.0.1:9092", "g", "t")
+COOPERATIVE = Membership("127.0.0.1:9092", "g", "t", strategy="cooperative-sticky")
 KIP_848 = Membership("127.0.0.1:9092", "g", "t", protocol="consumer")
 
 
@@ -74,6 +75,20 @@ def test_commits_are_of_what_was_given_in_this_assignment(written: Written) -> N
     assert committed == [{"t-0": 6}, {}]
     assert commit.asked == ["g", [["t-0", 6]], "m", 3]
     assert commit.kind is Kind.OK
+
+
+def test_who_reads_on_while_its_group_rebalances_says_no_generation_when_it_commits(
+    written: Written,
+) -> None:
+    def use(diary: Diary) -> None:
+        diary.assigned("m", 3, ["t-0"])
+        diary.begin_poll()
+        diary.end_poll({"t-0": ([4], [40])})
+        diary.begin_commit()
+        diary.end_commit(Kind.OK)
+
+    *_, commit = written(COOPERATIVE, use)
+    assert commit.asked == ["g", [["t-0", 5]]]
 
 
 def test_who_lost_its_partitions_has_no_generation(written: Written) -> None:
