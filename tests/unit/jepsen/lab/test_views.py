@@ -1,0 +1,36 @@
+"""What several brokers say of a cluster, as one view."""
+
+from quorate.jepsen.lab.cluster import NOBODY, PartitionView
+from quorate.jepsen.lab.views import BrokerSaid, are_whole, merged, topic_of
+
+WHOLE = PartitionView(1, 3, frozenset({1, 2}), (1, 2))
+BEHIND = PartitionView(2, 2, frozenset({1, 2}), (1, 2))
+SHRUNK = PartitionView(1, 3, frozenset({1}), (1, 2))
+LEADERLESS = PartitionView(NOBODY, 4, frozenset({1, 2}), (1, 2))
+
+
+def said(**partitions: PartitionView) -> BrokerSaid:
+    return BrokerSaid({}, NOBODY, {name.replace("_", "-"): p for name, p in partitions.items()})
+
+
+def test_of_each_partition_the_newest_epoch_holds() -> None:
+    view = merged([said(t_0=BEHIND, t_1=WHOLE), said(t_0=WHOLE)], 5)
+    assert (view.controller, view.partitions) == (5, {"t-0": WHOLE, "t-1": WHOLE})
+    assert merged([], NOBODY).controller is None
+
+
+def test_whole_is_what_all_brokers_say_of_all_topics() -> None:
+    assert are_whole([said(t_0=WHOLE), said(t_0=WHOLE)], ["t"], 2)
+    assert not are_whole([said(t_0=WHOLE)], ["t"], 2)
+    assert not are_whole([said(t_0=WHOLE), said(t_0=BEHIND)], ["t"], 2)
+    assert not are_whole([said(t_0=SHRUNK)], ["t"], 1)
+    assert not are_whole([said(t_0=LEADERLESS)], ["t"], 1)
+    assert not are_whole([said(t_0=WHOLE)], ["t", "u"], 1)
+
+
+def test_topics_that_nobody_asks_for_need_not_be_whole() -> None:
+    assert are_whole([said(t_0=WHOLE, u_0=SHRUNK)], ["t"], 1)
+
+
+def test_a_partition_is_named_by_its_topic_which_may_have_hyphens() -> None:
+    assert topic_of("my-topic-12") == "my-topic"
