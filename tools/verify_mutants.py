@@ -23,6 +23,7 @@ from quorate.tools.problems import EXIT_PROBLEM_FOUND, UsageError
 QUORATE: Final = (sys.executable, "-m", "quorate.tools.cli")
 SLACK_S: Final = 240.0
 """So much longer than its load a run may take until it is killed."""
+ENDS_S_MAX: Final = 60.0
 TIMED_OUT: Final = -1
 
 Tell = Callable[[str], None]
@@ -101,10 +102,19 @@ def _try(mutant: Mutant, seed: int, directory: Path, *, planted: bool) -> Trial:
         except subprocess.TimeoutExpired:
             exit_code = TIMED_OUT
         finally:
-            process.terminate()  # it ends what it started, as after ^C
-            process.wait()
+            _end(process)
     seconds = time.monotonic() - begun_s
     return Trial(seed, planted, exit_code, _anomalies(folder), seconds)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Have a run end what it started, as after ^C, if it has not ended; in bounded time."""
+    process.terminate()
+    try:
+        process.wait(ENDS_S_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()  # its reaper ends the rest
+        process.wait()
 
 
 def _anomalies(folder: Path) -> dict[str, int]:
