@@ -153,11 +153,27 @@ def report(
 
 
 @app.command("list", cls=Command)
-def list_(context: typer.Context, *, directory: Directory = None) -> None:
-    """List the runs, the newest first."""
-    from quorate.tools import verify_judging
+def list_(
+    context: typer.Context,
+    *,
+    workloads: Annotated[
+        bool, typer.Option("--workloads", help="The workloads instead of the runs.")
+    ] = False,
+    faults: Annotated[
+        bool, typer.Option("--faults", help="The faults, and what of them there is here.")
+    ] = False,
+    directory: Directory = None,
+) -> None:
+    """List the runs, the newest first; or what can be asked of a run."""
+    from quorate.tools import verify_choices, verify_judging
 
-    verify_judging.list_runs(options_of(context), directory)
+    options = options_of(context)
+    if workloads:
+        verify_choices.list_workloads(options)
+    if faults:
+        verify_choices.list_faults(options)
+    if not (workloads or faults):
+        verify_judging.list_runs(options, directory)
 
 
 @app.command("show", cls=Command)

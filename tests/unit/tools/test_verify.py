@@ -201,3 +201,13 @@ def test_the_noun_has_another_name(
 ) -> None:
     assert run_command(["jepsen", "ls", "--dir", str(root), "--format", "name"]) == 0
     assert capsys.readouterr().out.strip() == good.name
+
+
+def test_what_a_run_can_be_asked_for_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = told(capsys, "list", "--workloads", "--format", "name")
+    assert (code, out.split()[0]) == (0, "append")
+    code, out, _ = told(capsys, "list", "--faults", "--json")
+    items = {item["name"]: item for item in json.loads(out)["items"]}
+    assert items["kill"]["default"]
+    assert "leader" in items["kill"]["variants"]
+    assert {item["here"] for item in items.values()} <= {"whole", "reduced", "missing"}
