@@ -8,9 +8,11 @@ from datetime import datetime
 from typing import Any, Final
 
 from quorate import __version__
+from quorate.jepsen.clients import choosing
 from quorate.jepsen.judging import allowed_for
 from quorate.jepsen.lab.hosts import ROOT
 from quorate.jepsen.lab.local import PROPERTIES
+from quorate.jepsen.nemesis.processes import SO_MANY
 from quorate.jepsen.options import RunOptions, is_synced, kinds_of
 
 UNCLEAN: Final = "unclean.leader.election.enable"
@@ -70,9 +72,18 @@ def _quotas(options: RunOptions) -> dict[str, int]:
             quotas[name] = quotas.get(name, 0) + per_s * options.seconds
     if options.faults and options.schedule != "none":
         quotas["faults"] = max(1, options.seconds * FAULTS_PER_S)
-        if "acks" in quotas:
+        if _leaves_too_few(options):
+            quotas["refusals"] = 1 if options.client == choosing.PLAIN else 0
+        elif "acks" in quotas:
             quotas["acks-under-fault"] = quotas["acks"] * UNDER_FAULT_SHARE
     return {name: int(number) for name, number in quotas.items()}
+
+
+def _leaves_too_few(options: RunOptions) -> bool:
+    """Whether no write is possible while any of the faults lasts: too few brokers are left."""
+    spare = options.replication_factor - options.min_insync
+    killed = [SO_MANY.get(fault.removeprefix("kill:"), 0) for fault in options.faults]
+    return options.replication_factor == options.brokers and all(n > spare for n in killed)
 
 
 def _commit() -> str:

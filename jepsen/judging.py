@@ -239,6 +239,7 @@ class _Judges:
             "acks-under-fault": self._availability.acks_under_fault,
             "leader-changes": self._metadata.leader_changes,
             "faults": self._availability.verified,
+            "refusals": self._insync.refused,
         }
         for name, needed in self._header.get("quotas", {}).items():
             yield Quota(name, needed, got.get(name, 0))

@@ -14,6 +14,7 @@ from quorate.jepsen.checkers.anomalies import Anomalies
 from quorate.jepsen.checkers.log import ACKS_ALL
 from quorate.jepsen.history import Kind, Operation
 
+REFUSED: Final = "NOT_ENOUGH_REPLICAS"
 KEPT_MAX: Final = 100_000
 """Cases of which nobody knows yet how long the silence lasted: more would be no news."""
 
@@ -41,7 +42,8 @@ class InsyncChecker:
         self._silent: dict[str, int] = {}
         """Brokers that do nothing, and since when."""
         self._cases: list[_Case] = []
-        self._refused = 0
+        self.refused = 0
+        """How many sends were refused, meanwhile, for that reason."""
 
     def add(self, operation: Operation) -> None:
         """Take note of an operation; those of other workloads mean nothing here."""
@@ -69,7 +71,7 @@ class InsyncChecker:
 
     def figures(self) -> dict[str, int | float | str]:
         """Return what is neither right nor wrong."""
-        return {"refused below min.insync": self._refused}
+        return {"refused below min.insync": self.refused}
 
     def _add_send(self, operation: Operation) -> None:
         asked = operation.asked
@@ -77,7 +79,7 @@ class InsyncChecker:
         if acks != ACKS_ALL:
             return
         if operation.kind is Kind.FAIL:
-            self._refused += 1
+            self.refused += operation.told == REFUSED
         elif operation.kind is Kind.OK and len(self._cases) < KEPT_MAX:
             silent = frozenset(
                 broker for broker, ns in self._silent.items() if ns < operation.called_ns

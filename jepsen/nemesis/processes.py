@@ -2,6 +2,7 @@
 
 import socket
 import time
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -10,6 +11,7 @@ from quorate.jepsen.lab.hosts import Host
 from quorate.jepsen.nemesis import roles
 from quorate.jepsen.nemesis.fault import Family, Note, NotNowError, Variant
 
+SO_MANY: Final = {"one": 1, "two": 2, "three": 3, "four": 4}
 HEARD_S_MAX: Final = 0.5
 LISTEN_S_MAX: Final = 30.0
 LEADS_S_MAX: Final = 5.0
@@ -204,6 +206,10 @@ def _is_heard(host: Host) -> bool:
     return True
 
 
+def _kill(count: int) -> Kill:
+    return Kill(roles.so_many(count))
+
+
 KILL: Final = Family(
     "kill",
     "end processes with kill -9 and start them again",
@@ -218,10 +224,7 @@ KILL: Final = Family(
         "in-turn": Variant(2, KillInTurn),
         "again": Variant(1, lambda: KillAgain(roles.leader)),
         # Only when asked for: how many depends on min.insync.replicas.
-        "one": Variant(0, lambda: Kill(roles.so_many(1))),
-        "two": Variant(0, lambda: Kill(roles.so_many(2))),
-        "three": Variant(0, lambda: Kill(roles.so_many(3))),
-        "four": Variant(0, lambda: Kill(roles.so_many(4))),
+        **{word: Variant(0, partial(_kill, count)) for word, count in SO_MANY.items()},
     },
 )
 PAUSE: Final = Family(

@@ -1,0 +1,47 @@
+"""What a run must show depends on what it is asked to do."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.jepsen.describing import describe
+from quorate.jepsen.options import RunOptions
+
+STARTED = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def quotas_of(*faults: str, **more: Any) -> dict[str, int]:
+    options = RunOptions(("append",), faults, 60, 1, Path("runs"), **more)
+    quotas: dict[str, int] = describe(options, STARTED)["quotas"]
+    return quotas
+
+
+def test_writes_must_go_on_under_faults() -> None:
+    quotas = quotas_of("kill", "pause")
+    assert quotas["acks"] > quotas["acks-under-fault"] > 0
+    assert quotas["faults"] > 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "min_insync", "writable"),
+    [
+        ("kill:two", 3, True),
+        ("kill:three", 3, False),
+        ("kill:one", 5, False),
+        ("kill:one", 4, True),
+    ],
+)
+def test_writes_must_be_refused_where_too_few_are_left(
+    fault: str, min_insync: int, *, writable: bool
+) -> None:
+    quotas = quotas_of(
+        fault, brokers=5, replication_factor=5, min_insync=min_insync, client="plain"
+    )
+    assert ("acks-under-fault" in quotas) == writable
+    assert ("refusals" in quotas) == (not writable)
+
+
+def test_other_clients_hide_refusals() -> None:
+    assert quotas_of("kill:three", min_insync=3).get("refusals") == 0
