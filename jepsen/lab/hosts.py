@@ -162,8 +162,8 @@ class Host:
             self.check_alive()
             self.close()
 
-    def stop(self) -> bool:
-        """Tell it to end, if it runs; return whether it did in time: if not, it is killed.
+    def stop(self, seconds_max: float = STOP_S_MAX) -> bool:
+        """Tell it to end; return whether it did in time: if not, it is killed.
 
         Raises:
             DiedError: it ended, but not well.
@@ -172,7 +172,7 @@ class Host:
         process = self._process
         process.send_signal(signal.SIGTERM)
         try:
-            code = process.wait(STOP_S_MAX)
+            code = process.wait(seconds_max)
         except subprocess.TimeoutExpired:
             self.close()
             return False

@@ -14,6 +14,8 @@ from quorate.jepsen.nemesis.fault import Family, Note, NotNowError, Variant
 SO_MANY: Final = {"one": 1, "two": 2, "three": 3, "four": 4}
 HEARD_S_MAX: Final = 0.5
 LISTEN_S_MAX: Final = 30.0
+END_S_MAX: Final = 10.0
+ALL_S_MAX: Final = 15.0
 LEADS_S_MAX: Final = 5.0
 RECOVERING_S: Final = (0.2, 2.0)
 SHORT_S: Final = (0.3, 0.9)
@@ -169,7 +171,11 @@ class Pause:
 
 
 class Restart:
-    """Processes end properly, one after the other, each once the one before listens again."""
+    """Processes end properly, one after the other, each once the one before listens again.
+
+    Other faults wait meanwhile; so it ends where it is if it takes long, and who does not end by
+    himself, because nobody decides now, say, is killed.
+    """
 
     def __init__(self, choose: roles.Choose) -> None:
         self._choose = choose
@@ -180,10 +186,13 @@ class Restart:
         """Stop and start them; the last one is started by :meth:`heal`."""
         self._hosts = self._choose(lab, rng)
         note(self._hosts)
+        deadline_s = time.monotonic() + ALL_S_MAX
         for host in self._hosts:
-            if host.answers and host.stop():
+            if host.answers and host.stop(END_S_MAX):
                 self._ended.append(host.name)
-            if host is not self._hosts[-1] and not host.runs:
+            if host is self._hosts[-1] or time.monotonic() > deadline_s:
+                break
+            if not host.runs:
                 host.start()
                 host.wait_until_it_listens(time.monotonic() + LISTEN_S_MAX)
 
