@@ -1,6 +1,7 @@
 /* consume BROKERS TOPIC PARTITIONS RECORDS SECONDS [NAME=VALUE...]
  *
- * Reads a topic from its beginning as fast as librdkafka can, without a group, until RECORDS or SECONDS.
+ * Reads a topic from its beginning as fast as librdkafka can, until RECORDS or SECONDS: its partitions
+ * by themselves or, if there is a group.id among the settings, as the member of a group.
  * Measures from the arrival of the first records, which it does not count. */
 #define QUORATE_RDKAFKA
 #include "common.h"
@@ -32,6 +33,31 @@ static struct totals receive(rd_kafka_queue_t *queue) {
     return totals;
 }
 
+static rd_kafka_queue_t *partitions_of(rd_kafka_t *rk, const char *name, int partitions) {
+    rd_kafka_topic_t *topic = topic_known(rk, name);
+    rd_kafka_queue_t *queue = rd_kafka_queue_new(rk);
+    for (int i = 0; i < partitions; i++)
+        if (rd_kafka_consume_start_queue(topic, i, RD_KAFKA_OFFSET_BEGINNING, queue))
+            fail("cannot start partition %d: %s", i, rd_kafka_err2str(rd_kafka_last_error()));
+    return queue;
+}
+
+static rd_kafka_queue_t *member_of_a_group(rd_kafka_t *rk, const char *name) {
+    rd_kafka_topic_partition_list_t *topics = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(topics, name, -1);
+    rd_kafka_resp_err_t error = rd_kafka_poll_set_consumer(rk);
+    if (!error) error = rd_kafka_subscribe(rk, topics);
+    if (error) fail("cannot subscribe: %s", rd_kafka_err2str(error));
+    rd_kafka_topic_partition_list_destroy(topics);
+    return rd_kafka_queue_get_consumer(rk);
+}
+
+static int has_group(int count, char **words) {
+    for (int i = 0; i < count; i++)
+        if (!strncmp(words[i], "group.id=", 9)) return 1;
+    return 0;
+}
+
 int main(int count, char **words) {
     if (count < 6) fail("consume BROKERS TOPIC PARTITIONS RECORDS SECONDS [NAME=VALUE...]");
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
@@ -44,11 +70,8 @@ int main(int count, char **words) {
     double seconds_max = atof(words[5]);
 
     rd_kafka_t *rk = client_new(RD_KAFKA_CONSUMER, conf);
-    rd_kafka_topic_t *topic = topic_known(rk, words[2]);
-    rd_kafka_queue_t *queue = rd_kafka_queue_new(rk);
-    for (int i = 0; i < partitions; i++)
-        if (rd_kafka_consume_start_queue(topic, i, RD_KAFKA_OFFSET_BEGINNING, queue))
-            fail("cannot start partition %d: %s", i, rd_kafka_err2str(rd_kafka_last_error()));
+    rd_kafka_queue_t *queue = has_group(count - 6, words + 6) ? member_of_a_group(rk, words[2])
+                                                              : partitions_of(rk, words[2], partitions);
 
     double start = now_s();
     long first = 0;

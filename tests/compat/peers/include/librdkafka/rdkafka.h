@@ -14,6 +14,8 @@ typedef struct rd_kafka_conf_s rd_kafka_conf_t;
 typedef struct rd_kafka_topic_s rd_kafka_topic_t;
 typedef struct rd_kafka_topic_conf_s rd_kafka_topic_conf_t;
 typedef struct rd_kafka_queue_s rd_kafka_queue_t;
+typedef struct rd_kafka_topic_partition_s rd_kafka_topic_partition_t;
+typedef struct rd_kafka_topic_partition_list_s rd_kafka_topic_partition_list_t;
 
 typedef enum { RD_KAFKA_PRODUCER, RD_KAFKA_CONSUMER } rd_kafka_type_t;
 typedef enum {
@@ -82,6 +84,14 @@ int rd_kafka_consume_start_queue(rd_kafka_topic_t *topic, int32_t partition, int
                                  rd_kafka_queue_t *queue);
 ssize_t rd_kafka_consume_batch_queue(rd_kafka_queue_t *queue, int timeout_ms,
                                      rd_kafka_message_t **messages, size_t size);
+rd_kafka_topic_partition_list_t *rd_kafka_topic_partition_list_new(int size);
+void rd_kafka_topic_partition_list_destroy(rd_kafka_topic_partition_list_t *list);
+rd_kafka_topic_partition_t *rd_kafka_topic_partition_list_add(rd_kafka_topic_partition_list_t *list,
+                                                              const char *topic,
+                                                              int32_t partition);
+rd_kafka_resp_err_t rd_kafka_subscribe(rd_kafka_t *rk, const rd_kafka_topic_partition_list_t *topics);
+rd_kafka_resp_err_t rd_kafka_poll_set_consumer(rd_kafka_t *rk);
+rd_kafka_queue_t *rd_kafka_queue_get_consumer(rd_kafka_t *rk);
 rd_kafka_message_t *rd_kafka_consume_queue(rd_kafka_queue_t *queue, int timeout_ms);
 void rd_kafka_message_destroy(rd_kafka_message_t *message);
 const char *rd_kafka_message_errstr(const rd_kafka_message_t *message);
