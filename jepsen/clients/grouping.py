@@ -30,6 +30,8 @@ class Membership:
         protocol: ``classic``, or ``consumer`` (KIP-848).
         strategy: Of a classic group: ``range``, ``cooperative-sticky``...
         session_ms: Of a classic group.
+        may_die: Whether members of ours may go without a word; the group then waits for the end of
+            their session.
     """
 
     bootstrap: str
@@ -38,6 +40,7 @@ class Membership:
     protocol: str = "classic"
     strategy: str = "range"
     session_ms: int = 6_000
+    may_die: bool = True
 
     @property
     def is_classic(self) -> bool:

@@ -133,7 +133,7 @@ class OwnMember:
                     await self._commit(consumer)
                 if self._stopping:
                     return
-            if self._rng.random() < DIE_ODDS:
+            if self._membership.may_die and self._rng.random() < DIE_ODDS:
                 line.cut()
                 scope.cancel()
 

@@ -118,11 +118,18 @@ class Groups:
         )
         for producer in self._producers:
             producer.start(context.rate_per_s / PRODUCERS)
-        session_ms = SESSION_MS if context.lab.brokers else OTHERS_SESSION_MS
+        is_ours = bool(context.lab.brokers)  # elsewhere sessions may be long
+        session_ms = SESSION_MS if is_ours else OTHERS_SESSION_MS
         for name, (protocol, strategy) in PROTOCOLS.items():
             group = f"{self._topic.name}-{name}"
             membership = Membership(
-                context.bootstrap, group, self._topic.name, protocol, strategy, session_ms
+                context.bootstrap,
+                group,
+                self._topic.name,
+                protocol,
+                strategy,
+                session_ms,
+                may_die=is_ours,
             )
             self._members += [self._member(number, membership) for number in range(MEMBERS)]
             observer = Observer(context.recorder, context.bootstrap, group, self._partitions)
