@@ -20,7 +20,7 @@ from quorate.jepsen.clients.wire import Client, create_topic
 from quorate.jepsen.history import Kind
 from quorate.jepsen.judging import allowed_for
 from quorate.jepsen.lab.against import Against
-from quorate.jepsen.lab.cluster import NOBODY
+from quorate.jepsen.lab.cluster import NOBODY, PartitionView
 from quorate.jepsen.recorder import NEMESIS, Recorder, Scribe
 from quorate.jepsen.workloads.append import APPEND
 from quorate.jepsen.workloads.workload import Context, TopicOptions, Workload
@@ -82,7 +82,16 @@ def lose(cluster: Cluster, lab: Against, scribe: Scribe) -> None:
     for node in others:
         node.popen.send_signal(signal.SIGCONT)
     wait(lambda: leader_of(lab) not in (NOBODY, leader_id), "nobody else leads")
+    alive = frozenset(range(1, BROKERS + 1)) - {leader_id}
+    wait(lambda: {state.in_sync for state in ours(lab)} == {alive}, "not both others are in sync")
     scribe.end(Kind.OK, "fault", {"verified": "another leads"})
+    scribe.begin("heal", {"fault": "kill:leader"})
+    scribe.end(Kind.OK, "heal", {})  # two are enough for the rest
+
+
+def ours(lab: Against) -> list[PartitionView]:
+    """Return what is said of the workload's partitions."""
+    return [state for name, state in lab.view().partitions.items() if name.startswith(APPEND.name)]
 
 
 def leader_of(lab: Against) -> int:

@@ -24,7 +24,7 @@ def test_what_kafka_lost_with_acks_1_is_found() -> None:
     verdict = judge({**header, "allowed": []}, done)
     assert verdict.validity is Validity.INVALID_SAFETY
     assert EXIT_CODES[verdict.validity] == 3
-    assert set(verdict.anomalies.counts) == {LOST}
+    assert verdict.anomalies.counts[LOST] > 0
 
 
 def test_the_records_that_are_named_as_lost_were_acknowledged_and_never_read_again() -> None:
@@ -37,8 +37,9 @@ def test_the_records_that_are_named_as_lost_were_acknowledged_and_never_read_aga
 def test_acks_1_promises_no_more_so_the_loss_is_set_aside() -> None:
     header, done = recorded()
     verdict = judge(header, done)
+    assert verdict.validity is Validity.VALID
     assert not verdict.anomalies
-    assert set(verdict.allowed.counts) == {LOST}
+    assert LOST in verdict.allowed.counts
 
 
 def test_the_same_loss_with_acks_all_would_be_a_lost_write() -> None:
