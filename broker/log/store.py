@@ -9,11 +9,13 @@
     checkpoints-urgent    the same, if a log had to take something back since
     <topic>-<partition>/                 a log; partition.json says of which topic id.  A log that
                                          never had a record has no directory
-    <topic>-<partition>.<id>-delete/     a deleted log, waiting to be removed
+    <topic>-<partition>.<id>-delete/     a deleted log, waiting to be removed; .<id>.2-delete/ if
+                                         there is one already
 """
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from typing import Final
 
 from quorate.broker.log.checkpoints import (
@@ -189,14 +191,23 @@ class LogStore:
         log = self.logs.pop(topic_partition)
         topic_id = self.topic_ids.pop(topic_partition)
         self._checkpoints.pop(topic_partition, None)
-        doomed = path_beside(self.directory, topic_partition, f".{topic_id.hex()}{DELETE_SUFFIX}")
         log.fail(StorageError(f"{topic_partition} was deleted"))
         if not log.has_files:
             return False
         self._context.files.forget_directory(log.directory)
+        doomed = self._doomed_path(topic_partition, topic_id)
         self._context.fs.rename(log.directory, doomed)
         self._context.trash.add([doomed], log.config.file_delete_delay_ms)
         return True
+
+    def _doomed_path(self, topic_partition: TopicPartition, topic_id: bytes) -> str:
+        """Return where a log waits to be removed: another one of it may, if it moved here again."""
+        endings = (f".{again}{DELETE_SUFFIX}" if again > 1 else DELETE_SUFFIX for again in count(1))
+        paths = (
+            path_beside(self.directory, topic_partition, f".{topic_id.hex()}{ending}")
+            for ending in endings
+        )
+        return next(path for path in paths if not self._context.fs.exists(path))
 
     def start_flush(self, logs: Iterable[Log]) -> Flush:
         """Return one flush for several logs (group commit)."""

@@ -1,10 +1,12 @@
 """The data directory: whose it is, what a crash leaves of creating and deleting, checkpoints."""
 
+from pathlib import Path
+
 import pytest
 
 from quorate.broker.log.directory import DirectoryError
 from quorate.broker.log.documents import encode_document
-from quorate.broker.log.files import FatalStorageError, replace_file
+from quorate.broker.log.files import FatalStorageError, OsFileSystem, replace_file
 from quorate.broker.log.naming import parse_name
 from quorate.broker.log.store import LogStore, open_store
 from quorate.errors import StorageError
@@ -163,6 +165,23 @@ def test_a_deleted_log_is_gone_at_once_and_its_files_later() -> None:
     assert sorted(disk.list_directory("/data")) == ["meta.json"]
     assert taken is not None
     assert len(taken.owner.read_at(1000, 0)) == log.size_bytes  # type: ignore[attr-defined]
+
+
+def test_a_log_that_comes_back_is_deleted_again_beside_what_is_left_of_it(tmp_path: Path) -> None:
+    # As when a partition moves away, back and away again: on a real file system, which refuses it.
+    data = str(tmp_path)
+    store = open_store(OsFileSystem(), data, cluster_id="cluster", node_id=1, now_ms=NOW_MS)
+    for value in (b"1", b"2", b"3"):
+        create(store)
+        append(store.logs[PARTITION], value)
+        store.delete(PARTITION)
+    left = {f"{PARTITION}.{TOPIC_ID.hex()}{again}-delete" for again in ("", ".2", ".3")}
+    assert {path.name for path in tmp_path.iterdir()} >= left
+    store.close(clean=True, now_ms=NOW_MS)
+    reopened = open_store(OsFileSystem(), data, cluster_id="cluster", node_id=1, now_ms=NOW_MS)
+    reopened.remove_paths(reopened.empty_trash(NOW_MS))
+    assert left.isdisjoint(path.name for path in tmp_path.iterdir())
+    reopened.close(clean=True, now_ms=NOW_MS)
 
 
 def test_what_is_half_created_is_removed() -> None:
