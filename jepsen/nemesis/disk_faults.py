@@ -29,7 +29,7 @@ HOUR_MS: Final = 3_600_000
 class BadDisk:
     """A disk that does not do what it is asked to; nodes over it may end, or go on without it."""
 
-    def __init__(self, choose: roles.Choose, field: str, value: int, counter: str) -> None:
+    def __init__(self, choose: roles.Choose, field: str, value: int | None, counter: str) -> None:
         self._choose = choose
         self._field = field
         self._value = value
@@ -43,7 +43,8 @@ class BadDisk:
         hosts = self._choose(lab, rng)
         if not all(host.disk for host in hosts):
             raise NotNowError("nothing can be done to these disks")
-        value = self._value or round(rng.uniform(*SLOW_S) * 1e6)
+        drawn_us = round(rng.uniform(*SLOW_S) * 1e6)
+        value = drawn_us if self._value is None else self._value
         note(hosts, **{self._field: value})
         self._lab, self._hosts = lab, hosts
         for host in hosts:
@@ -111,4 +112,4 @@ def unsyncable(choose: roles.Choose) -> BadDisk:
 
 def slow(choose: roles.Choose) -> BadDisk:
     """Make a disk on which every sync takes its time."""
-    return BadDisk(choose, "sync_delay_us", 0, "delays")
+    return BadDisk(choose, "sync_delay_us", None, "delays")

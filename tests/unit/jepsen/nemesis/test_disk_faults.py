@@ -1,0 +1,73 @@
+"""What disks are told to do by faults."""
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, cast
+
+import pytest
+
+from quorate.jepsen.nemesis import disk_faults
+from quorate.jepsen.nemesis.disk_faults import BadDisk
+
+
+@dataclass
+class FakeShim:
+    fields: dict[str, int] = field(default_factory=lambda: {"faults": 3, "delays": 1})
+
+    def set(self, name: str, value: int) -> None:
+        self.fields[name] = value
+
+    def get(self, name: str) -> int:
+        return self.fields[name]
+
+
+@dataclass
+class FakeDisk:
+    shim: FakeShim = field(default_factory=FakeShim)
+
+
+@dataclass(eq=False)
+class FakeHost:
+    name: str = "broker-101"
+    may_end: bool = False
+    runs: bool = True
+    disk: FakeDisk = field(default_factory=FakeDisk)
+    starts: int = 0
+
+    def close(self) -> None:
+        self.runs = False
+
+    def start(self) -> None:
+        self.runs = True
+        self.starts += 1
+
+
+@pytest.mark.parametrize(
+    ("make", "told", "healed"),
+    [
+        ("full", {"space_bytes": 0}, {"space_bytes": -1}),
+        ("unwritable", {"write_errno": 5}, {"write_errno": 0}),
+        ("unsyncable", {"sync_errno": 5}, {"sync_errno": 0}),
+    ],
+)
+def test_a_disk_fails_as_it_is_told_until_it_is_healed(
+    make: str, told: dict[str, int], healed: dict[str, int]
+) -> None:
+    host, notes = FakeHost(), list[Any]()
+    fault: BadDisk = getattr(disk_faults, make)(lambda _lab, _rng: [host])
+    fault.inflict(cast("Any", None), Random(1), lambda _hosts, **detail: notes.append(detail))
+    assert notes == [told]
+    assert told.items() <= host.disk.shim.fields.items()
+    assert host.may_end
+    host.disk.shim.fields["faults"] += 2
+    assert fault.verified() == "faults: broker-101 2 times"
+    fault.heal()
+    assert healed.items() <= host.disk.shim.fields.items()
+    assert host.starts == 1  # a node that gave its disk up comes back to it
+
+
+def test_how_slow_a_disk_is_is_drawn() -> None:
+    host, notes = FakeHost(), list[Any]()
+    fault = disk_faults.slow(lambda _lab, _rng: [cast("Any", host)])
+    fault.inflict(cast("Any", None), Random(1), lambda _hosts, **detail: notes.append(detail))
+    assert 100_000 <= notes[0]["sync_delay_us"] <= 1_500_000
