@@ -13,6 +13,12 @@ app = noun_app("Put a cluster under load, break it, heal it, and judge all that 
 Directory = Annotated[
     Path | None, typer.Option("--dir", help="Where runs are kept; ./quorate-verify.")
 ]
+Properties = Annotated[
+    list[str] | None, typer.Option("--property", help="NAME=VALUE of all nodes.")
+]
+TopicConfigs = Annotated[
+    list[str] | None, typer.Option("--topic-config", help="NAME=VALUE of all topics.")
+]
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="A folder, a name, the beginning of one, or latest.")
 ]
@@ -59,12 +65,8 @@ def run(
     min_insync: Annotated[
         int, typer.Option("--min-insync", min=1, help="min.insync.replicas.")
     ] = 2,
-    properties: Annotated[
-        list[str] | None, typer.Option("--property", help="NAME=VALUE of all nodes.")
-    ] = None,
-    topic_configs: Annotated[
-        list[str] | None, typer.Option("--topic-config", help="NAME=VALUE of all topics.")
-    ] = None,
+    properties: Properties = None,
+    topic_configs: TopicConfigs = None,
     against: Annotated[
         str, typer.Option("--against", help="host:port,...: a cluster that runs already.")
     ] = "",
