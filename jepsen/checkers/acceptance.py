@@ -14,12 +14,13 @@ and the faults. What it shows:
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from quorate.jepsen.checkers.anomalies import Anomalies
 from quorate.jepsen.checkers.log import ACKS_ALL
 from quorate.jepsen.checkers.metadata_log import NOBODY, Decision, MetadataLog
+from quorate.jepsen.checkers.silence import Silences
 from quorate.jepsen.history import Kind, Operation
 
 CLOCK_SLACK_MS: Final = 50
@@ -65,10 +66,7 @@ class AcceptanceChecker:
         self._decisions: dict[str, list[Decision]] = defaultdict(list)
         self._acked: dict[str, list[_Ack]] = defaultdict(list)
         self._batches: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
-        self._targets: dict[str, Sequence[str]] = {}
-        """Of faults that were not healed yet."""
-        self._silent: dict[str, int] = {}
-        """Brokers that do nothing, and since when."""
+        self._silences = Silences()
         self._missed: dict[tuple[str, str], _Witness] = {}
         """By broker and partition: the first record that a silent broker missed."""
         self._witnesses: list[_Witness] = []
@@ -77,10 +75,9 @@ class AcceptanceChecker:
     def add(self, operation: Operation) -> None:
         """Take note of an operation; those of other workloads mean nothing here."""
         name = operation.name
-        if name == "heal":
-            self._disturb(self._targets.pop(operation.asked["fault"], ()), operation)
-        elif name == "fault":
-            self._add_fault(operation)
+        if name in {"fault", "heal"}:
+            for broker in self._silences.heed(operation):
+                self._end_silence(broker, operation)
         elif operation.kind is not Kind.OK:
             return
         elif name == "send":
@@ -126,31 +123,18 @@ class AcceptanceChecker:
             epoch = told[2] if len(told) > 2 else NO_EPOCH
             ack = _Ack(offset, told[1], epoch, value, operation.returned_ns)
             self._acked[partition].append(ack)
-        for broker, since_ns in self._silent.items():
+        for broker, since_ns in self._silences.since_ns.items():
             if operation.called_ns > since_ns and (broker, partition) not in self._missed:
                 self._missed[broker, partition] = _Witness(
                     partition, broker, value, offset, operation.called_ns, operation.returned_ns
                 )
 
-    def _add_fault(self, operation: Operation) -> None:
-        asked = operation.asked
-        self._disturb(asked["targets"], operation)
-        self._targets[asked["fault"]] = asked["targets"]
-        if operation.kind is not Kind.OK or not operation.told.get("verified"):
-            return
-        assert operation.returned_ns is not None, "what is known was told"
-        for broker in asked.get("detail", {}).get("silent", ()):
-            if broker.startswith("broker"):
-                self._silent[broker] = operation.returned_ns
-
-    def _disturb(self, brokers: Iterable[str], operation: Operation) -> None:
-        """End the silence of brokers: it was so until this began, and may be over since then."""
-        for broker in brokers:
-            if self._silent.pop(broker, None) is not None:
-                for key in [key for key in self._missed if key[0] == broker]:
-                    witness = self._missed.pop(key)
-                    if witness.returned_ns < operation.called_ns:
-                        self._witnesses.append(witness)
+    def _end_silence(self, broker: str, operation: Operation) -> None:
+        """Keep what a broker missed before this operation began."""
+        for key in [key for key in self._missed if key[0] == broker]:
+            witness = self._missed.pop(key)
+            if witness.returned_ns < operation.called_ns:
+                self._witnesses.append(witness)
 
     # --- in the end -----------------------------------------------------------
 

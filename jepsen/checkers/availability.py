@@ -60,6 +60,8 @@ class AvailabilityChecker:
         """Begin; without a bound nothing is too long."""
         self._bounds_ns = {name: int(seconds * 1e9) for name, seconds in bounds_s.items()}
         self._on: dict[str, int] = {}
+        self._unseen: set[str] = set()
+        """Those of them that were not seen to bite yet."""
         self._windows: list[_Window] = []
         self._calms: list[_Calm] = []
         self._calm: _Calm | None = None
@@ -168,14 +170,19 @@ class AvailabilityChecker:
             self.failed_faults += 1
             return
         self.faults += 1
-        self.verified += bool(operation.told.get("verified"))
+        if operation.told.get("verified"):
+            self.verified += 1
+        else:
+            self._unseen.add(operation.asked["fault"])
 
     def _heal(self, operation: Operation) -> None:
-        name = operation.asked["fault"]
+        name, told = operation.asked["fault"], operation.told
         if operation.kind is not Kind.OK or operation.returned_ns is None:
             return
         begun_ns = self._on.pop(name, None)
-        self.verified += bool((operation.told or {}).get("verified"))  # it took its time to bite
+        if name in self._unseen:
+            self._unseen.discard(name)
+            self.verified += bool(told and told.get("verified"))  # it took its time to bite
         if begun_ns is not None:
             self._windows.append(_Window(name, begun_ns, operation.returned_ns))
             if not self._on:

@@ -6,12 +6,12 @@ on none of them. So the others must be as many as ``min.insync.replicas`` demand
 """
 
 import math
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from quorate.jepsen.checkers.anomalies import Anomalies
 from quorate.jepsen.checkers.log import ACKS_ALL
+from quorate.jepsen.checkers.silence import Silences
 from quorate.jepsen.history import Kind, Operation
 
 REFUSED: Final = "NOT_ENOUGH_REPLICAS"
@@ -37,21 +37,17 @@ class InsyncChecker:
         self._silent_max: Final = brokers - min_insync if min_insync else math.inf
         self._min_insync = min_insync
         self._acks = acks
-        self._targets: dict[str, Sequence[str]] = {}
-        """Of faults that were not healed yet."""
-        self._silent: dict[str, int] = {}
-        """Brokers that do nothing, and since when."""
+        self._silences = Silences()
         self._cases: list[_Case] = []
         self.refused = 0
         """How many sends were refused, meanwhile, for that reason."""
 
     def add(self, operation: Operation) -> None:
         """Take note of an operation; those of other workloads mean nothing here."""
-        if operation.name == "heal":
-            self._disturb(self._targets.pop(operation.asked["fault"], ()), operation)
-        elif operation.name == "fault":
-            self._add_fault(operation)
-        elif operation.name == "send" and len(self._silent) > self._silent_max:
+        if operation.name in {"fault", "heal"}:
+            for broker in self._silences.heed(operation):
+                self._end_silence(broker, operation)
+        elif operation.name == "send" and len(self._silences.since_ns) > self._silent_max:
             self._add_send(operation)
 
     def finish(self) -> Anomalies:
@@ -82,27 +78,14 @@ class InsyncChecker:
             self.refused += operation.told == REFUSED
         elif operation.kind is Kind.OK and len(self._cases) < KEPT_MAX:
             silent = frozenset(
-                broker for broker, ns in self._silent.items() if ns < operation.called_ns
+                broker for broker, ns in self._silences.since_ns.items() if ns < operation.called_ns
             )
             assert operation.returned_ns is not None, "what is known was told"
             if len(silent) > self._silent_max:
                 self._cases.append(_Case(asked[0], asked[1], operation.returned_ns, silent))
 
-    def _add_fault(self, operation: Operation) -> None:
-        asked = operation.asked
-        self._disturb(asked["targets"], operation)
-        self._targets[asked["fault"]] = asked["targets"]
-        if operation.kind is not Kind.OK or not operation.told.get("verified"):
-            return
-        assert operation.returned_ns is not None, "what is known was told"
-        for broker in asked.get("detail", {}).get("silent", ()):
-            if broker.startswith("broker"):
-                self._silent[broker] = operation.returned_ns
-
-    def _disturb(self, brokers: Iterable[str], operation: Operation) -> None:
-        """End the silence of brokers: it was so until this began, and may be over since then."""
-        for broker in brokers:
-            if self._silent.pop(broker, None) is not None:
-                for case in self._cases:
-                    if case.returned_ns >= operation.called_ns:
-                        case.silent -= {broker}
+    def _end_silence(self, broker: str, operation: Operation) -> None:
+        """Forget that a broker did nothing when this operation had begun."""
+        for case in self._cases:
+            if case.returned_ns >= operation.called_ns:
+                case.silent -= {broker}

@@ -179,6 +179,11 @@ def test_a_quota_that_nobody_knows_is_not_met() -> None:
 def test_a_fault_that_was_not_seen_to_bite_leaves_the_verdict_open() -> None:
     unseen = fault("kill", (0, 1), verified="")
     assert names_unmet(judge({}, [unseen, heal("kill", (2, 3))])) == ["faults-verified"]
+    late = did("heal", {"fault": "kill"}, {"verified": "seen in the end"}, (2, 3))
+    assert names_unmet(judge({}, [unseen, late])) == []
+    assert names_unmet(judge({}, [fault("kill", (0, 1)), late, unseen, heal("kill", (4, 5))])) == [
+        "faults-verified"
+    ]
     failed = did("fault", {"fault": "kill", "targets": [], "detail": {}}, kind=Kind.INFO)
     verdict = judge({}, [failed, heal("kill", (2, 3))])
     assert verdict.validity is Validity.VALID
