@@ -305,17 +305,13 @@ async def test_brokers_that_do_not_serve_the_protocol_are_an_error(
     cluster = cluster_of(nursery, records=10)
     FakeConsumerGroup(cluster)
     async with member(cluster) as c:
-        connection = await cluster_connection(c)
+        inside: Any = c
+        connection = await inside._connected().reach(1)
         monkeypatch.delitem(connection.versions, 68)
         c.subscribe("t")
         with pytest.raises(KafkaError, match="group_protocol is 'consumer'") as raised:
             await read(c, 1)
         assert raised.value.code == ErrorCode.UNSUPPORTED_VERSION
-
-
-async def cluster_connection(c: Consumer) -> Any:
-    cluster = c._connected()
-    return await cluster.reach(1)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from quorate.tools.session import (
 
 if TYPE_CHECKING:
     from quorate.tools.client_properties import ClientProperties
+    from quorate.tools.consuming import ConsumePlan
 
 app = command_app()
 
@@ -133,24 +134,30 @@ def consume(
         silence_max_ms=timeout_ms,
         text=_text_of(options, line_format, key_separator, print_property or []),
     )
-    brokers, out = bootstrap(options, os.environ), sys.stdout.buffer
+    brokers = bootstrap(options, os.environ)
     group_id = group or properties.get("group.id", None)
+    if group_id is not None:
+        settings |= _group_settings(properties)
+        if group_protocol is not None:
+            settings["group_protocol"] = group_protocol
+        _consume_in_group(brokers, group_id, pattern, plan, settings)
+        return
+    if pattern is not None or group_protocol is not None:
+        raise UsageError(
+            "--pattern and --group-protocol need -g", why="they are about members of groups",
+            hint="-g GROUP",
+        )  # fmt: skip
+    run(consume_topics, brokers, plan, settings, sys.stdout.buffer)
+
+
+def _consume_in_group(
+    brokers: str, group_id: str, pattern: str | None, plan: "ConsumePlan", settings: dict[str, Any]
+) -> None:
     from quorate.tools.group_consuming import check_group_plan, consume_in_group, interest_of
 
-    if group_id is None:
-        if pattern is not None or group_protocol is not None:
-            raise UsageError(
-                "--pattern and --group-protocol need -g", why="they are about members of groups",
-                hint="-g GROUP",
-            )  # fmt: skip
-        run(consume_topics, brokers, plan, settings, out)
-        return
     check_group_plan(plan)
-    settings |= _group_settings(properties)
-    if group_protocol is not None:
-        settings["group_protocol"] = group_protocol
-    interest = interest_of(names, pattern, settings.get("group_protocol", "classic"))
-    run(consume_in_group, brokers, group_id, interest, plan, settings, out)
+    interest = interest_of(plan.topics, pattern, settings.get("group_protocol", "classic"))
+    run(consume_in_group, brokers, group_id, interest, plan, settings, sys.stdout.buffer)
 
 
 def _group_settings(properties: "ClientProperties") -> dict[str, Any]:
