@@ -1,13 +1,16 @@
 """What disks are told to do by faults."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from quorate.jepsen.nemesis import disk_faults
-from quorate.jepsen.nemesis.disk_faults import BadDisk
+
+if TYPE_CHECKING:
+    from quorate.jepsen.nemesis.disk_faults import BadDisk
 
 
 @dataclass
@@ -42,6 +45,16 @@ class FakeHost:
         self.starts += 1
 
 
+class Notes:
+    """Takes down what a fault is about to do."""
+
+    def __init__(self) -> None:
+        self.details: list[dict[str, Any]] = []
+
+    def __call__(self, targets: Sequence[Any], **detail: Any) -> None:
+        self.details.append(detail)
+
+
 @pytest.mark.parametrize(
     ("make", "told", "healed"),
     [
@@ -53,10 +66,10 @@ class FakeHost:
 def test_a_disk_fails_as_it_is_told_until_it_is_healed(
     make: str, told: dict[str, int], healed: dict[str, int]
 ) -> None:
-    host, notes = FakeHost(), list[Any]()
+    host, notes = FakeHost(), Notes()
     fault: BadDisk = getattr(disk_faults, make)(lambda _lab, _rng: [host])
-    fault.inflict(cast("Any", None), Random(1), lambda _hosts, **detail: notes.append(detail))
-    assert notes == [told]
+    fault.inflict(cast("Any", None), Random(1), notes)
+    assert notes.details == [told]
     assert told.items() <= host.disk.shim.fields.items()
     assert host.may_end
     host.disk.shim.fields["faults"] += 2
@@ -67,7 +80,7 @@ def test_a_disk_fails_as_it_is_told_until_it_is_healed(
 
 
 def test_how_slow_a_disk_is_is_drawn() -> None:
-    host, notes = FakeHost(), list[Any]()
+    host, notes = FakeHost(), Notes()
     fault = disk_faults.slow(lambda _lab, _rng: [cast("Any", host)])
-    fault.inflict(cast("Any", None), Random(1), lambda _hosts, **detail: notes.append(detail))
-    assert 100_000 <= notes[0]["sync_delay_us"] <= 1_500_000
+    fault.inflict(cast("Any", None), Random(1), notes)
+    assert 100_000 <= notes.details[0]["sync_delay_us"] <= 1_500_000
