@@ -19,6 +19,29 @@ Properties = Annotated[
 TopicConfigs = Annotated[
     list[str] | None, typer.Option("--topic-config", help="NAME=VALUE of all topics.")
 ]
+Against = Annotated[
+    str, typer.Option("--against", help="host:port,...: a cluster that runs already.")
+]
+Bug = Annotated[
+    str, typer.Option("--inject-bug", help="Plant a bug: quorate verify mutants lists them.")
+]
+Schedule = Annotated[
+    str, typer.Option("--schedule", help="rotation, single (one at a time), none.")
+]
+ClientKind = Annotated[
+    str, typer.Option("--client", help="own, librdkafka, java or plain: who sends.")
+]
+NetworkKind = Annotated[
+    str, typer.Option("--network", help="proxy, namespaces (as root), or auto.")
+]
+FaultNames = Annotated[
+    str | None,
+    typer.Option("--faults", help="kill,pause,...; kill:leader for one of them; none."),
+]
+Controllers = Annotated[int, typer.Option("--controllers", min=1, max=9, help="How many: 1, 3, 5.")]
+ReplicationFactor = Annotated[
+    int, typer.Option("--replication-factor", "-r", min=1, help="Of topics.")
+]
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="A folder, a name, the beginning of one, or latest.")
 ]
@@ -34,45 +57,28 @@ def run(
     time: Annotated[
         float, typer.Option("--time", min=1, help="Seconds of load and faults.")
     ] = 60.0,
-    faults: Annotated[
-        str | None,
-        typer.Option("--faults", help="kill,pause,...; kill:leader for one of them; none."),
-    ] = None,
-    schedule: Annotated[
-        str, typer.Option("--schedule", help="rotation, single (one at a time), none.")
-    ] = "rotation",
-    network: Annotated[
-        str, typer.Option("--network", help="proxy, namespaces (as root), or auto.")
-    ] = "auto",
+    faults: FaultNames = None,
+    schedule: Schedule = "rotation",
+    network: NetworkKind = "auto",
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, help="What is drawn; another one each time.")
     ] = None,
     brokers: Annotated[int, typer.Option("--brokers", min=1, max=99, help="How many.")] = 3,
-    controllers: Annotated[
-        int, typer.Option("--controllers", min=1, max=9, help="How many: 1, 3, 5.")
-    ] = 3,
-    client: Annotated[
-        str, typer.Option("--client", help="own, librdkafka, java or plain: who sends.")
-    ] = "own",
+    controllers: Controllers = 3,
+    client: ClientKind = "own",
     acks: Annotated[
         str, typer.Option("--acks", help="all; 1 may lose what it acknowledged; 0.")
     ] = "all",
     rate: Annotated[int, typer.Option("--rate", min=1, help="Operations a second.")] = 500,
     partitions: Annotated[int, typer.Option("--partitions", min=1, help="Of each topic.")] = 6,
-    replication_factor: Annotated[
-        int, typer.Option("--replication-factor", "-r", min=1, help="Of topics.")
-    ] = 3,
+    replication_factor: ReplicationFactor = 3,
     min_insync: Annotated[
         int, typer.Option("--min-insync", min=1, help="min.insync.replicas.")
     ] = 2,
     properties: Properties = None,
     topic_configs: TopicConfigs = None,
-    against: Annotated[
-        str, typer.Option("--against", help="host:port,...: a cluster that runs already.")
-    ] = "",
-    inject_bug: Annotated[
-        str, typer.Option("--inject-bug", help="Plant a bug: quorate verify mutants lists them.")
-    ] = "",
+    against: Against = "",
+    inject_bug: Bug = "",
     directory: Directory = None,
     keep_data: Annotated[
         bool, typer.Option("--keep-data", help="Keep the nodes' data, whatever is found.")
