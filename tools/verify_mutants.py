@@ -21,7 +21,7 @@ from quorate.tools.output import Column, Table, render
 from quorate.tools.problems import EXIT_PROBLEM_FOUND, UsageError
 
 QUORATE: Final = (sys.executable, "-m", "quorate.tools.cli")
-SLACK_S: Final = 240.0
+SLACK_S: Final = 400.0
 """So much longer than its load a run may take until it is killed."""
 ENDS_S_MAX: Final = 60.0
 TIMED_OUT: Final = -1

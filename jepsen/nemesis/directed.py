@@ -115,7 +115,6 @@ def isolated_leader(stage: Stage) -> str:
     # As long as any lag: by now it knows that nobody follows.
     stage.load(4.0)
     stage.heal(hard=stage.rng.random() < 0.5)
-    _wait_for_join(stage, cast)
     return f"{cast.leader.name} led on for seconds beside its successor"
 
 
