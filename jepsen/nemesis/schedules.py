@@ -14,7 +14,7 @@ PERIOD_S: Final = (5.0, 10.0)
 """How long a period of a rotation lasts: at least, at most."""
 
 CALM: Final = 1 / 4
-"""Which part of a rotation's periods has no faults."""
+"""Which part of a rotation's periods has no faults; the first one always has some."""
 
 TOGETHER: Final = (0.6, 0.9)
 """Below which draws a period has one family, or two; at most three."""
@@ -54,7 +54,8 @@ def rotation(families: Mapping[str, Family], seconds: float, rng: Random) -> Ite
     names = sorted(families)
     while names and begin_s < seconds:
         period_s = min(rng.uniform(*PERIOD_S), seconds - begin_s)
-        if rng.random() >= CALM:
+        is_calm = rng.random() < CALM
+        if begin_s == 0 or not is_calm:  # a short run would show nothing
             chosen = rng.sample(names, min(_together(rng), len(names)))
             steps = [_step(families[name], begin_s, period_s, rng) for name in chosen]
             yield from sorted((s for s in steps if s.lasts_s >= SHORTEST_S), key=_begin)
