@@ -141,9 +141,11 @@ class _Dispatcher:
             id_at = start + REQUEST_START_BYTES
             position = request_body_at(buffer, id_at, end, id_bytes, flexible=route.flexible)
             if route.shortcut is not None:
-                frame = route.shortcut(self._broker, buffer, position, end, correlation_id)
+                frame = route.shortcut(
+                    self._broker, route.caller, buffer, position, end, correlation_id
+                )
                 if frame is not None:
-                    connection.answer_now((frame,))
+                    _answer_framed(connection, frame)
                     return
             caller = route.caller
             if route.remembers_client:
@@ -199,6 +201,16 @@ class _Dispatcher:
         api = APIS[ApiKey.API_VERSIONS]
         encode = cast("Encode", response_encoder(api, 0))
         connection.answer_now(encode(correlation_id, API_VERSIONS_HANDLER.unsupported()))
+
+
+def _answer_framed(connection: Connection, frame: bytes | Promise[bytes]) -> None:
+    """Answer the request that was just dispatched with what is a frame already, or will be one."""
+    if isinstance(frame, bytes):
+        connection.answer_now((frame,))
+        return
+    slot = connection.open_slot()
+    slot.on_abandoned = frame.abandon
+    frame.when_resolved(lambda known: slot.fill((known,)))
 
 
 def _identified(caller: Caller, client_id: bytearray, peer: str) -> Caller:

@@ -147,11 +147,19 @@ class Shortcut(Protocol):
     """Serves the commonest requests of one version of an API straight from bytes to bytes."""
 
     def __call__(
-        self, broker: Broker, buffer: bytearray, pos: int, end: int, correlation_id: int, /
-    ) -> bytes | None:
-        """Serve the request whose body is in ``buffer[pos:end]`` and return its answer's frame.
+        self,
+        broker: Broker,
+        caller: Caller,
+        buffer: bytearray,
+        pos: int,
+        end: int,
+        correlation_id: int,
+        /,
+    ) -> bytes | Promise[bytes] | None:
+        """Serve the request whose body is in ``buffer[pos:end]``; return its answer's frame.
 
-        None if it is none of the commonest: then nothing was done, and the handler does it.
+        That may be known later. None if it is none of the commonest: then nothing was done, and the
+        handler does it.
         """
         ...
 

@@ -18,6 +18,8 @@ from quorate.errors import (
 )
 from quorate.model import UNKNOWN_OFFSET
 from quorate.promise import Promise
+from quorate.protocol.apis import APIS, ApiKey
+from quorate.protocol.frames import response_encoder
 from quorate.protocol.messages.data import (
     PRODUCE_TOPIC_IDS_FROM,
     BatchIndexAndErrorMessage,
@@ -115,29 +117,35 @@ def _with_hints(broker: Broker, caller: Caller, response: ProduceResponse) -> Pr
 
 
 def single_produce(version: int) -> Shortcut | None:
-    """Return what serves the commonest requests of a version: one batch, answered at once.
+    """Return what serves the commonest requests of a version: one batch, outside of transactions.
 
     It does what :func:`produce` does, by the same steps but without message objects. What would be
-    refused, has to wait for more than the append or gets no answer takes the general way.
+    refused, waits for the disk or gets no answer takes the general way.
     """
     if version < ZSTD_FROM:
         return None
     read, write = single_produce_reader(version), single_produce_writer(version)
+    encode = response_encoder(APIS[ApiKey.PRODUCE], version)
     by_id = version >= PRODUCE_TOPIC_IDS_FROM
 
     def serve(
-        broker: Broker, buffer: bytearray, pos: int, end: int, correlation_id: int
-    ) -> bytes | None:
+        broker: Broker,
+        caller: Caller,
+        buffer: bytearray,
+        pos: int,
+        end: int,
+        correlation_id: int,
+    ) -> bytes | Promise[bytes] | None:
         request = read(buffer, pos, end)
         if request is None:
             return None
-        acks, topic, partition, echo, records_at, records_end = request
+        acks, timeout_ms, topic, partition, echo, records_at, records_end = request
         replicas = broker.replicas
         name = replicas.image.topic_names.get(cast("bytes", topic)) if by_id else topic
         replica = replicas.find(cast("str", name), partition)
-        if replica is None or replica.waits_for_sync or acks not in ACKS_ANSWERED:
+        if replica is None or acks not in ACKS_ANSWERED:
             return None
-        if acks == ACKS_ALL and replica.followers:
+        if acks != ACKS_ALL and replica.waits_for_sync:
             return None
         try:
             records = memoryview(buffer)[records_at:records_end]
@@ -145,10 +153,53 @@ def single_produce(version: int) -> Shortcut | None:
         except KafkaError:
             return None  # nothing was appended; the general way says why
         base_offset, last_offset, append_time_ms, log_start_offset, _ = result
-        assert acks == 1 or last_offset < replica.high_watermark, "it need not wait"
-        return write(correlation_id, echo, base_offset, append_time_ms, log_start_offset)
+        frame = write(correlation_id, echo, base_offset, append_time_ms, log_start_offset)
+        if acks != ACKS_ALL or last_offset < replica.high_watermark:
+            return frame
+
+        def refuse(code: ErrorCode) -> bytes:
+            answer = PartitionProduceResponse(
+                index=partition,
+                log_append_time_ms=append_time_ms,
+                log_start_offset=log_start_offset,
+            )
+            _give_up(answer, code)
+            refused = TopicProduceResponse(partition_responses=[answer])
+            if by_id:
+                refused.topic_id = cast("bytes", topic)
+            else:
+                refused.name = cast("str", topic)
+            response = _with_hints(broker, caller, ProduceResponse(responses=[refused]))
+            return b"".join(cast("list[bytes]", encode(correlation_id, response)))
+
+        return _once_committed(broker, replica, last_offset + 1, timeout_ms, frame, refuse)
 
     return serve
+
+
+def _once_committed(
+    broker: Broker,
+    replica: LeaderReplica,
+    offset: int,
+    timeout_ms: int,
+    frame: bytes,
+    refuse: "Callable[[ErrorCode], bytes]",
+) -> Promise[bytes]:
+    """Return a promise of the frame, or of another one if the offset is not committed in time."""
+    promise: Promise[bytes] = Promise()
+
+    def decided(code: ErrorCode) -> None:
+        if promise.resolved:
+            return  # the time was up before
+        broker.deadlines.cancel(deadline)
+        promise.resolve(frame if code == ErrorCode.NONE else refuse(code))
+
+    def expired() -> None:
+        decided(ErrorCode.REQUEST_TIMED_OUT)
+
+    deadline = broker.deadlines.after(max(timeout_ms, 0), expired)
+    replica.when_committed(offset, decided)
+    return promise
 
 
 def _append(

@@ -54,6 +54,7 @@ class SingleProduce(NamedTuple):
     """A request for one partition.  A tuple, because one is made for every request."""
 
     acks: int
+    timeout_ms: int
     topic: str | bytes
     """The name; from PRODUCE_TOPIC_IDS_FROM on the id."""
     partition: int
@@ -82,7 +83,7 @@ def single_produce_reader(version: int) -> Reader:
 
 def _read(buffer: bytearray, pos: int, end: int) -> SingleProduce | None:
     try:
-        transaction, acks, _, topics, name_bytes = _START.unpack_from(buffer, pos)
+        transaction, acks, timeout_ms, topics, name_bytes = _START.unpack_from(buffer, pos)
         topic_end = pos + _TOPIC_AT + name_bytes
         partitions, index, records_bytes = _PARTITION.unpack_from(buffer, topic_end)
         records_at = topic_end + _PARTITION.size
@@ -99,7 +100,7 @@ def _read(buffer: bytearray, pos: int, end: int) -> SingleProduce | None:
     except (error, UnicodeDecodeError):
         return None
     echo = buffer[pos + _ECHO_AT : topic_end + 8]
-    return _new(SingleProduce, (acks, topic, index, echo, records_at, end))
+    return _new(SingleProduce, (acks, timeout_ms, topic, index, echo, records_at, end))
 
 
 def _read_flexible(buffer: bytearray, pos: int, end: int) -> SingleProduce | None:
@@ -126,7 +127,7 @@ def _read_rest(
 ) -> SingleProduce | None:
     """Read a flexible version around and behind its topic."""
     try:
-        transaction, acks, _, topics = _FLEXIBLE_START.unpack_from(buffer, pos)
+        transaction, acks, timeout_ms, topics = _FLEXIBLE_START.unpack_from(buffer, pos)
         partitions, index = _FLEXIBLE_PARTITION.unpack_from(buffer, topic_end)
         echo_end = topic_end + _FLEXIBLE_PARTITION.size
         length, records_at = read_uvarint(buffer, echo_end)
@@ -143,7 +144,7 @@ def _read_rest(
     ):
         return None
     echo = buffer[pos + _FLEXIBLE_ECHO_AT : echo_end]
-    return _new(SingleProduce, (acks, topic, index, echo, records_at, records_end))
+    return _new(SingleProduce, (acks, timeout_ms, topic, index, echo, records_at, records_end))
 
 
 def single_produce_writer(version: int) -> Writer:

@@ -75,7 +75,8 @@ def agrees(body: bytearray, version: int, start: int) -> bool:
     by_id = version >= PRODUCE_TOPIC_IDS_FROM
     assert stop == end
     assert request.transactional_id is None
-    assert (read.acks, read.partition) == (request.acks, data.index)
+    assert (read.acks, read.timeout_ms) == (request.acks, request.timeout_ms)
+    assert read.partition == data.index
     assert read.topic == (topic.topic_id if by_id else topic.name)
     assert bytes(body[read.records_at : read.records_end]) == bytes(data.records or b"")
     assert data.records is not None
