@@ -4,12 +4,14 @@
 # pyright: reportPrivateUsage=false
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
 import trio
 
 from quorate.broker.handlers import produce
+from quorate.broker.handlers.context import Broker
 from quorate.broker.log.appended import AppendResult
 from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH
 from quorate.broker.replication.host import Host
@@ -17,9 +19,10 @@ from quorate.broker.replication.isr import Follower
 from quorate.broker.replication.leader import LeaderReplica
 from quorate.broker.replication.replica import Replica
 from quorate.control.partition_messages import ANY_EPOCH, InSyncReplica
-from quorate.errors import KafkaError, OffsetOutOfRangeError
+from quorate.errors import ErrorCode, KafkaError, OffsetOutOfRangeError
 from quorate.jepsen.mutants.mutant import Mutant, Proof
 from quorate.jepsen.mutants.patching import Patches
+from quorate.promise import Promise
 from quorate.quorum.control import partitions
 from quorate.quorum.metadata.image import MetadataImage
 from quorate.records.batch import parse_header
@@ -49,7 +52,20 @@ def ack_before_isr(patches: Patches) -> None:
     def must_wait(_replica: LeaderReplica, _last_offset: int, _acks: int) -> bool:
         return False
 
+    def at_once(
+        _broker: Broker,
+        _replica: LeaderReplica,
+        _offset: int,
+        _timeout_ms: int,
+        frame: bytes,
+        _refuse: Callable[[ErrorCode], bytes],
+    ) -> Promise[bytes]:
+        promise: Promise[bytes] = Promise()
+        promise.resolve(frame)
+        return promise
+
     patches.function(produce, "_must_wait", must_wait)
+    patches.function(produce, "_once_committed", at_once)
 
 
 def ack_before_append(patches: Patches) -> None:
