@@ -57,9 +57,9 @@ class Tally:
         """Take over what a run found."""
         validity = str(verdict.get("validity", "no verdict"))
         self.runs[validity] += 1
-        for kinds in verdict.get("operations", {}).values():
+        for kinds in verdict.get("by_operation", {}).values():
             self.operations.update(kinds)
-        self.acked += verdict.get("operations", {}).get("send", {}).get("ok", 0)
+        self.acked += verdict.get("by_operation", {}).get("send", {}).get("ok", 0)
         self.faults += verdict.get("faults_bit", 0)
         if validity != "valid":
             found = verdict.get("anomalies") or verdict.get("notes") or verdict.get("quotas")
