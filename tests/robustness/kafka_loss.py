@@ -73,7 +73,7 @@ def lose(cluster: Cluster, lab: Against, scribe: Scribe) -> None:
     leader_id = lab.view().partitions[PARTITION].leader
     victim = cluster.brokers[leader_id - 1]  # nodes are numbered from 1 on
     others = [node for node in cluster.brokers if node is not victim]
-    value = {"fault": "kill:leader", "targets": [victim.name], "detail": {}}
+    value: dict[str, Any] = {"fault": "kill:leader", "targets": [victim.name], "detail": {}}
     scribe.begin("fault", value)
     for node in others:
         node.popen.send_signal(signal.SIGSTOP)

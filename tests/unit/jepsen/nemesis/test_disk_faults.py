@@ -67,7 +67,11 @@ def test_a_disk_fails_as_it_is_told_until_it_is_healed(
     make: str, told: dict[str, int], healed: dict[str, int]
 ) -> None:
     host, notes = FakeHost(), Notes()
-    fault: BadDisk = getattr(disk_faults, make)(lambda _lab, _rng: [host])
+
+    def chosen(_lab: object, _rng: object) -> list[FakeHost]:
+        return [host]
+
+    fault: BadDisk = getattr(disk_faults, make)(chosen)
     fault.inflict(cast("Any", None), Random(1), notes)
     assert notes.details == [told]
     assert told.items() <= host.disk.shim.fields.items()
