@@ -482,6 +482,25 @@ class Cluster:
         why = f": {in_words(last_error)}" if last_error else ""
         raise RequestTimedOutError(f"no answer within {timeout_ms} ms{why}")
 
+    async def wait_for_partition(self, topic_partition: TopicPartition) -> None:
+        """Return once a partition is known, waiting for it to appear for ``topic_wait_ms``.
+
+        Who was given a new partition by a group may know of it before this client's metadata does.
+
+        Raises:
+            UnknownTopicOrPartitionError: There is no such partition.
+            KafkaError: It may not be seen.
+        """
+        topic, number = topic_partition.topic, topic_partition.partition
+        view = await self.topic(topic)
+        with trio.move_on_after(self.settings.topic_wait_ms / 1000):
+            while number not in view.partitions:
+                self.refresh_soon()
+                await self._changed.park()
+                view = self.view.topics.get(topic, view)
+            return
+        raise unknown_partition(topic_partition, len(view.partitions))
+
     async def leader_of(self, topic_partition: TopicPartition) -> int:
         """Return who leads a partition, waiting for an election for ``topic_wait_ms``.
 
@@ -489,9 +508,7 @@ class Cluster:
             UnknownTopicOrPartitionError: There is no such partition.
             KafkaError: Nobody leads it.
         """
-        view = await self.topic(topic_partition.topic)
-        if topic_partition.partition not in view.partitions:
-            raise unknown_partition(topic_partition, len(view.partitions))
+        await self.wait_for_partition(topic_partition)
         with trio.move_on_after(self.settings.topic_wait_ms / 1000):
             while (leader := self.view.leader_of(topic_partition)) is None:
                 self.refresh_soon()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from quorate.client.connections import Cluster, now_ms, unknown_partition
+from quorate.client.connections import Cluster, now_ms
 from quorate.client.receiving.fetches import (
     Asked,
     Fetch,
@@ -88,9 +88,7 @@ class Fetcher:
     async def _check_existence(self, stream: PartitionStream) -> None:
         """Turn a partition that does not exist into an error, instead of waiting for ever."""
         try:
-            view = await self._cluster.topic(stream.topic_partition.topic)
-            if stream.topic_partition.partition not in view.partitions:
-                stream.fail(unknown_partition(stream.topic_partition, len(view.partitions)))
+            await self._cluster.wait_for_partition(stream.topic_partition)
         except QuorateError as error:
             stream.fail(error)
         if stream.error is not None:

@@ -282,6 +282,18 @@ async def test_partitions_that_stay_assigned_go_on_where_they_are(
             c.seek(T0, 1)
 
 
+async def test_a_partition_that_metadata_tells_of_later_is_waited_for(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=10)
+    async with consumer(cluster) as c:
+        assert await c.end_offsets([T0]) == {T0: 10}
+        c.assign([("t", 1)])
+        await trio.sleep(1)
+        cluster.topics["t"][1] = cluster.topics["t"][0]
+        assert len(await read(c, 10)) == 10
+
+
 async def test_a_topic_or_partition_that_does_not_exist_is_named(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
