@@ -161,10 +161,10 @@ def test_offsets_are_committed_without_waiting(bootstrap: str, topic: str) -> No
 def test_groups_are_administered(bootstrap: str, topic: str) -> None:
     partition = TopicPartition(topic, 0)
     with Admin(bootstrap) as admin:
-        assert admin.alter_group_offsets("script", {partition: 0}) == {partition: None}
-        assert admin.list_group_offsets("script") == {partition: OffsetAndMetadata(0)}
-        assert "script" in [group.group_id for group in admin.list_groups()]
-        assert admin.delete_groups(["script"]) == {"script": None}
+        assert admin.alter_group_offsets("administered", {partition: 0}) == {partition: None}
+        assert admin.list_group_offsets("administered") == {partition: OffsetAndMetadata(0)}
+        assert "administered" in [group.group_id for group in admin.list_groups()]
+        assert admin.delete_groups(["administered"]) == {"administered": None}
 
 
 # TableView
