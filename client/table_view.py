@@ -52,10 +52,11 @@ class TableView(Mapping[K, V], Generic[K, V]):
 
     When the block begins, all that the topic had then is there. It is a mapping: reading it waits
     for nothing. Records without a key are left out; a null value removes its key. All partitions
-    that the topic had when the block began are followed, and everything in them is kept in memory.
-    Only committed records of transactions count.
+    are followed, new ones as soon as metadata tells of them (``metadata_max_age_ms``), and
+    everything in them is kept in memory. Only committed records of transactions count.
 
-    A record that cannot be read ends the view: from then on every access raises the reason.
+    A record that cannot be read, or the end of the topic, ends the view: from then on every access
+    raises the reason.
     """
 
     def __init__(
@@ -147,6 +148,7 @@ class TableView(Mapping[K, V], Generic[K, V]):
     async def _follow(self) -> None:
         try:
             while True:
+                await self._add_partitions()
                 await self._read_on()
                 for waiter in list(self._waiters):
                     if await self._has_read(waiter.ends):
@@ -154,6 +156,12 @@ class TableView(Mapping[K, V], Generic[K, V]):
                         waiter.event.set()
         except Exception as error:  # noqa: BLE001 - told to everybody who asks
             self._end(error)
+
+    async def _add_partitions(self) -> None:
+        """Follow partitions that the topic got meanwhile, each from its beginning."""
+        known = len(await self._consumer.partitions_of(self._topic))
+        if known > len(self._consumer.assignment):
+            await self._consumer.assign_topics(self._topic)
 
     async def _read_on(self) -> None:
         records = await self._consumer.poll(max_records=POLL_RECORDS, timeout_ms=POLL_MS)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import trio
 
+from quorate.client import Admin as AsyncAdmin
 from quorate.client import (
     ClosedError,
     Consumer,
@@ -215,6 +216,18 @@ async def test_a_restarted_view_is_what_the_topic_says(bootstrap: str, topic: st
     for _ in range(2):
         async with TableView(bootstrap, topic, key=StrSerde(), value=JsonSerde()) as table:
             assert dict(table) == wanted
+
+
+async def test_a_view_follows_partitions_that_are_added(bootstrap: str, topic: str) -> None:
+    view = TableView(bootstrap, topic, key=StrSerde(), value=JsonSerde(), metadata_max_age_ms=100)
+    async with AsyncAdmin(bootstrap) as admin, view as table:
+        assert await admin.create_partitions({topic: 2}) == {topic: None}
+        async with Producer(bootstrap, linger_ms=0) as producer:
+            await producer.send(topic, b"1", key=b"a", partition=1)
+        with trio.fail_after(30):
+            while "a" not in table:
+                await table.changed()
+        assert table["a"] == 1
 
 
 async def test_a_record_that_cannot_be_read_ends_the_view(bootstrap: str, topic: str) -> None:
