@@ -91,8 +91,11 @@ def kafka_python(settings: dict[str, Any], teller: Teller) -> None:
         partition_assignment_strategy=[RangePartitionAssignor],
         client_id="kafka-python",
     )
+    # It loses an assignment that arrives between two calls of poll (3.0.12). So it shall know the
+    # topic before it joins, and wait in poll for longer than others take to join again.
+    consumer.partitions_for_topic(settings["topic"])
     while not teller.stopped:
-        for partition, records in consumer.poll(timeout_ms=int(POLL_S * 1000)).items():
+        for partition, records in consumer.poll(timeout_ms=settings["session_ms"] // 3).items():
             for record in records:
                 teller.read(partition.partition, record.offset, record.value)
                 if settings["commit"]:
