@@ -12,9 +12,9 @@ from random import Random
 from typing import Final
 
 from quorate.jepsen.clients import choosing
-from quorate.jepsen.clients.rereading import UnreadableError, read_all
 from quorate.jepsen.clients.sending import SenderOptions
 from quorate.jepsen.workloads.producing import Producing, producers, stop_all
+from quorate.jepsen.workloads.reading_back import read_back
 from quorate.jepsen.workloads.workload import Context, Topic, WorkloadKind
 from quorate.model import TopicPartition
 
@@ -23,7 +23,6 @@ PRODUCERS: Final = 4
 READERS: Final = 2
 ANSWERED_S_MAX: Final = 32.0
 """Longer than a client tries to deliver a record."""
-READ_S_MAX: Final = 60.0
 
 
 class Append:
@@ -78,10 +77,7 @@ class Append:
         partitions = [
             TopicPartition(self._topic.name, number) for number in range(self._topic.partitions)
         ]
-        try:
-            read_all(self._context.recorder, self._context.bootstrap, partitions, READ_S_MAX)
-        except UnreadableError as error:
-            self._errors.append(str(error))
+        self._errors += read_back(self._context, partitions)
 
     def errors(self) -> Sequence[str]:
         """Return what went wrong: partitions that could not be read, readers that gave up."""

@@ -19,13 +19,14 @@ from quorate.jepsen.clients import choosing, committed
 from quorate.jepsen.clients.grouping import Member, Membership
 from quorate.jepsen.clients.own_member import OwnMember
 from quorate.jepsen.clients.raw import NotNowError, Raw
-from quorate.jepsen.clients.rereading import UnreadableError, list_offset, read_all
+from quorate.jepsen.clients.rereading import list_offset
 from quorate.jepsen.clients.sending import SenderOptions
 from quorate.jepsen.clients.stock_member import StockMember
 from quorate.jepsen.clients.wire import LATEST, ClosedError
 from quorate.jepsen.history import Kind
 from quorate.jepsen.recorder import Recorder, Scribe
 from quorate.jepsen.workloads.producing import Producing, producers, stop_all
+from quorate.jepsen.workloads.reading_back import read_back
 from quorate.jepsen.workloads.workload import Context, Topic, WorkloadKind
 from quorate.model import TopicPartition
 
@@ -48,7 +49,6 @@ LEFT_S_MAX: Final = 70.0
 """More than a member waits for itself."""
 AT_ONCE_S_MAX: Final = 3.0
 CLOSE_S_MAX: Final = 10.0
-READ_S_MAX: Final = 60.0
 
 
 class Observer:
@@ -173,10 +173,7 @@ class Groups:
 
     def final(self) -> None:
         """Read all partitions."""
-        try:
-            read_all(self._context.recorder, self._context.bootstrap, self._partitions, READ_S_MAX)
-        except UnreadableError as error:
-            self._errors.append(str(error))
+        self._errors += read_back(self._context, self._partitions)
 
     def errors(self) -> Sequence[str]:
         """Return what went wrong with clients."""

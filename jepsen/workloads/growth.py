@@ -15,12 +15,12 @@ from quorate.errors import ErrorCode
 from quorate.jepsen.clients import choosing
 from quorate.jepsen.clients.administering import grow_topic, kind_of
 from quorate.jepsen.clients.raw import NotNowError, Raw
-from quorate.jepsen.clients.rereading import UnreadableError, read_all
 from quorate.jepsen.clients.sending import SenderOptions
 from quorate.jepsen.clients.wire import ClosedError
 from quorate.jepsen.history import Kind
 from quorate.jepsen.recorder import Scribe
 from quorate.jepsen.workloads.producing import Producing, producers, stop_all
+from quorate.jepsen.workloads.reading_back import read_back
 from quorate.jepsen.workloads.workload import Context, Topic, WorkloadKind
 from quorate.model import TopicPartition
 
@@ -31,7 +31,6 @@ PRODUCERS: Final = 3
 PAUSE_S: Final = (0.5, 3.0)
 ANSWERED_S_MAX: Final = 32.0
 AGREED_S_MAX: Final = 30.0
-READ_S_MAX: Final = 60.0
 AGAIN_S: Final = 0.1
 CLOSE_S_MAX: Final = 10.0
 
@@ -111,13 +110,9 @@ class Growth:
 
     def final(self) -> None:
         """See how many partitions there are, and read all of them."""
-        recorder, bootstrap, name = (
-            self._context.recorder,
-            self._context.bootstrap,
-            self._topic.name,
-        )
+        name = self._topic.name
         deadline_s = time.monotonic() + AGREED_S_MAX
-        with Raw(bootstrap) as raw:
+        with Raw(self._context.bootstrap) as raw:
             found = -1
             while found < self._count and time.monotonic() < deadline_s:
                 raw.forget(name)  # and ask another broker
@@ -131,10 +126,7 @@ class Growth:
             told = f"{name} has {found} partitions, and had {self._count}"
             self._scribe.tell("complaint", ["partitions-shrank", told])
         partitions = [TopicPartition(name, number) for number in range(max(found, 0))]
-        try:
-            read_all(recorder, bootstrap, partitions, READ_S_MAX)
-        except UnreadableError as error:
-            self._errors.append(str(error))
+        self._errors += read_back(self._context, partitions)
 
     def errors(self) -> Sequence[str]:
         """Return what went wrong with clients."""

@@ -15,9 +15,9 @@ from typing import Final
 
 from quorate.jepsen.clients import choosing
 from quorate.jepsen.clients.raw_writer import RECORDS_MAX, RawWriter
-from quorate.jepsen.clients.rereading import UnreadableError, read_all
 from quorate.jepsen.clients.sending import SenderOptions
 from quorate.jepsen.workloads.producing import Pace, Producing, producers, stop_all
+from quorate.jepsen.workloads.reading_back import read_back
 from quorate.jepsen.workloads.workload import Context, Topic, WorkloadKind
 from quorate.model import TopicPartition
 
@@ -27,7 +27,6 @@ STREAM_CUT_ODDS: Final = 0.01
 TICK_S: Final = 0.01
 ANSWERED_S_MAX: Final = 32.0
 CLOSE_S_MAX: Final = 10.0
-READ_S_MAX: Final = 60.0
 
 
 class _Writing:
@@ -128,10 +127,7 @@ class Idempotent:
 
     def final(self) -> None:
         """Read all partitions."""
-        try:
-            read_all(self._context.recorder, self._context.bootstrap, self._partitions, READ_S_MAX)
-        except UnreadableError as error:
-            self._errors.append(str(error))
+        self._errors += read_back(self._context, self._partitions)
 
     def errors(self) -> Sequence[str]:
         """Return what went wrong with clients."""

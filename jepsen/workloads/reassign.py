@@ -15,12 +15,12 @@ from quorate.errors import ErrorCode
 from quorate.jepsen.clients import choosing
 from quorate.jepsen.clients.administering import create_topic, kind_of, moving, reassign
 from quorate.jepsen.clients.raw import NotNowError, Raw
-from quorate.jepsen.clients.rereading import UnreadableError, read_all
 from quorate.jepsen.clients.sending import SenderOptions
 from quorate.jepsen.clients.wire import ClosedError
 from quorate.jepsen.history import Kind
 from quorate.jepsen.recorder import Scribe
 from quorate.jepsen.workloads.producing import Producing, producers, stop_all
+from quorate.jepsen.workloads.reading_back import read_back
 from quorate.jepsen.workloads.workload import Context, Topic, WorkloadKind
 from quorate.model import TopicPartition
 
@@ -32,7 +32,6 @@ FEWER: Final = 0.3
 ANSWERED_S_MAX: Final = 32.0
 CREATED_S_MAX: Final = 30.0
 SETTLED_S_MAX: Final = 60.0
-READ_S_MAX: Final = 60.0
 AGAIN_S: Final = 0.2
 CLOSE_S_MAX: Final = 10.0
 
@@ -148,10 +147,7 @@ class Reassign:
 
     def final(self) -> None:
         """Read all partitions."""
-        try:
-            read_all(self._context.recorder, self._context.bootstrap, self._partitions, READ_S_MAX)
-        except UnreadableError as error:
-            self._errors.append(str(error))
+        self._errors += read_back(self._context, self._partitions)
 
     def errors(self) -> Sequence[str]:
         """Return what went wrong with clients."""
