@@ -98,6 +98,22 @@ def test_a_broker_is_drained_and_leads_again_when_it_is_asked_to(run: Run) -> No
     assert run("brokers", "describe", "9").code == 2
 
 
+def test_why_cites_records_that_are_in_the_log(run: Run) -> None:
+    partition = "t:0"
+    records = run("metadata", "cat", "--json").out.splitlines()
+    there = {(told["offset"], told["time_ms"]) for told in map(json.loads, records)}
+    for question in ("leader", "isr", "offline"):
+        (answer,) = [json.loads(run("why", question, partition, "--json").out)]
+        assert (answer["question"], answer["subject"]) == (question, partition)
+        cited = {(line["offset"], line["time_ms"]) for line in answer["lines"]}
+        assert cited
+        assert cited <= there
+    assert run("consume", "t", "--from-beginning", "-g", "g", "-n", "5", "-q").code == 0
+    rebalance, lag = (run("why", question, "g") for question in ("rebalance", "lag"))
+    assert "__consumer_offsets-" in rebalance.out, rebalance
+    assert "it has no members" in lag.out, lag
+
+
 def test_partitions_move_by_plan_and_by_name(run: Run, tmp_path: Path) -> None:
     assert run("topics", "create", "moving", "--replica-assignment", "1:2,1:2,1:2").code == 0
     assert run("produce", "moving", stdin="one\ntwo\nthree\n").code == 0
