@@ -73,6 +73,10 @@ class Producer:
                 return batch
         return None
 
+    def continues_with(self, epoch: int, sequence: int) -> bool:
+        """Whether that is what it has to write next; a newer epoch may begin with anything here."""
+        return epoch > self.epoch or (epoch == self.epoch and sequence == self.next_sequence)
+
     def note(self, epoch: int, batch: WrittenBatch) -> None:
         """Take over a batch that was written."""
         if epoch != self.epoch:

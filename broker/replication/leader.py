@@ -20,6 +20,7 @@ from quorate.broker.replication.isr import (
     Visits,
     without,
 )
+from quorate.broker.replication.refusals import Refusals
 from quorate.broker.replication.replica import Replica
 from quorate.control.partition_messages import (
     AlteredPartition,
@@ -91,6 +92,7 @@ class LeaderReplica(Replica):
         "_flush_messages",
         "_min_isr",
         "_proposal",
+        "_refusals",
         "_refused",
         "_sent_away_ms",
         "_sync_waiters",
@@ -123,6 +125,7 @@ class LeaderReplica(Replica):
         self._proposal: tuple[InSyncReplica, ...] = ()
         """Who was proposed for the ISR, each in the registration in which it was found in sync."""
         self._refused = False
+        self._refusals = Refusals()
         self._flush_messages = 0
         self._min_isr = 1
         self._codec: Codec | None = None
@@ -154,8 +157,11 @@ class LeaderReplica(Replica):
             KafkaError: the log refused the records.
         """
         if acks == ACKS_ALL and self.is_under_min_isr:
+            self._refusals.note(records, ErrorCode.NOT_ENOUGH_REPLICAS, now_ms)
             raise NotEnoughReplicasError
         log = self.log
+        if self._refusals.waiting_for:
+            self._refusals.check(records, log.producers, now_ms)
         if self._codec is not None:
             records = recompressed(records, self._codec)
         if self.followers:
@@ -163,6 +169,7 @@ class LeaderReplica(Replica):
         try:
             result = log.append(records, leader_epoch=self.state.leader_epoch, now_ms=now_ms)
         except StorageError as error:
+            self._refusals.note(records, error.code, now_ms)
             self._disk_refused(error)
             raise
         if self._refused:
