@@ -16,6 +16,7 @@ from quorate.jepsen.nemesis.fault import Family, Note, Variant
 from quorate.jepsen.nemesis.partitions import (
     BITES_S_MAX,
     both_ways,
+    check_noticed,
     equipment_of,
     place_of,
     places_of,
@@ -68,6 +69,7 @@ class Delay:
         network = equipment_of(lab).network
         assert network is not None
         delays = self._choose(lab, rng)
+        check_noticed(lab, delays.seconds)
         slowest = round(max(delays.seconds.values()), 3)
         note(delays.targets, links=len(delays.seconds), slowest_s=slowest)
         self._network, self._delayed = network, network.delayed
@@ -100,6 +102,7 @@ class Resets:
         network = equipment_of(lab).network
         assert network is not None
         links = [(a, b) for a, b in permutations(places_of(lab), 2) if a < b]
+        check_noticed(lab, links)
         note([*lab.brokers, *lab.controllers], links=len(links))
         times = Random(rng.getrandbits(32))
         self._thread = threading.Thread(

@@ -43,6 +43,9 @@ class BadDisk:
         hosts = self._choose(lab, rng)
         if not all(host.disk for host in hosts):
             raise NotNowError("nothing can be done to these disks")
+        brokers = [host for host in hosts if host in lab.brokers]
+        if brokers and len(brokers) == len(hosts) and not any(map(_is_written_to, brokers)):
+            raise NotNowError("nothing was ever written to these disks")
         drawn_us = round(rng.uniform(*SLOW_S) * 1e6)
         value = drawn_us if self._value is None else self._value
         note(hosts, **{self._field: value})
@@ -82,6 +85,10 @@ class BadDisk:
     def _count(self, host: Host) -> int:
         assert host.disk is not None
         return host.disk.shim.get(self._counter)
+
+
+def _is_written_to(broker: Host) -> bool:
+    return any(path.stat().st_size for path in broker.data.glob("*/*.log"))
 
 
 def write_metadata(lab: Lab) -> None:

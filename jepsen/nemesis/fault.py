@@ -14,6 +14,10 @@ class NotNowError(QuorateError):
     """The cluster is in no state for this fault, such as without any leader; nothing was done."""
 
 
+class NotYetError(QuorateError):
+    """It cannot be undone as long as other faults are on: to be tried again, once they are not."""
+
+
 class Note(Protocol):
     """Takes down what is about to happen: called once by ``inflict``, before anything happens."""
 
@@ -36,7 +40,11 @@ class Fault(Protocol):
         ...
 
     def heal(self) -> None:
-        """Undo it, also if only a part of it was done; may start processes without waiting."""
+        """Undo it, also if only a part of it was done; may start processes without waiting.
+
+        Raises:
+            NotYetError: another fault is in the way; to be called again.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 The changes of controllers also while the network between them is cut.
 """
 
-import time
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -13,17 +12,15 @@ from quorate.jepsen.clients.controllers import MaybeDoneError, NotDoneError, Quo
 from quorate.jepsen.lab.cluster import Lab
 from quorate.jepsen.lab.equipment import NETWORK, Equipment
 from quorate.jepsen.nemesis import roles
-from quorate.jepsen.nemesis.fault import Family, Note, NotNowError, Variant
+from quorate.jepsen.nemesis.fault import Family, Note, NotNowError, NotYetError, Variant
 from quorate.jepsen.nemesis.partitions import both_ways, equipment_of, place_of, seen_within
 from quorate.model import Endpoint
 
 if TYPE_CHECKING:
     from quorate.jepsen.lab.hosts import Host
 
-ANSWERED_S: Final = 5.0
-BACK_S_MAX: Final = 40.0
+ANSWERED_S: Final = 3.0
 LEADS_NOTHING_S: Final = 5.0
-AGAIN_S: Final = 0.5
 
 A = TypeVar("A", bound=m.Answer)
 
@@ -95,12 +92,10 @@ class Voter:
         for each in lab.controllers:
             if not each.runs:
                 each.start()
-        deadline_s = time.monotonic() + BACK_S_MAX
-        while host.node_id not in _voters(lab):
-            if _ask(lab, m.AddVoter(host.node_id), m.AddVoterAnswer) is None:
-                time.sleep(AGAIN_S)
-            if time.monotonic() > deadline_s:
-                raise OSError(f"{host.name} gets no vote")
+        if host.node_id not in _voters(lab):
+            _ask(lab, m.AddVoter(host.node_id), m.AddVoterAnswer)
+            if host.node_id not in _voters(lab):
+                raise NotYetError(f"{host.name} has no vote yet")
 
 
 class Drained:
@@ -134,11 +129,8 @@ class Drained:
         lab, host = self._lab, self._host
         if lab is None or host is None:
             return
-        deadline_s = time.monotonic() + BACK_S_MAX
-        while _ask(lab, ChangeBroker(host.node_id, draining=False), ChangeBrokerAnswer) is None:
-            if time.monotonic() > deadline_s:
-                raise OSError(f"{host.name} stays drained")
-            time.sleep(AGAIN_S)
+        if _ask(lab, ChangeBroker(host.node_id, draining=False), ChangeBrokerAnswer) is None:
+            raise NotYetError(f"{host.name} stays drained")
 
 
 MEMBERSHIP: Final = Family(

@@ -153,6 +153,17 @@ def equipment_of(lab: Lab) -> Equipment:
     return equipment
 
 
+def check_noticed(lab: Lab, links: Iterable[Pair]) -> None:
+    """See that something comes over one of these links.
+
+    Raises:
+        NotNowError: of each of them an end does nothing now.
+    """
+    alive = {place for place, host in enumerate(_nodes(lab)) if host.answers} | {CLIENTS}
+    if not any(alive.issuperset(link) for link in links):
+        raise NotNowError("nobody would notice: too few nodes run")
+
+
 def seen_within(seconds: float, has_bitten: Callable[[], bool]) -> bool:
     """Wait for a sign of a fault; return whether there was one."""
     deadline_s = time.monotonic() + seconds
@@ -179,6 +190,7 @@ class Partition:
         """Cut."""
         equipment = equipment_of(lab)
         plan = self._choose(lab, rng)
+        check_noticed(lab, plan.cuts)
         self._hard = rng.random() < 0.5
         cuts = [list(pair) for pair in sorted(plan.cuts)]
         note(plan.targets, cuts=cuts, heal="hard" if self._hard else "soft")

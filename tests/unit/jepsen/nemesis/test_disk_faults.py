@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from quorate.jepsen.nemesis import disk_faults
+from quorate.jepsen.nemesis.fault import NotNowError
 
 if TYPE_CHECKING:
     from quorate.jepsen.nemesis.disk_faults import BadDisk
@@ -35,6 +37,7 @@ class FakeHost:
     may_end: bool = False
     runs: bool = True
     disk: FakeDisk = field(default_factory=FakeDisk)
+    data: Path = Path()
     starts: int = 0
 
     def close(self) -> None:
@@ -43,6 +46,14 @@ class FakeHost:
     def start(self) -> None:
         self.runs = True
         self.starts += 1
+
+
+@dataclass
+class FakeLab:
+    brokers: list[FakeHost] = field(default_factory=list[FakeHost])
+
+
+LAB = cast("Any", FakeLab())
 
 
 class Notes:
@@ -72,7 +83,7 @@ def test_a_disk_fails_as_it_is_told_until_it_is_healed(
         return [host]
 
     fault: BadDisk = getattr(disk_faults, make)(chosen)
-    fault.inflict(cast("Any", None), Random(1), notes)
+    fault.inflict(LAB, Random(1), notes)
     assert notes.details == [told]
     assert told.items() <= host.disk.shim.fields.items()
     assert host.may_end
@@ -86,5 +97,17 @@ def test_a_disk_fails_as_it_is_told_until_it_is_healed(
 def test_how_slow_a_disk_is_is_drawn() -> None:
     host, notes = FakeHost(), Notes()
     fault = disk_faults.slow(lambda _lab, _rng: [cast("Any", host)])
-    fault.inflict(cast("Any", None), Random(1), notes)
+    fault.inflict(LAB, Random(1), notes)
     assert 100_000 <= notes.details[0]["sync_delay_us"] <= 1_500_000
+
+
+def test_a_broker_to_which_nothing_is_written_would_not_notice(tmp_path: Path) -> None:
+    host, notes = FakeHost(data=tmp_path), Notes()
+    lab = cast("Any", FakeLab([host]))
+    fault = disk_faults.full(lambda _lab, _rng: [cast("Any", host)])
+    with pytest.raises(NotNowError):
+        fault.inflict(lab, Random(1), notes)
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / "0.log").write_bytes(b"a batch")
+    fault.inflict(lab, Random(1), notes)
+    assert notes.details == [{"space_bytes": 0}]

@@ -63,6 +63,15 @@ def test_every_family_and_every_variant_comes_that_has_a_weight() -> None:
     }
 
 
+def test_every_variant_comes_before_one_comes_again() -> None:
+    family = FAULTS["partition"]
+    steps = list(rotation({"partition": family}, LONG_S, Random(1)))
+    count = sum(variant.weight > 0 for variant in family.variants.values())
+    rounds = [steps[at : at + count] for at in range(0, len(steps) - count, count)]
+    assert len(rounds) > 5
+    assert all(len({step.variant for step in each}) == count for each in rounds)
+
+
 def test_what_has_no_weight_comes_if_nothing_else_may() -> None:
     family = FAULTS["kill"]
     named = replace(family, variants={"two": family.variants["two"]})
