@@ -75,7 +75,7 @@ def _batches(folder: Path, end: int) -> Iterator[list[Any]]:
                 data = file.read_at(header.size_bytes, position)
                 digest = hashlib.sha256(data).digest()[:DIGEST_BYTES]
                 place = [header.base_offset, header.next_offset, header.leader_epoch]
-                yield [*place, digest]
+                yield [*place, digest, [header.producer_id, header.producer_epoch]]
 
 
 def audit_metadata(controller: Host, recorder: Recorder) -> None:

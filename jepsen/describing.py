@@ -12,6 +12,7 @@ from quorate.jepsen.clients import choosing
 from quorate.jepsen.judging import allowed_for
 from quorate.jepsen.lab.hosts import ROOT
 from quorate.jepsen.lab.local import PROPERTIES
+from quorate.jepsen.nemesis.directed import DIRECTED
 from quorate.jepsen.nemesis.processes import SO_MANY
 from quorate.jepsen.options import RunOptions, is_synced, kinds_of
 
@@ -51,6 +52,7 @@ def describe(options: RunOptions, started: datetime) -> dict[str, Any]:
             idempotent=options.acks == "all",
             unclean=properties.get(UNCLEAN) == "true"
             or options.topic_configs.get(UNCLEAN) == "true",
+            repeats=options.client == choosing.LIBRDKAFKA,
         ),
         "quotas": _quotas(options),
     }
@@ -74,9 +76,14 @@ def _quotas(options: RunOptions) -> dict[str, int]:
         quotas["faults"] = max(1, options.seconds * FAULTS_PER_S)
         if _leaves_too_few(options):
             quotas["refusals"] = 1 if options.client == choosing.PLAIN else 0
-        elif "acks" in quotas:
+        elif "acks" in quotas and not all(map(_is_directed, options.faults)):
             quotas["acks-under-fault"] = quotas["acks"] * UNDER_FAULT_SHARE
     return {name: int(number) for name, number in quotas.items()}
+
+
+def _is_directed(fault: str) -> bool:
+    """Whether a fault is a scenario, which is on only for as long as nothing happens any more."""
+    return fault.partition(":")[0] == DIRECTED.name
 
 
 def _leaves_too_few(options: RunOptions) -> bool:

@@ -114,17 +114,22 @@ def _plain_cases(anomalies: Anomalies, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def allowed_for(*, acks: str, idempotent: bool, unclean: bool = False) -> list[str]:
+def allowed_for(
+    *, acks: str, idempotent: bool, unclean: bool = False, repeats: bool = False
+) -> list[str]:
     """Return the anomalies that are documented as possible with these settings.
 
     Without acks=all the leader's word is all there is. Who is not idempotent repeats what it heard
-    nothing of, and may be overtaken by itself. Unclean elections lose what only others had.
+    nothing of, and may be overtaken by itself. Unclean elections lose what only others had. Some
+    clients (``repeats``) give themselves another epoch, and send again what may be there.
     """
     names = set[str]()
     if acks != ACKS_ALL:
         names.add("acked-by-leader-only")
     if not idempotent:
         names |= {"duplicate", "nonmonotonic-send"}
+    if repeats:
+        names.add("repeated-by-client")
     if unclean:
         names |= {"unclean-election", "lost-write", "dirty-read", "inconsistent-offsets"}
         names |= {"stale-leader-accept", "commit-regression", "stale-committed-offset"}

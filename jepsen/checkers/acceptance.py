@@ -85,7 +85,7 @@ class AcceptanceChecker:
         elif name == "replica":
             partition, _, batches = operation.told
             epochs = self._batches[partition]
-            for base_offset, next_offset, epoch, _ in batches:
+            for base_offset, next_offset, epoch, *_ in batches:
                 epochs.setdefault(base_offset, (next_offset, epoch))
         elif name == "metadata-log":
             for _, decision in self._log.read(operation):

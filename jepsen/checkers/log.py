@@ -7,7 +7,8 @@ The vocabulary is that of Jepsen's Kafka workload. A ``send`` asks for ``[partit
 ``poll`` asks with the number of the consumer's assignment (any seek or rebalance begins another
 one), or with a list that begins with it, and is told ``[[partition, offsets, values], ...]``; so is
 a ``read``, by which a consumer of its own reads everything in the end. ``high-watermark`` and
-``replica`` tell where a log ends.
+``replica`` tell where a log ends; and ``replica`` which producer, of which epoch, wrote a batch: a
+broker knows that a record is there already only if it comes from the same one.
 
 One pass, with memory for what is in the logs, and not for what was read of it again and again.
 """
@@ -19,7 +20,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from quorate.jepsen.checkers.anomalies import Anomalies
-from quorate.jepsen.checkers.log_state import NO_OFFSET, Ack, Gap, Partition
+from quorate.jepsen.checkers.log_state import NO_OFFSET, Ack, Copy, Gap, Partition
 from quorate.jepsen.history import Kind, Operation
 
 ACKS_ALL: Final = "all"
@@ -67,7 +68,9 @@ class LogChecker:
             for partition, end, *epoch in told:
                 self._partition(partition).ends_at(end, epoch[0] if epoch else 0, operation)
         elif name == "replica" and told[2]:
-            self._partition(told[0]).ends_at(told[2][-1][1], LATEST_EPOCH, operation)
+            partition = self._partition(told[0])
+            partition.ends_at(told[2][-1][1], LATEST_EPOCH, operation)
+            partition.note_writers(told[2])
 
     def finish(self, *, complete: bool = True) -> Anomalies:
         """Return all that is wrong; what was not read is not lost if the history is cut off.
@@ -78,6 +81,7 @@ class LogChecker:
         for name, partition in self._partitions.items():
             if name.rpartition("-")[0] in self._deleted:
                 continue
+            self._check_copies(name, partition)
             self._check_phantoms(name, partition)
             self._check_dirty(name, partition)
             if partition.final or complete:
@@ -235,13 +239,7 @@ class LogChecker:
                 partition.strays[offset] = value
         before = partition.offsets.setdefault(value, offset)
         if before != offset:
-            partition.found.add(
-                "duplicate",
-                f"{name}: {value} is at offsets {before} and {offset}",
-                f"it was {how} at {offset}",
-                where=name,
-                offsets=(before, offset),
-            )
+            partition.copies.setdefault(Copy(value, before, offset), how)
             if how == FINALLY:
                 partition.elsewhere.add(value)
         return there == value
@@ -257,6 +255,21 @@ class LogChecker:
         )
 
     # --- in the end -----------------------------------------------------------
+
+    @staticmethod
+    def _check_copies(name: str, partition: Partition) -> None:
+        """Find what is there twice, and whether one producer wrote it, as far as that is known."""
+        for copy, how in partition.copies.items():
+            one, other = (partition.writers.get(at) for at in (copy.offset, copy.again))
+            is_another = one is not None and other is not None and one != other
+            partition.found.add(
+                "repeated-by-client" if is_another else "duplicate",
+                f"{name}: {copy.value} is at offsets {copy.offset} and {copy.again}",
+                f"it was {how} at {copy.again}",
+                *((f"{one} wrote it, and {other}",) if one and other else ()),
+                where=name,
+                offsets=(copy.offset, copy.again),
+            )
 
     @staticmethod
     def _check_phantoms(name: str, partition: Partition) -> None:

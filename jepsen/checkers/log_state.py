@@ -1,5 +1,6 @@
 """What the log checker knows of one partition."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -18,6 +19,24 @@ class Ack(NamedTuple):
     offset: int
     called_ns: int
     returned_ns: int
+
+
+class Copy(NamedTuple):
+    """A value that is at a second offset."""
+
+    value: int
+    offset: int
+    again: int
+
+
+class Writer(NamedTuple):
+    """Who wrote a batch."""
+
+    producer_id: int
+    producer_epoch: int
+
+    def __str__(self) -> str:
+        return f"producer {self.producer_id} of epoch {self.producer_epoch}"
 
 
 class Gap(NamedTuple):
@@ -73,6 +92,10 @@ class Partition:
     early: dict[int, int] = field(default_factory=dict[int, int])
     """Values that were read when their sending had not ended yet, with the time of that."""
     failed_and_read: set[int] = field(default_factory=set[int])
+    copies: dict[Copy, str] = field(default_factory=dict[Copy, str])
+    """What is there twice, and how that was seen."""
+    writers: dict[int, Writer] = field(default_factory=dict[int, Writer])
+    """By offset, of those that have such a value."""
     gaps: list[Gap] = field(default_factory=list[Gap])
     consumers: dict[int, tuple[Any, int]] = field(default_factory=dict[int, tuple[Any, int]])
     """By process: its assignment, and the last offset that it was given."""
@@ -110,6 +133,14 @@ class Partition:
             if epoch == self.end.epoch:
                 offset = max(offset, self.end.offset)
             self.end = End(offset, epoch, operation.called_ns)
+
+    def note_writers(self, batches: Sequence[Sequence[Any]]) -> None:
+        """Note who wrote what is there twice, if the batches of a replica say."""
+        wanted = sorted({at for copy in self.copies for at in (copy.offset, copy.again)})
+        for base_offset, next_offset, _, _, *writer in batches if wanted else ():
+            for at in wanted[bisect_left(wanted, base_offset) : bisect_left(wanted, next_offset)]:
+                if writer:
+                    self.writers.setdefault(at, Writer(*writer[0]))
 
     def reads(self, value: int, operation: Operation) -> None:
         """Note that a value was read of whose place nobody had said anything before."""

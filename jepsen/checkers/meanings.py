@@ -26,6 +26,7 @@ MEANINGS: Final[dict[str, Meaning]] = {
         lost_write="a record that all in sync acknowledged is gone",
         acked_by_leader_only="a record that the leader alone acknowledged (acks=1) is gone",
         duplicate="a record is at two offsets",
+        repeated_by_client="a client sent a record again as another producer",
         inconsistent_offsets="an offset has two records",
         phantom="a record was read that nobody sent",
         aborted_read="a record was read whose sending failed",

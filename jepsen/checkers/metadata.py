@@ -7,11 +7,14 @@ It goes by the log of the controllers' decisions, ``metadata-log`` (see the modu
 """
 
 from collections import defaultdict
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from quorate.jepsen.checkers.anomalies import Anomalies
 from quorate.jepsen.checkers.metadata_log import NOBODY, Decision, MetadataLog
 from quorate.jepsen.history import Kind, Operation
+
+ALTERED_BY: Final = "AlterPartition by leader "
+"""What the log says of a change that the leader proposed."""
 
 
 class _Mark(NamedTuple):
@@ -159,10 +162,15 @@ class MetadataChecker:
     def _check_election(self, before: Decision, after: Decision) -> None:
         """See that the new leader has all that is committed.
 
+        Whoever led may take somebody into the ISR and hand over to it at once (it shuts down, or is
+        no replica any more): it waits for whom it proposed as if they were in sync already.
+
         If nobody is known to, whoever led last may lead again: nobody else can have more. That may
         be decided together with that somebody is not eligible any more.
         """
         if after.leader in before.isr or after.leader in before.elr:
+            return
+        if after.cause == f"{ALTERED_BY}{before.leader}" and after.leader in after.isr:
             return
         nobody_else = not before.isr and not after.elr
         if nobody_else and after.leader == before.last_known_leader:

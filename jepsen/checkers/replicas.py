@@ -1,10 +1,10 @@
 """The replica checker: do all replicas of a partition hold the same records?
 
-A ``replica`` is told ``[partition, broker, [[base offset, next offset, leader epoch, digest],
-...]]``: batches of a broker's log that lie below the high watermark, in order, when all is healed;
-several operations may tell of one replica, one part after the other. Brokers that retain less than
-others hold less at the beginning. Of a compacted topic each holds what it has not compacted yet:
-of those only the epochs are judged.
+A ``replica`` is told ``[partition, broker, [[base offset, next offset, leader epoch, digest,
+producer], ...]]``, where the producer may be missing: batches of a broker's log that lie below the
+high watermark, in order, when all is healed; several operations may tell of one replica, one part
+after the other. Brokers that retain less than others hold less at the beginning. Of a compacted
+topic each holds what it has not compacted yet: of those only the epochs are judged.
 """
 
 from collections import defaultdict
@@ -15,6 +15,7 @@ from quorate.jepsen.checkers.anomalies import Anomalies
 from quorate.jepsen.history import Kind, Operation
 
 SHOWN_BYTES: Final = 6
+BATCH_FIELDS: Final = 4
 
 
 class Batch(NamedTuple):
@@ -47,7 +48,7 @@ class ReplicaChecker:
         log = self._logs[partition].setdefault(broker, [])
         compacted = partition.rpartition("-")[0] in self._compacted
         for fields in batches:
-            batch = Batch(*fields)
+            batch = Batch(*fields[:BATCH_FIELDS])
             if log:
                 self._check_step(partition, broker, log[-1], batch, compacted=compacted)
             log.append(batch)

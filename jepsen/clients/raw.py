@@ -29,6 +29,28 @@ class NotNowError(QuorateError):
     """There is nobody to send it to; nothing was sent."""
 
 
+class NewestLeaders:
+    """Never goes back to who led before, as other clients do not (KIP-320).
+
+    A broker that was stopped goes on as if it led, and refuses what follows records that it lacks.
+    State: the newest leader epoch of each partition that was asked for.
+    """
+
+    def __init__(self) -> None:
+        self._epochs: dict[tuple[bytes, int], int] = {}
+
+    def leader_id(self, topic: MetadataResponseTopic, partition: int) -> int | None:
+        """Return who leads by an answer; None if it does not say, or something newer was said."""
+        for said in topic.partitions:
+            if said.partition_index == partition:
+                key = topic.topic_id, partition
+                newest = self._epochs.setdefault(key, said.leader_epoch)
+                if said.leader_epoch >= newest:
+                    self._epochs[key] = said.leader_epoch
+                    return said.leader_id
+        return None
+
+
 class Raw:
     """Connections to brokers, and who leads; for one thread.
 
@@ -41,6 +63,7 @@ class Raw:
         self._turn = 0
         self._endpoints: dict[int, Endpoint] = {}
         self._topics: dict[str, MetadataResponseTopic] = {}
+        self._newest = NewestLeaders()
         self._clients: dict[Endpoint, Client] = {}
 
     def ask(self, endpoint: Endpoint, api_key: int, version: int, body: Any) -> Any:
@@ -131,12 +154,10 @@ class Raw:
         if where.topic not in self._topics:
             self.learn([where.topic])
         topic = self._topics.get(where.topic)
-        for partition in topic.partitions if topic is not None else ():
-            if partition.partition_index == where.partition:
-                if partition.leader_id in self._endpoints:
-                    return partition.leader_id
-                break
-        self._topics.pop(where.topic, None)
+        leader_id = None if topic is None else self._newest.leader_id(topic, where.partition)
+        if leader_id is not None and leader_id in self._endpoints:
+            return leader_id
+        self.forget(where.topic)  # and ask another one the next time
         raise NotNowError(f"nobody leads {where}")
 
     def partition_count(self, topic: str) -> int:

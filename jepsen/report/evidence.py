@@ -177,7 +177,7 @@ def _seen(operation: Operation) -> Iterable[_Seen]:
             yield _Seen(operation.name, partition, offsets, values)
     elif operation.name == "replica":
         partition, broker_id, batches = operation.told
-        digests = [f"e{epoch} {digest[:2].hex()}" for _, _, epoch, digest in batches]
+        digests = [f"e{epoch} {digest[:2].hex()}" for _, _, epoch, digest, *_ in batches]
         yield _Seen(f"{ON_BROKER}{broker_id}", partition, [batch[0] for batch in batches], digests)
 
 

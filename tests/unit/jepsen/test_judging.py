@@ -251,6 +251,7 @@ def test_what_settings_make_possible_has_names() -> None:
     assert allowed_for(acks="1", idempotent=False) == [
         "acked-by-leader-only", "duplicate", "nonmonotonic-send",
     ]  # fmt: skip
+    assert allowed_for(acks="all", idempotent=True, repeats=True) == ["repeated-by-client"]
     assert "unclean-election" in allowed_for(acks="all", idempotent=True, unclean=True)
 
 

@@ -19,6 +19,8 @@ from tests.unit.jepsen.golden.making import (
 
 THREE = [sent(value, value, (2 * value, 2 * value + 1)) for value in range(3)]
 ALL_THREE = read((0, 0), (1, 1), (2, 2))
+TWICE = read((0, 0), (1, 1), (2, 2), (3, 1))
+BOTH = (0, 3, 0, b"a", [7, 0])
 NOTHING = did("read", None, [[P, [], []]], FINAL, process=LAST)
 WEAK = {"acks": "1"}
 
@@ -71,6 +73,17 @@ CASES = [
         "duplicate",
         [*THREE, read((0, 0), (1, 1), (2, 2), (3, 1))],
         [*THREE, unsent(3, Kind.INFO), read((0, 0), (1, 1), (2, 2), (3, 3))],
+    ),
+    # Which another producer has written, or another epoch of it: no broker can know that.
+    Golden(
+        "repeated-by-client",
+        [*THREE, TWICE, replica(1, BOTH, (3, 4, 0, b"b", [7, 1]))],
+        [*THREE, ALL_THREE, replica(1, BOTH, (3, 4, 0, b"b", [7, 1]))],
+    ),
+    Golden(
+        "duplicate",
+        [*THREE, TWICE, replica(1, BOTH, (3, 4, 0, b"b", [7, 0]))],
+        [*THREE, ALL_THREE, replica(1, BOTH, (3, 4, 0, b"b", [7, 0]))],
     ),
     Golden(
         "phantom",

@@ -66,7 +66,7 @@ def read(*records: tuple[int, int], partition: str = P) -> Operation:
 # --- replicas, leaders
 
 
-def replica(broker: int, *batches: tuple[int, int, int, bytes], partition: str = P) -> Operation:
+def replica(broker: int, *batches: tuple[Any, ...], partition: str = P) -> Operation:
     return did("replica", None, [partition, broker, [list(b) for b in batches]], (95, 96))
 
 
@@ -79,7 +79,7 @@ def ends(broker: int, offset: int, epoch: int, span: Span) -> Operation:
     return did("high-watermark", broker, [[P, offset, epoch]], span, process=3)
 
 
-def decided(*records: tuple[str, dict[str, Any]]) -> Operation:
+def decided(*records: tuple[str, dict[str, Any]], cause: str = "a test") -> Operation:
     """The metadata's log, with a topic that has one partition on brokers 1, 2 and 3."""
     created = {"topic_id": b"1", "name": "t"}
     partition = {
@@ -87,7 +87,7 @@ def decided(*records: tuple[str, dict[str, Any]]) -> Operation:
         "leader_id": 1, "leader_epoch": 0, "time_ms": 0,
     }  # fmt: skip
     all_ = [("TopicCreated", created), ("PartitionCreated", partition), *records]
-    return did("metadata-log", None, [[n, *record, "a test"] for n, record in enumerate(all_)])
+    return did("metadata-log", None, [[n, *record, cause] for n, record in enumerate(all_)])
 
 
 def changed(leader: int, epoch: int, isr: list[int], **more: Any) -> tuple[str, dict[str, Any]]:

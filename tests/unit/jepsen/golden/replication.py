@@ -4,6 +4,7 @@
 
 from typing import Any
 
+from quorate.jepsen.checkers.metadata import ALTERED_BY
 from quorate.jepsen.history import Operation
 from tests.unit.jepsen.golden.making import (
     Golden,
@@ -111,6 +112,12 @@ CASES = [
         "unclean-election",
         [decided(changed(1, 0, [1, 2]), changed(3, 1, [3]))],
         [decided(changed(1, 0, [1, 2], elr=[3]), changed(-1, 1, []), changed(3, 2, [3]))],
+    ),
+    # A leader may take another one in and hand over to it at once; nobody else may for it.
+    Golden(
+        "unclean-election",
+        [decided(changed(1, 0, [1]), changed(3, 1, [1, 3]), cause=f"{ALTERED_BY}2")],
+        [decided(changed(1, 0, [1]), changed(3, 1, [1, 3]), cause=f"{ALTERED_BY}1")],
     ),
     # Who led last may lead again when nobody else is known to have more.
     Golden(
