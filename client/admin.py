@@ -224,7 +224,7 @@ class Admin(GroupAdmin):
     async def describe_configs(
         self, resources: Iterable[ConfigResource]
     ) -> dict[ConfigResource, dict[str, ConfigEntry] | QuorateError]:
-        """Return the settings of topics and brokers, by name."""
+        """Return the settings of topics, brokers and groups, by name."""
         results: dict[ConfigResource, dict[str, ConfigEntry] | QuorateError] = {}
         for broker_id, group in _by_broker(resources).items():
             request = DescribeConfigsRequest(

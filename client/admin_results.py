@@ -108,11 +108,12 @@ class ResourceType(Enum):
 
     TOPIC = 2
     BROKER = 4
+    GROUP = 32
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
-    """A topic by name, or a broker by id; the name "" stands for the defaults of all brokers."""
+    """A topic or group by name, or a broker by id; "" stands for the defaults of all brokers."""
 
     type: ResourceType
     name: str
@@ -126,6 +127,11 @@ class ConfigResource:
     def broker(cls, broker_id: int | None) -> ConfigResource:
         """Return the resource of a broker, or of the defaults of all for None."""
         return cls(ResourceType.BROKER, "" if broker_id is None else str(broker_id))
+
+    @classmethod
+    def group(cls, group_id: str) -> ConfigResource:
+        """Return the resource of a group, which need not exist yet."""
+        return cls(ResourceType.GROUP, group_id)
 
     @classmethod
     def of(cls, type_number: int, name: str) -> ConfigResource:
@@ -142,7 +148,7 @@ class ConfigEntry:
 
     Attributes:
         value: As text; None if it is a secret or has none.
-        source: The protocol's number: 1 topic, 2 to 4 broker, 5 default.
+        source: The protocol's number: 1 topic, 2 to 4 broker, 5 default, 8 group.
     """
 
     name: str

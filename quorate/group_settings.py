@@ -1,7 +1,10 @@
 """The settings of groups; names and defaults are Kafka's."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
 
+from quorate.errors import InvalidConfigError
 from quorate.setting_fields import (
     INT_MAX,
     Kind,
@@ -123,6 +126,16 @@ class GroupConfig:
         1_000,
         "The pause between two assignments of a group of the new protocol.",
     )
+    group_consumer_min_assignment_interval_ms: int = ms_field(
+        "group.consumer.min.assignment.interval.ms",
+        0,
+        "The shortest that a group may be configured with.",
+    )
+    group_consumer_max_assignment_interval_ms: int = ms_field(
+        "group.consumer.max.assignment.interval.ms",
+        15_000,
+        "The longest that a group may be configured with.",
+    )
     group_consumer_max_size: int = number_field(
         "group.consumer.max.size",
         INT_MAX,
@@ -148,3 +161,87 @@ class GroupConfig:
         "How often regular expressions are matched with the topics anew.",
         low=10_000,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class OwnGroupConfig:
+    """What a group may be configured with by itself (KIP-848); the node's settings else."""
+
+    consumer_session_timeout_ms: int = ms_field(
+        "consumer.session.timeout.ms",
+        45_000,
+        "A member that is silent for so long is out.",
+        low=1,
+        high=INT_MAX,
+        broker_name="group.consumer.session.timeout.ms",
+    )
+    consumer_heartbeat_interval_ms: int = ms_field(
+        "consumer.heartbeat.interval.ms",
+        5_000,
+        "How often members are to be heard.",
+        low=1,
+        high=INT_MAX,
+        broker_name="group.consumer.heartbeat.interval.ms",
+    )
+    consumer_assignment_interval_ms: int = ms_field(
+        "consumer.assignment.interval.ms",
+        1_000,
+        "The pause between two assignments.",
+        high=INT_MAX,
+        broker_name="group.consumer.assignment.interval.ms",
+    )
+
+
+SESSION: Final = "consumer.session.timeout.ms"
+HEARTBEAT: Final = "consumer.heartbeat.interval.ms"
+BOUNDED: Final = (SESSION, HEARTBEAT, "consumer.assignment.interval.ms")
+
+Config = TypeVar("Config", bound=GroupConfig)
+
+
+def check_own_group_config(config: GroupConfig, own: Mapping[str, str]) -> None:
+    """Check what a group is to be configured with against the bounds of the node.
+
+    Args:
+        config: the node's settings.
+        own: the group's; what this version does not know (any more) is left alone.
+
+    Raises:
+        InvalidConfigError: a value is out of bounds, or sessions are too short for the heartbeats.
+    """
+    for name in BOUNDED:
+        low, high = _bound(name, "min"), _bound(name, "max")
+        if name in own and not _of(config, low) <= int(own[name]) <= _of(config, high):
+            raise InvalidConfigError(
+                f"{name}={own[name]} is not within {low}={_of(config, low)} "
+                f"and {high}={_of(config, high)}"
+            )
+    session_ms = int(own.get(SESSION, config.group_consumer_session_timeout_ms))
+    heartbeat_ms = int(own.get(HEARTBEAT, config.group_consumer_heartbeat_interval_ms))
+    if session_ms <= heartbeat_ms and (SESSION in own or HEARTBEAT in own):
+        message = f"{SESSION}={session_ms} is not more than {HEARTBEAT}={heartbeat_ms}"
+        raise InvalidConfigError(message)
+
+
+def with_own_group_config(config: Config, own: Mapping[str, str]) -> Config:
+    """Return a node's settings with those of one group in place of what they are for all.
+
+    Bounds may have become narrower since a value was set: then the nearest that they allow holds.
+    """
+    changes: dict[str, Any] = {
+        f"group.{name}".replace(".", "_"): min(
+            max(int(own[name]), _of(config, _bound(name, "min"))), _of(config, _bound(name, "max"))
+        )
+        for name in BOUNDED
+        if name in own
+    }
+    return replace(config, **changes)
+
+
+def _bound(name: str, which: str) -> str:
+    return name.replace("consumer.", f"group.consumer.{which}.", 1)
+
+
+def _of(config: GroupConfig, name: str) -> int:
+    value: int = getattr(config, name.replace(".", "_"))
+    return value

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from quorate.errors import InvalidConfigError
-from quorate.group_settings import GroupConfig
+from quorate.group_settings import GroupConfig, OwnGroupConfig
 from quorate.setting_fields import (
     LONG_MAX,
     WEEK_MS,
@@ -186,6 +186,9 @@ class NodeConfig(GroupConfig):
     quorum_snapshot_entries: int = number_field(
         "quorate.quorum.snapshot.entries", 20_000, "A snapshot of the metadata is written every so many log entries.",
         low=10,
+    )  # fmt: skip
+    metrics_listener: str = text_field(
+        "quorate.metrics.listener", "", "Where /metrics, /healthz and /readyz are served: host:port; nowhere if empty.",
     )  # fmt: skip
     controller_quorum_bootstrap_servers: tuple[str, ...] = setting_field(
         "controller.quorum.bootstrap.servers", Kind.LIST, (), "The controllers that a broker connects to.",
@@ -361,6 +364,9 @@ TOPIC_SETTINGS: Final = settings_of(TopicConfig)
 
 NODE_SETTINGS: Final = settings_of(NodeConfig)
 """Every node setting, by property name."""
+
+GROUP_SETTINGS: Final = settings_of(OwnGroupConfig)
+"""Every setting that a group may have of its own, by property name."""
 
 TOPIC_DEFAULTS: Final = {
     s.broker_name: dataclasses.replace(s, name=s.broker_name, dynamic=True)

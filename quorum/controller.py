@@ -183,7 +183,7 @@ class Controller:
             m.CreateTopics: self._create_topics,
             m.DeleteTopics: self._delete_topics,
             m.CreatePartitions: self._create_partitions,
-            m.AlterConfigs: configs.alter_configs,
+            m.AlterConfigs: self._alter_configs,
             p.AlterPartition: partitions.alter_partition,
             p.ElectLeaders: elections.elect_leaders,
             p.AlterReassignments: reassignments.alter_reassignments,
@@ -502,6 +502,11 @@ class Controller:
         )
         defaults = topics.current_defaults(image, configured)
         return topics.create_topics(image, request, defaults, now_ms, self._rng)
+
+    def _alter_configs(
+        self, image: MetadataImage, request: m.AlterConfigs, now_ms: int
+    ) -> Decision[m.AlterConfigsAnswer]:
+        return configs.alter_configs(image, request, now_ms, self._config)
 
     def _delete_topics(
         self, image: MetadataImage, request: m.DeleteTopics, now_ms: int

@@ -1,4 +1,4 @@
-"""Configurations of topics and brokers: shown and changed."""
+"""Configurations of topics, brokers and groups: shown and changed."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -12,7 +12,7 @@ from quorate.client.admin_results import (
 )
 from quorate.errors import InvalidConfigError, QuorateError
 from quorate.setting_fields import Setting
-from quorate.settings import BROKER_SETTINGS, TOPIC_SETTINGS, value_text
+from quorate.settings import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS, value_text
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.output import Column, Table
 from quorate.tools.problems import UsageError
@@ -25,12 +25,13 @@ SOURCES: Final = {
     3: "all brokers",
     4: "node's file",
     5: "default",
+    8: "group",
 }
 """The protocol's numbers of where a value comes from."""
 
 
 def parse_resource(text: str) -> ConfigResource:
-    """Return the resource of ``topic/NAME``, ``broker/ID`` or ``broker/default``.
+    """Return the resource of ``topic/NAME``, ``group/NAME``, ``broker/ID`` or ``broker/default``.
 
     Raises:
         UsageError: it is none of them.
@@ -39,6 +40,8 @@ def parse_resource(text: str) -> ConfigResource:
     match kind.rstrip("s"), name:
         case "topic", str(topic) if topic:
             return ConfigResource.topic(topic)
+        case "group", str(group) if group:
+            return ConfigResource.group(group)
         case "broker", "default" | "":
             return ConfigResource.broker(None)
         case "broker", str(number) if number.isdecimal():
@@ -46,7 +49,7 @@ def parse_resource(text: str) -> ConfigResource:
         case _:
             raise UsageError(
                 f"{text!r} names nothing that has a configuration",
-                why="there are topic/NAME, broker/ID and broker/default",
+                why="there are topic/NAME, group/NAME, broker/ID and broker/default",
                 hint="quorate configs describe topic/appLogs",
             )
 
@@ -125,9 +128,10 @@ async def change(
     say(options, f"{'Would change' if dry_run else 'Changed'} {resource}: {', '.join(values)}.")
 
 
-def known_settings(*, node: bool) -> Table:
-    """Return every setting there is, with its range and default."""
-    settings: Sequence[Setting] = list((BROKER_SETTINGS if node else TOPIC_SETTINGS).values())
+def known_settings(*, node: bool = False, group: bool = False) -> Table:
+    """Return every setting of topics, or else of nodes or groups, with its range and default."""
+    table = BROKER_SETTINGS if node else GROUP_SETTINGS if group else TOPIC_SETTINGS
+    settings: Sequence[Setting] = list(table.values())
     columns = (
         Column("name"), Column("default"), Column("range"), Column("unit"), Column("meaning"),
     )  # fmt: skip

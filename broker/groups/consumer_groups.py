@@ -26,6 +26,7 @@ from quorate.broker.groups.consumer_records import EpochFact, read_fact, write_f
 from quorate.broker.groups.consumer_watch import Watch
 from quorate.broker.groups.errors import RebalanceInProgressError
 from quorate.broker.groups.group import GroupContext, GroupIdNotFoundError
+from quorate.broker.groups.own_configs import OwnConfigs
 from quorate.broker.shards.effects import Done, Effects, Entry, ignore
 from quorate.errors import ErrorCode, KafkaError
 from quorate.promise import Promise
@@ -57,6 +58,7 @@ class ConsumerGroups:
     def __init__(self, context: GroupContext) -> None:
         self._context = context
         self._config = context.surroundings.config
+        self._own_configs = OwnConfigs(context.surroundings)
         self._watches: dict[str, Watch] = {}
         self._names: object = None
         self._names_version = 0
@@ -127,7 +129,7 @@ class ConsumerGroups:
             request = copy(request)
             request.member_id = self._new_member_id()
         ended, draft = self._begun(request.group_id, joins=joins)
-        answer = consumer_heartbeats.beat(draft, request, caller, self._terms())
+        answer = consumer_heartbeats.beat(draft, request, caller, self._terms(request.group_id))
         promise, done = _answered(answer, _refused_heartbeat)
         before = self._member(request.group_id, request.member_id)
         if self._write(draft, done, ended):
@@ -136,7 +138,7 @@ class ConsumerGroups:
             if ended:
                 self._watch_all(group)
             watch = self._watch(group.group_id)
-            watch.heard(member.member_id, self._session_timeout_ms(member))
+            watch.heard(member.member_id, self._session_timeout_ms(group.group_id, member))
             watch.moved(None if before is None else before.standing, member)
             if before is None:
                 self._tell(group, f"member {member.member_id} of {caller.client_host} joined")
@@ -161,7 +163,7 @@ class ConsumerGroups:
         self, request: ConsumerGroupHeartbeatRequest
     ) -> Promise[ConsumerGroupHeartbeatResponse]:
         draft = Draft(self._known(request.group_id))
-        answer = consumer_heartbeats.leave(draft, request, self._terms())
+        answer = consumer_heartbeats.leave(draft, request, self._terms(request.group_id))
         promise, done = _answered(answer, _refused_heartbeat)
         gone = [] if request.member_id in draft.group.members else [request.member_id]
         self._take_out(draft, gone, f"member {request.member_id} left", done)
@@ -188,7 +190,7 @@ class ConsumerGroups:
         Raises:
             KafkaError: see :func:`quorate.broker.groups.consumer_classic.join`.
         """
-        group, terms = self._known(group_id), self._terms()
+        group, terms = self._known(group_id), self._terms(group_id)
         member_id = who.member_id or self._new_member_id()
         if not who.member_id and who.instance_id is None and who.returns_with_id:
             consumer_classic.check_applicant(group, who, terms)
@@ -202,7 +204,7 @@ class ConsumerGroups:
         if self._write(draft, done, ()):
             member = group.members[member_id]
             watch = self._watch(group_id)
-            watch.heard(member_id, self._session_timeout_ms(member))
+            watch.heard(member_id, self._session_timeout_ms(group_id, member))
             watch.joined(member)
             self._tell(group, f"classic member {member_id} joined{_said(who.reason)}")
         return promise
@@ -230,7 +232,7 @@ class ConsumerGroups:
             watch.must_join(group.members[who.member_id])
             raise
         watch.synced(who.member_id)
-        watch.heard(who.member_id, self._session_timeout_ms(group.members[who.member_id]))
+        watch.heard(who.member_id, self._session_timeout_ms(group_id, group.members[who.member_id]))
         promise, done = _answered(answer, lambda code: SyncGroupResponse(error_code=int(code)))
         self._context.writer.when_committed(group_id, done)
         return promise
@@ -246,8 +248,8 @@ class ConsumerGroups:
         """
         group, watch = self._known(group_id), self._watch(group_id)
         member = consumer_classic.check_member(group, member_id, instance_id, generation)
-        watch.heard(member_id, self._session_timeout_ms(member))
-        if consumer_classic.must_rejoin(group, member, self._terms()):
+        watch.heard(member_id, self._session_timeout_ms(group_id, member))
+        if consumer_classic.must_rejoin(group, member, self._terms(group_id)):
             watch.must_join(member)
             raise RebalanceInProgressError
 
@@ -266,7 +268,7 @@ class ConsumerGroups:
                 gone[member.member_id] = f"{member.member_id} left{_said(leaver.reason)}"
         draft = Draft(group)
         if gone:
-            remove_members(draft, gone, self._terms())
+            remove_members(draft, gone, self._terms(group_id))
         promise, done = _answered(codes, lambda code: [code] * len(leavers))
         self._take_out(draft, list(gone), ", ".join(gone.values()), done)
         return promise
@@ -280,7 +282,7 @@ class ConsumerGroups:
         if not gone:  # static members that were succeeded by others
             return
         draft = Draft(group)
-        remove_members(draft, gone, self._terms())
+        remove_members(draft, gone, self._terms(group_id))
         if not self._take_out(draft, gone, f"{', '.join(gone)} {what}", ignore):
             for member_id in gone:
                 self._watch(group_id).heard(member_id, RETRY_MS)
@@ -323,12 +325,13 @@ class ConsumerGroups:
             self._known(group_id).topics_seen = draft.topics_seen
         return written
 
-    def _terms(self) -> Terms:
+    def _terms(self, group_id: str) -> Terms:
         surroundings = self._context.surroundings
         image = surroundings.image()
         if image.topic_names is not self._names:
             self._names, self._names_version = image.topic_names, image.version
-        return Terms(image, surroundings.now_ms(), self._config, self._names_version)
+        config = self._own_configs.of(group_id)
+        return Terms(image, surroundings.now_ms(), config, self._names_version)
 
     def _tell(self, group: ConsumerGroup, what: str) -> None:
         logger.info(
@@ -340,11 +343,11 @@ class ConsumerGroups:
         data = self._context.surroundings.random.randbytes(MEMBER_ID_BYTES)
         return urlsafe_b64encode(data).rstrip(b"=").decode()
 
-    def _session_timeout_ms(self, member: Member) -> int:
+    def _session_timeout_ms(self, group_id: str, member: Member) -> int:
         classic = member.profile.classic
         if classic is not None:
             return classic.session_timeout_ms
-        return self._config.group_consumer_session_timeout_ms
+        return self._own_configs.of(group_id).group_consumer_session_timeout_ms
 
     def _watch(self, group_id: str) -> Watch:
         watch = self._watches.get(group_id)
@@ -356,7 +359,7 @@ class ConsumerGroups:
     def _watch_all(self, group: ConsumerGroup) -> None:
         watch = self._watch(group.group_id)
         for member in group.members.values():
-            watch.heard(member.member_id, self._session_timeout_ms(member))
+            watch.heard(member.member_id, self._session_timeout_ms(group.group_id, member))
             if member.profile.classic is None:
                 watch.moved(None, member)
 

@@ -33,14 +33,29 @@ from quorate.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResource,
     IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+    ListedConfigResource,
 )
-from quorate.quorum.metadata.image import BROKER, CLUSTER_DEFAULT, TOPIC, ConfigResource
+from quorate.quorum.metadata.image import BROKER, CLUSTER_DEFAULT, GROUP, TOPIC, ConfigResource
 from quorate.setting_fields import Setting
-from quorate.settings import BROKER_SETTINGS, TOPIC_SETTINGS, parse_value, value_text
+from quorate.settings import (
+    BROKER_SETTINGS,
+    GROUP_SETTINGS,
+    TOPIC_SETTINGS,
+    parse_value,
+    value_text,
+)
 
 TOPIC_TYPE: Final = 2
 BROKER_TYPE: Final = 4
-RESOURCE_NAMES: Final = {TOPIC_TYPE: TOPIC, BROKER_TYPE: BROKER}
+LOGGER_TYPE: Final = 8
+CLIENT_METRICS_TYPE: Final = 16
+GROUP_TYPE: Final = 32
+RESOURCE_NAMES: Final = {TOPIC_TYPE: TOPIC, BROKER_TYPE: BROKER, GROUP_TYPE: GROUP}
+
+TYPES_TO_LIST_FROM: Final = 1
+"""The version of ListConfigResources that tells types; before, it lists client metrics only."""
 
 
 class Source(IntEnum):
@@ -51,12 +66,13 @@ class Source(IntEnum):
     CLUSTER = 3
     NODE_FILE = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 def describe_configs(
     broker: Broker, request: DescribeConfigsRequest, _caller: Caller
 ) -> DescribeConfigsResponse:
-    """Describe topics and brokers: each property's value, where it comes from, what it means."""
+    """Describe topics, brokers and groups: properties, where they come from, what they mean."""
     results: list[DescribeConfigsResult] = []
     for resource in request.resources:
         result = DescribeConfigsResult(
@@ -81,6 +97,8 @@ def _describe_one(
         entries = topic_entries(broker, own)
     elif resource.resource_type == BROKER_TYPE:
         entries = _broker_entries(broker, name)
+    elif resource.resource_type == GROUP_TYPE:
+        entries = _group_entries(broker, name)
     else:
         raise InvalidRequestError(f"resource type {resource.resource_type} is not supported here")
     wanted = resource.configuration_keys
@@ -98,6 +116,21 @@ def topic_entries(broker: Broker, own: Mapping[str, str]) -> list[DescribeConfig
     for setting in TOPIC_SETTINGS.values():
         layers = [
             (Source.TOPIC, setting.name, own.get(setting.name)),
+            *_node_layers(broker, setting.broker_name),
+        ]
+        entries.append(_entry(setting, layers, read_only=False))
+    return entries
+
+
+def _group_entries(broker: Broker, name: str) -> list[DescribeConfigsResourceResult]:
+    """Return every property of a group, which need not exist (yet)."""
+    if not name:
+        raise InvalidRequestError("a group has a name: there are no defaults of all groups")
+    own = broker.replicas.image.config(ConfigResource(GROUP, name))
+    entries: list[DescribeConfigsResourceResult] = []
+    for setting in GROUP_SETTINGS.values():
+        layers = [
+            (Source.GROUP, setting.name, own.get(setting.name)),
             *_node_layers(broker, setting.broker_name),
         ]
         entries.append(_entry(setting, layers, read_only=False))
@@ -152,6 +185,33 @@ def _entry(
         else [DescribeConfigsSynonym(name=n, value=v, source=int(s)) for s, n, v in found],
         config_type=setting.kind.value,
         documentation=setting.meaning,
+    )
+
+
+def list_config_resources(
+    broker: Broker, request: ListConfigResourcesRequest, caller: Caller
+) -> ListConfigResourcesResponse:
+    """List what has settings: topics, brokers, groups with some of their own (KIP-1142)."""
+    image = broker.replicas.image
+    brokers = [str(broker_id) for broker_id in image.brokers]
+    names = {
+        TOPIC_TYPE: list(image.topics),
+        BROKER_TYPE: brokers,
+        LOGGER_TYPE: [],
+        CLIENT_METRICS_TYPE: [],
+        GROUP_TYPE: [c.name for c, own in image.configs.items() if c.type == GROUP and own],
+    }
+    wanted = request.resource_types or list(names)
+    if caller.api_version < TYPES_TO_LIST_FROM:
+        wanted = [CLIENT_METRICS_TYPE]
+    if not names.keys() >= set(wanted):
+        return ListConfigResourcesResponse(error_code=int(ErrorCode.UNSUPPORTED_VERSION))
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ListedConfigResource(resource_name=name, resource_type=kind)
+            for kind in dict.fromkeys(wanted)
+            for name in names[kind]
+        ]
     )
 
 

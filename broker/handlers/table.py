@@ -64,6 +64,7 @@ _SERVED: Final[dict[int, Handler]] = {
     ApiKey.DESCRIBE_PRODUCERS: cluster.describe_producers,
     ApiKey.UNREGISTER_BROKER: cluster.unregister_broker,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topics.describe_topic_partitions,
+    ApiKey.LIST_CONFIG_RESOURCES: configs.list_config_resources,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.consumer_group_heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.consumer_group_describe,
     ApiKey.ADD_RAFT_VOTER: quorum.add_raft_voter,

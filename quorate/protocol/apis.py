@@ -69,6 +69,7 @@ class ApiKey(IntEnum):
     LIST_TRANSACTIONS = 66
     CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
+    LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
     ADD_RAFT_VOTER = 80
     REMOVE_RAFT_VOTER = 81
@@ -210,6 +211,11 @@ APIS: Final[dict[int, Api]] = {
             ApiKey.INCREMENTAL_ALTER_CONFIGS,
             configs.IncrementalAlterConfigsRequest,
             configs.IncrementalAlterConfigsResponse,
+        ),
+        _api(
+            ApiKey.LIST_CONFIG_RESOURCES,
+            configs.ListConfigResourcesRequest,
+            configs.ListConfigResourcesResponse,
         ),
         _api(
             ApiKey.ALTER_PARTITION_REASSIGNMENTS,

@@ -1,4 +1,4 @@
-"""Configurations of topics and brokers: validated as a whole, changed all or nothing."""
+"""Configurations of topics, brokers and groups: validated as a whole, changed all or nothing."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
@@ -12,6 +12,7 @@ from quorate.errors import (
     KafkaError,
     UnknownTopicOrPartitionError,
 )
+from quorate.group_settings import GroupConfig, check_own_group_config
 from quorate.quorum.control.decision import Decision, Reason, because, failure_of
 from quorate.quorum.control.elections import on_topics_configured
 from quorate.quorum.metadata import records as r
@@ -20,6 +21,7 @@ from quorate.quorum.metadata.effective import SUCCESSION_RULES
 from quorate.quorum.metadata.image import (
     BROKER,
     CLUSTER_DEFAULT,
+    GROUP,
     TOPIC,
     ConfigResource,
     MetadataImage,
@@ -28,6 +30,7 @@ from quorate.quorum.metadata.image import (
 from quorate.setting_fields import Kind, Setting
 from quorate.settings import (
     BROKER_SETTINGS,
+    GROUP_SETTINGS,
     TOPIC_SETTINGS,
     check_compaction_lags,
     checked_topic_overrides,
@@ -41,6 +44,7 @@ T = TypeVar("T")
 _TABLES: Final[Mapping[str, Mapping[str, Setting]]] = {
     TOPIC: TOPIC_SETTINGS,
     BROKER: BROKER_SETTINGS,
+    GROUP: GROUP_SETTINGS,
 }
 
 
@@ -54,9 +58,12 @@ def checked_topic_configs(configs: Mapping[str, str]) -> dict[str, str]:
 
 
 def alter_configs(
-    image: MetadataImage, request: m.AlterConfigs, now_ms: int
+    image: MetadataImage, request: m.AlterConfigs, now_ms: int, groups: GroupConfig
 ) -> Decision[m.AlterConfigsAnswer]:
-    """Change those resources of the request whose changes are valid."""
+    """Change those resources of the request whose changes are valid.
+
+    ``groups`` are the settings of this node, which bound those of single groups.
+    """
     reason = because("AlterConfigs", request.principal, now_ms)
     twice = _repeated((c.resource_type, c.resource_name) for c in request.resources)
     records: list[r.MetadataRecord] = []
@@ -66,7 +73,7 @@ def alter_configs(
         try:
             if (changes.resource_type, changes.resource_name) in twice:
                 raise InvalidRequestError(f"{changes.resource_name!r} is named twice")
-            changed = _resource_records(image, changes, reason)
+            changed = _resource_records(image, changes, reason, groups)
         except KafkaError as error:
             failure = failure_of(error)
         else:
@@ -95,7 +102,7 @@ def _consequences(
 
 
 def _resource_records(
-    image: MetadataImage, changes: m.ResourceChanges, reason: Reason
+    image: MetadataImage, changes: m.ResourceChanges, reason: Reason, groups: GroupConfig
 ) -> list[r.MetadataRecord]:
     """Return the records that make the resource's properties what they shall be."""
     _check_resource(image, changes)
@@ -110,6 +117,8 @@ def _resource_records(
             after[name] = _checked(resource, name, value)
     if resource.type == TOPIC:
         check_compaction_lags(after)
+    if resource.type == GROUP and after:
+        check_own_group_config(groups, after)
     records: list[r.MetadataRecord] = [
         r.ConfigSet(reason.cause, reason.time_ms, *resource, name, value)
         for name, value in sorted(after.items())
@@ -131,6 +140,9 @@ def _check_resource(image: MetadataImage, changes: m.ResourceChanges) -> None:
         case "broker":
             if name != CLUSTER_DEFAULT and not (name.isascii() and name.isdecimal()):
                 raise InvalidRequestError(f"{name!r} is not the id of a broker")
+        case "group":
+            if not name:
+                raise InvalidRequestError("a group has a name: there are no defaults of all groups")
         case other:
             raise InvalidRequestError(f"resources of type {other!r} have no configuration")
     for repeated in _repeated(c.name for c in changes.changes):

@@ -12,6 +12,7 @@ from quorate.quorum.metadata.sharded import ShardedMap
 
 TOPIC: Final = "topic"
 BROKER: Final = "broker"
+GROUP: Final = "group"
 CLUSTER_DEFAULT: Final = ""
 """The name of the broker resource that stands for all brokers."""
 
@@ -26,7 +27,7 @@ class InconsistentRecordError(QuorateError):
 
 
 class ConfigResource(NamedTuple):
-    """What a configuration belongs to: a topic by name, or a broker by id."""
+    """What a configuration belongs to: a topic or group by name, or a broker by id."""
 
     type: str
     name: str

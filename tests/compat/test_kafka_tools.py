@@ -177,6 +177,24 @@ def test_configs(tool: ConsoleTool, new_topic: NewTopic) -> None:
     tool(main, "--alter", *broker, "--delete-config", "log.segment.bytes")
 
 
+@pytest.mark.feature("kafka-configs --alter, --describe, of groups")
+def test_configs_of_groups(tool: ConsoleTool, topic: str) -> None:
+    main = "kafka.admin.ConfigCommand"
+    groups = ["--entity-type", "groups"]
+    entity = [*groups, "--entity-name", topic]
+    setting = "consumer.session.timeout.ms"
+    tool(main, "--alter", *entity, "--add-config", f"{setting}=46000")
+    assert f"{setting}=46000" in tool(main, "--describe", *entity).stdout
+    assert f"{setting}=46000" in tool(main, "--describe", *groups).stdout
+    assert (
+        "consumer.heartbeat.interval.ms=5000" in tool(main, "--describe", *entity, "--all").stdout
+    )
+    refused = tool(main, "--alter", *entity, "--add-config", f"{setting}=60001", status=1)
+    assert "group.consumer.max.session.timeout.ms" in refused.stdout + refused.stderr
+    tool(main, "--alter", *entity, "--delete-config", setting)
+    assert f"{setting}=46000" not in tool(main, "--describe", *entity).stdout
+
+
 @pytest.mark.feature("kafka-delete-records")
 def test_delete_records(
     tool: ConsoleTool, new_topic: NewTopic, server: Server, ours: Ours, tmp_path: Path

@@ -192,6 +192,18 @@ def test_configurations_are_set_read_and_reset(run: Run) -> None:
     assert "INVALID_CONFIG" in wrong.err
 
 
+def test_a_group_is_configured_by_itself(run: Run) -> None:
+    setting = "consumer.session.timeout.ms"
+    assert run("configs", "set", "group/billing", f"{setting}=50s").code == 0
+    assert run("configs", "get", "group/billing", setting).out == "50000\n"
+    (row,) = json.loads(run("configs", "describe", "group/billing", "--json").out)["items"]
+    assert (row["name"], row["value"], row["source"]) == (setting, "50000", "group")
+    wrong = run("configs", "set", "group/billing", f"{setting}=61s")
+    assert (wrong.code, "group.consumer.max.session.timeout.ms=60000" in wrong.err) == (1, True)
+    assert run("configs", "unset", "group/billing", setting).code == 0
+    assert run("configs", "get", "group/billing", setting).out == "45000\n"
+
+
 def test_topics_grow_shrink_never_and_go(run: Run) -> None:
     run("topics", "create", "changing")
     grown = run("topics", "alter", "changing", "--partitions", "3")

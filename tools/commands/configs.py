@@ -7,13 +7,17 @@ import typer
 from quorate.tools import configs as work
 from quorate.tools.arguments import parse_properties
 from quorate.tools.command_line import Command, noun_app, options_of
+from quorate.tools.problems import UsageError
 from quorate.tools.session import print_table, run
 from quorate.tools.topic_options import client_of
 
-app = noun_app("Show and change configurations of topics and brokers.")
+app = noun_app("Show and change configurations of topics, brokers and groups.")
 
 Resource = Annotated[
-    str, typer.Argument(metavar="TYPE/NAME", help="topic/appLogs, broker/1, broker/default")
+    str,
+    typer.Argument(
+        metavar="TYPE/NAME", help="topic/appLogs, group/billing, broker/1, broker/default"
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only check.")]
 
@@ -92,7 +96,14 @@ def list_settings(
     context: typer.Context,
     *,
     node: Annotated[bool, typer.Option("--node", help="Those of nodes, not of topics.")] = False,
+    group: Annotated[bool, typer.Option("--group", help="Those of groups.")] = False,
 ) -> None:
     """List the settings there are, with defaults, ranges and units."""
     options = options_of(context)
-    print_table(options, work.known_settings(node=node))
+    if node and group:
+        raise UsageError(
+            "--node and --group exclude each other",
+            why="a setting is a node's or a group's",
+            hint="quorate configs list --group",
+        )
+    print_table(options, work.known_settings(node=node, group=group))

@@ -1,4 +1,4 @@
-"""Settings of topics and brokers: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs."""
+"""Settings of topics, brokers and groups: listed, described and altered."""
 
 from quorate.protocol.fields import array, boolean, int8, int16, int32, string
 from quorate.protocol.message import message, nested
@@ -139,3 +139,27 @@ class IncrementalAlterConfigsResponse:
 
     throttle_time_ms: int = int32()
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)
+
+
+@message(versions="0-1", flexible="0+")
+class ListConfigResourcesRequest:
+    """Asks what has settings, of some types or, if none is named, of all (KIP-1142)."""
+
+    resource_types: list[int] = array("int8", "1+")
+
+
+@nested
+class ListedConfigResource:
+    """Something that has settings."""
+
+    resource_name: str = string()
+    resource_type: int = int8("1+", default=16)
+
+
+@message(versions="0-1", flexible="0+")
+class ListConfigResourcesResponse:
+    """Answers a ListConfigResourcesRequest."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    config_resources: list[ListedConfigResource] = array(ListedConfigResource)

@@ -10,6 +10,7 @@ from quorate.quorum.control.decision import Decision
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records
 from quorate.quorum.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage
+from quorate.settings import NodeConfig
 
 SET, DELETE = ConfigOperation.SET, ConfigOperation.DELETE
 APPEND, SUBTRACT = ConfigOperation.APPEND, ConfigOperation.SUBTRACT
@@ -32,7 +33,8 @@ def change(name: str, value: str | None, operation: ConfigOperation = SET) -> Co
 def alter(
     *resources: ResourceChanges, image: MetadataImage = IMAGE, validate_only: bool = False
 ) -> Decision[m.AlterConfigsAnswer]:
-    return alter_configs(image, m.AlterConfigs(resources, validate_only, "User:a"), 5)
+    request = m.AlterConfigs(resources, validate_only, "User:a")
+    return alter_configs(image, request, 5, NodeConfig())
 
 
 def topic(*changes: ConfigChange, replace: bool = False) -> ResourceChanges:
@@ -98,7 +100,7 @@ def test_lists_are_appended_to_and_subtracted_from() -> None:
     [
         (ResourceChanges("topic", "none", ()), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (ResourceChanges("broker", "one", ()), ErrorCode.INVALID_REQUEST),
-        (ResourceChanges("group", "g", ()), ErrorCode.INVALID_REQUEST),
+        (ResourceChanges("client-metrics", "g", ()), ErrorCode.INVALID_REQUEST),
         (topic(change("retention.mss", "1")), ErrorCode.INVALID_CONFIG),
         (topic(change("retention.mss", None, DELETE)), ErrorCode.INVALID_CONFIG),
         (topic(change("retention.ms", "-2")), ErrorCode.INVALID_CONFIG),
@@ -168,3 +170,64 @@ def test_a_change_to_what_is_there_already_fails_too_if_something_else_was_expec
     assert code(alter(topic(same))) == ErrorCode.INVALID_UPDATE_VERSION
     deletion = ConfigChange("retention.ms", DELETE, None, m.Expected("7"))
     assert code(alter(topic(deletion))) == ErrorCode.INVALID_UPDATE_VERSION
+
+
+# --- groups
+
+
+def group(*changes: ConfigChange, name: str = "billing") -> ResourceChanges:
+    return ResourceChanges("group", name, changes)
+
+
+def test_a_group_has_settings_of_its_own_before_it_exists() -> None:
+    changes = (
+        change("consumer.session.timeout.ms", "50s"),
+        change("consumer.heartbeat.interval.ms", "7s"),
+    )
+    decision = alter(group(*changes))
+    found = apply_records(IMAGE, 2, decision.records).config(ConfigResource("group", "billing"))
+    assert found == {
+        "consumer.session.timeout.ms": "50000",
+        "consumer.heartbeat.interval.ms": "7000",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("consumer.session.timeout.ms", "44999", "group.consumer.min.session.timeout.ms=45000"),
+        ("consumer.session.timeout.ms", "60001", "group.consumer.max.session.timeout.ms=60000"),
+        ("consumer.heartbeat.interval.ms", "4999", "group.consumer.min.heartbeat.interval.ms"),
+        ("consumer.heartbeat.interval.ms", "15001", "group.consumer.max.heartbeat.interval.ms"),
+        ("consumer.assignment.interval.ms", "15001", "group.consumer.max.assignment.interval.ms"),
+        ("consumer.session.timeout.ms", "soon", "expected a time"),
+        ("share.session.timeout.ms", "45000", "unknown configuration"),
+        ("retention.ms", "45000", "unknown configuration"),
+    ],
+)
+def test_what_the_node_does_not_allow_a_group_is_refused(name: str, value: str, told: str) -> None:
+    decision = alter(group(change(name, value)))
+    assert code(decision) == ErrorCode.INVALID_CONFIG
+    assert told in decision.answer.resources[0].failure.message
+
+
+def test_a_session_is_longer_than_the_heartbeats_are_apart() -> None:
+    wide = NodeConfig(
+        group_consumer_min_session_timeout_ms=1, group_consumer_session_timeout_ms=9_000
+    )
+    for name, value, code_ in (
+        ("consumer.session.timeout.ms", "5000", ErrorCode.INVALID_CONFIG),
+        ("consumer.session.timeout.ms", "5001", ErrorCode.NONE),
+        ("consumer.heartbeat.interval.ms", "9000", ErrorCode.INVALID_CONFIG),
+        ("consumer.assignment.interval.ms", "9000", ErrorCode.NONE),
+    ):
+        request = m.AlterConfigs((group(change(name, value)),))
+        (answer,) = alter_configs(IMAGE, request, 5, wide).answer.resources
+        assert answer.failure.code == code_
+
+
+def test_settings_of_a_group_are_taken_back_and_there_are_none_of_all_groups() -> None:
+    image = apply_records(IMAGE, 2, [r.ConfigSet("c", 1, "group", "billing", "gone.now", "x")])
+    decision = alter(group(change("gone.now", None, DELETE)), image=image)
+    assert not apply_records(image, 3, decision.records).config(ConfigResource("group", "billing"))
+    assert code(alter(group(name=""))) == ErrorCode.INVALID_REQUEST

@@ -43,6 +43,7 @@ from quorate.quorum.metadata.machine import (
 )
 from quorate.quorum.metadata.snapshot import decode_image, encode_image
 from quorate.quorum.metadata.topic_names import metric_name
+from quorate.settings import NodeConfig
 
 NAMES = ("a", "b", "a.b", "a_b", "c")
 DEFAULTS = topics.TopicDefaults(2, 2)
@@ -191,7 +192,8 @@ class World:
                 configured("min.insync.replicas", needed),
             ),
         )
-        self.decide(configs.alter_configs(self.image, m.AlterConfigs((changes,)), self.now_ms))
+        request = m.AlterConfigs((changes,))
+        self.decide(configs.alter_configs(self.image, request, self.now_ms, NodeConfig()))
 
     # --- partitions
 

@@ -22,6 +22,7 @@ from quorate.quorum.control.elections import (
 )
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.image import MetadataImage, PartitionState
+from quorate.settings import NodeConfig
 from tests.unit.quorum.partitions import (
     ID,
     broker,
@@ -231,7 +232,7 @@ def configure(
 ) -> MetadataImage:
     change = ConfigChange(name, ConfigOperation.SET, value)
     request = m.AlterConfigs((ResourceChanges(kind, resource, (change,)),), principal="User:a")
-    decision = alter_configs(image, request, 7)
+    decision = alter_configs(image, request, 7, NodeConfig())
     (answer,) = decision.answer.resources
     assert answer.failure == m.DONE
     assert {record.cause for record in decision.records} <= {
@@ -280,7 +281,7 @@ def test_without_a_leader_nothing_is_committed_so_the_eligible_stay_so() -> None
 def test_a_single_broker_has_no_rules_of_its_own() -> None:
     change = ConfigChange("min.insync.replicas", ConfigOperation.SET, "2")
     request = m.AlterConfigs((ResourceChanges("broker", "1", (change,)),))
-    (answer,) = alter_configs(cluster(partition()), request, 7).answer.resources
+    (answer,) = alter_configs(cluster(partition()), request, 7, NodeConfig()).answer.resources
     assert answer.failure.code == ErrorCode.INVALID_CONFIG
     assert "the same for all brokers" in answer.failure.message
 

@@ -83,24 +83,27 @@ def test_a_row_has_the_partitions_as_values() -> None:
         ("broker/2", ConfigResource.broker(2)),
         ("brokers/default", ConfigResource.broker(None)),
         ("broker", ConfigResource.broker(None)),
+        ("group/g", ConfigResource.group("g")),
     ],
 )
 def test_what_has_a_configuration(text: str, resource: ConfigResource) -> None:
     assert parse_resource(text) == resource
 
 
-@pytest.mark.parametrize("text", ["topic", "topic/", "broker/x", "group/g", ""])
+@pytest.mark.parametrize("text", ["topic", "topic/", "broker/x", "group/", ""])
 def test_what_has_none_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="nothing that has a configuration"):
         parse_resource(text)
 
 
 def test_every_setting_is_listed_with_range_and_unit() -> None:
-    topic = {row[0]: row for row in known_settings(node=False).rows}
+    topic = {row[0]: row for row in known_settings().rows}
     node = {row[0]: row for row in known_settings(node=True).rows}
     assert topic["segment.bytes"][2:4] == ("1024..2147483647", "bytes")
     assert topic["cleanup.policy"][2] == "delete|compact"
     assert {"node.id", "log.segment.bytes"} <= node.keys()
+    (*_, session) = known_settings(group=True).rows
+    assert session[:3] == ("consumer.session.timeout.ms", "45000", "1..2147483647")
 
 
 @pytest.mark.parametrize(

@@ -6,57 +6,22 @@ from collections.abc import Sequence
 from quorate.broker.groups.classic import ClassicGroup
 from quorate.broker.groups.classic_groups import ClassicGroups
 from quorate.broker.groups.classic_members import Applicant, Assigner, Leaver
-from quorate.broker.groups.group import Group, GroupContext, Surroundings
+from quorate.broker.groups.group import Group, GroupContext, GroupProtocol, Surroundings
 from quorate.broker.groups.records import KeyType
 from quorate.broker.replication.deadlines import Deadlines
-from quorate.broker.shards.effects import Done, Effects, Entry
+from quorate.broker.shards.effects import Entry
 from quorate.errors import ErrorCode, KafkaError
 from quorate.promise import Promise
 from quorate.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 from quorate.quorum.metadata.image import EMPTY_IMAGE
 from quorate.settings import NodeConfig
+from tests.unit.broker.groups.logs import NONE, ListWriter, pass_ms
 
 GROUP = "readers"
 RANGE = (("range", b"range: t"),)
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 WALL_CLOCK_AHEAD_MS = 1_700_000_000_000
-
-NONE = ErrorCode.NONE
-
-
-class ListWriter:
-    """A partition whose log is a list; entries are replayed when they are appended."""
-
-    def __init__(self) -> None:
-        self.log: list[Entry] = []
-        self.groups: ClassicGroups | None = None
-        self.refuses: ErrorCode | None = None
-        self.commits_at_once = True
-        self.uncommitted: list[Done] = []
-
-    def write(self, effects: Effects) -> bool:
-        if self.refuses is not None:
-            effects.done(self.refuses)
-            return False
-        assert self.groups is not None
-        for entry in effects.entries:
-            self.log.append(entry)
-            self.groups.replay(KeyType.GROUP_METADATA, entry.key, entry.value)
-        self.when_committed(effects.subject, effects.done)
-        return True
-
-    def when_committed(self, subject: str, done: Done) -> None:
-        if self.commits_at_once:
-            done(NONE)
-        else:
-            self.uncommitted.append(done)
-
-    def settle(self, code: ErrorCode = NONE) -> None:
-        """Say what came of all that was written."""
-        waiting, self.uncommitted = self.uncommitted, []
-        for done in waiting:
-            done(code)
 
 
 class World:
@@ -65,7 +30,8 @@ class World:
     def __init__(self, log: Sequence[Entry] = (), *, at_ms: int = 0, **settings: int) -> None:
         self.deadlines = Deadlines()
         self.deadlines.now_ms = at_ms
-        self.writer = ListWriter()
+        protocols: dict[int, GroupProtocol] = {}
+        self.writer = ListWriter(protocols)
         self.log = self.writer.log
         self.known: dict[str, Group] = {}
         surroundings = Surroundings(
@@ -75,12 +41,9 @@ class World:
             now_ms=lambda: WALL_CLOCK_AHEAD_MS + self.deadlines.now_ms,
             image=lambda: EMPTY_IMAGE,
         )
-        self.groups = self.writer.groups = ClassicGroups(
-            GroupContext(self.known, self.writer, surroundings)
-        )
-        self.log.extend(log)
-        for entry in log:
-            self.groups.replay(KeyType.GROUP_METADATA, entry.key, entry.value)
+        self.groups = ClassicGroups(GroupContext(self.known, self.writer, surroundings))
+        protocols[KeyType.GROUP_METADATA] = self.groups
+        self.writer.append(log)
         self.groups.loaded()
 
     @property
@@ -91,11 +54,7 @@ class World:
 
     def pass_ms(self, ms: int) -> None:
         """Let time pass, deadline by deadline."""
-        end_ms = self.deadlines.now_ms + ms
-        while (next_ms := self.deadlines.next_ms()) is not None and next_ms <= end_ms:
-            self.deadlines.now_ms = max(next_ms, self.deadlines.now_ms)
-            self.deadlines.fire()
-        self.deadlines.now_ms = end_ms
+        pass_ms(self.deadlines, ms)
 
     # --- what members do ------------------------------------------------------
 

@@ -13,9 +13,9 @@ from quorate.broker.groups.consumer import ConsumerGroup
 from quorate.broker.groups.consumer_groups import ConsumerGroups
 from quorate.broker.groups.consumer_heartbeats import Caller
 from quorate.broker.groups.group import Group, GroupContext, GroupProtocol, Surroundings
-from quorate.broker.groups.records import KeyType, key_type
+from quorate.broker.groups.records import KeyType
 from quorate.broker.replication.deadlines import Deadlines
-from quorate.broker.shards.effects import Done, Effects, Entry
+from quorate.broker.shards.effects import Entry
 from quorate.errors import ErrorCode, KafkaError
 from quorate.model import TopicPartition
 from quorate.promise import Promise
@@ -28,68 +28,21 @@ from quorate.protocol.messages.consumer_groups import (
 from quorate.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 from quorate.quorum.metadata.image import (
     EMPTY_IMAGE,
+    ConfigResource,
     MetadataImage,
     PartitionState,
     TopicImage,
 )
 from quorate.quorum.metadata.sharded import ShardedDraft
 from quorate.settings import NodeConfig
+from tests.unit.broker.groups.logs import NONE, ListWriter, pass_ms
 
 GROUP = "readers"
 WALL_CLOCK_AHEAD_MS = 1_700_000_000_000
 SESSION_MS = 45_000
 REBALANCE_MS = 10_000
-NONE = ErrorCode.NONE
 
 Owned = Iterable[tuple[str, int]]
-
-
-class ListWriter:
-    """A partition whose log is a list; entries are replayed when they are appended."""
-
-    def __init__(self, replay: Mapping[int, GroupProtocol]) -> None:
-        self.log: list[Entry] = []
-        self.refuses: ErrorCode | None = None
-        self.commits_at_once = True
-        self.committed = 0
-        self.ends: list[int] = []
-        """Where the batches end: of each, all is there after a failure, or nothing."""
-        self._replay = replay
-        self._uncommitted: list[tuple[int, Done]] = []
-
-    def append(self, entries: Iterable[Entry]) -> None:
-        for entry in entries:
-            self.log.append(entry)
-            kind = key_type(entry.key)
-            if kind in self._replay:  # nobody asks here which offsets were committed
-                self._replay[kind].replay(kind, entry.key, entry.value)
-        self.ends.append(len(self.log))
-
-    def write(self, effects: Effects) -> bool:
-        if self.refuses is not None:
-            effects.done(self.refuses)
-            return False
-        self.append(effects.entries)
-        self.when_committed(effects.subject, effects.done)
-        return True
-
-    def when_committed(self, subject: str, done: Done) -> None:
-        self._uncommitted.append((len(self.log), done))
-        if self.commits_at_once:
-            self.commit()
-
-    def commit(self) -> None:
-        """Commit all that was written."""
-        self.committed = len(self.log)
-        waiting, self._uncommitted = self._uncommitted, []
-        for _, done in waiting:
-            done(NONE)
-
-    def lose(self, code: ErrorCode) -> None:
-        """Say that nobody knows what became of what is not committed."""
-        waiting, self._uncommitted = self._uncommitted, []
-        for _, done in waiting:
-            done(code)
 
 
 class World:
@@ -118,7 +71,7 @@ class World:
         protocols |= {int(kind): self.consumer for kind in KeyType if kind > 2}
         protocols[KeyType.GROUP_METADATA] = self.classic
         self.writer.append(log)
-        self.writer.commit()
+        self.writer.settle()
         self.classic.loaded()
         self.consumer.loaded()
 
@@ -134,17 +87,20 @@ class World:
 
     def pass_ms(self, ms: int) -> None:
         """Let time pass, deadline by deadline."""
-        end_ms = self.deadlines.now_ms + ms
-        while (next_ms := self.deadlines.next_ms()) is not None and next_ms <= end_ms:
-            self.deadlines.now_ms = max(next_ms, self.deadlines.now_ms)
-            self.deadlines.fire()
-        self.deadlines.now_ms = end_ms
+        pass_ms(self.deadlines, ms)
 
     # --- topics --------------------------------------------------------------------
 
     def set_topic(self, name: str, partitions: int) -> None:
         """Create a topic, or give it more partitions; with none, delete it."""
         self.image = with_topic(self.image, name, partitions)
+
+    def configure(self, **own: str) -> None:
+        """Give the group settings of its own, instead of those it had."""
+        configs = ShardedDraft(self.image.configs)
+        named = {name.replace("_", "."): value for name, value in own.items()}
+        configs[ConfigResource("group", GROUP)] = named
+        self.image = replace(self.image, version=self.image.version + 1, configs=configs.finish())
 
     def id_of(self, topic: str) -> bytes:
         return self.image.topics[topic].topic_id

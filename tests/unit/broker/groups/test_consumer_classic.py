@@ -253,7 +253,7 @@ def test_a_sync_waits_for_the_commit_of_what_it_tells(world: World) -> None:
     world.writer.commits_at_once = False
     synced = world.sync_classic(joined)
     assert not synced.resolved
-    world.writer.lose(ErrorCode.NOT_COORDINATOR)
+    world.writer.settle(ErrorCode.NOT_COORDINATOR)
     assert synced.value.error_code == ErrorCode.NOT_COORDINATOR
 
 
@@ -262,7 +262,7 @@ def test_a_join_that_is_not_known_to_be_committed_is_refused(world: World) -> No
     asked = world.join_classic("", "a").value
     world.writer.commits_at_once = False
     joining = world.join_classic(asked.member_id, "a")
-    world.writer.lose(ErrorCode.NOT_COORDINATOR)
+    world.writer.settle(ErrorCode.NOT_COORDINATOR)
     assert (joining.value.error_code, joining.value.member_id) == (
         ErrorCode.NOT_COORDINATOR,
         asked.member_id,

@@ -132,7 +132,7 @@ def test_a_group_is_described_once_that_is_committed(world: World) -> None:
     promise = world.consumer.describe(GROUP)
     assert not promise.resolved
     world.set_topic("b", 0)
-    world.writer.commit()
+    world.writer.settle()
     told = promise.value
     assert (told.error_code, told.group_id, told.group_state) == (0, GROUP, "Reconciling")
     assert (told.group_epoch, told.assignment_epoch, told.assignor_name) == (2, 2, "uniform")
@@ -144,7 +144,7 @@ def test_a_group_is_described_once_that_is_committed(world: World) -> None:
     assert (classic.member_type, classic.subscribed_topic_regex) == (0, None)
     assert classic.target_assignment.topic_partitions
     after = world.consumer.describe(GROUP)
-    world.writer.commit()
+    world.writer.settle()
     assert [t.topic_name for t in after.value.members[0].assignment.topic_partitions] == ["a"]
 
 
@@ -154,7 +154,7 @@ def test_who_is_not_there_or_not_known_to_be_is_not_described(world: World) -> N
     world.join("m1", "a")
     world.writer.commits_at_once = False
     promise = world.consumer.describe(GROUP)
-    world.writer.lose(ErrorCode.NOT_COORDINATOR)
+    world.writer.settle(ErrorCode.NOT_COORDINATOR)
     assert (promise.value.error_code, promise.value.group_id) == (
         ErrorCode.NOT_COORDINATOR,
         GROUP,

@@ -64,7 +64,7 @@ def test_an_answer_waits_until_what_it_says_is_committed(world: World) -> None:
     assert not promise.resolved
     again = world.asks("m1", 1)
     assert not again.resolved
-    world.writer.commit()
+    world.writer.settle()
     assert promise.value.error_code == again.value.error_code == 0
 
 
@@ -127,6 +127,38 @@ def test_who_is_silent_is_out_and_the_reason_is_said(
     assert caplog.messages == [
         "group 'readers': m1 did not send a heartbeat in time; 1 members at epoch 3, assigned for 2"
     ]
+
+
+def test_a_group_goes_by_settings_of_its_own(world: World) -> None:
+    world.configure(consumer_session_timeout_ms="50000", consumer_heartbeat_interval_ms="7000")
+    assert world.join("m1", "a").heartbeat_interval_ms == 7_000
+    world.pass_ms(50_000 - 1)
+    assert not world.group.is_empty
+    world.pass_ms(1)
+    assert world.group.is_empty
+    world.configure(consumer_heartbeat_interval_ms="8000")
+    assert world.join("m1", "a").heartbeat_interval_ms == 8_000
+    world.pass_ms(SESSION_MS)
+    assert world.group.is_empty
+    world.configure()
+    assert world.join("m1", "a").heartbeat_interval_ms == 5_000
+
+
+def test_settings_of_a_group_hold_as_far_as_the_node_allows_by_now(world: World) -> None:
+    world.configure(
+        consumer_session_timeout_ms="70000",
+        consumer_heartbeat_interval_ms="4000",
+        consumer_assignment_interval_ms="2000",
+    )
+    assert world.join("m1", "a").heartbeat_interval_ms == 5_000
+    world.pass_ms(60_000)
+    assert world.group.is_empty
+    world.join("m1", "a")
+    world.join("m2", "a")
+    assert world.group.state_name == "Assigning"
+    world.pass_ms(2_000)
+    world.beat("m2", 0 + world.group.members["m2"].standing.epoch)
+    assert world.group.state_name != "Assigning"
 
 
 def test_who_is_silent_stays_until_that_can_be_written(world: World) -> None:

@@ -176,7 +176,7 @@ class Safety(RuleBasedStateMachine):
 
     @rule(late=st.booleans())
     def commits(self, *, late: bool) -> None:
-        self.world.writer.commit()
+        self.world.writer.settle()
         self.world.writer.commits_at_once = not late
 
     @rule(topic=st.sampled_from(TOPICS), partitions=st.integers(0, 5))
@@ -208,7 +208,7 @@ class Safety(RuleBasedStateMachine):
         ends = [committed, *(end for end in before.writer.ends if end > committed)]
         kept = before.log[: ends[round((len(ends) - 1) * keeps)]]
         self.world = World(kept, before.image, group_consumer_assignment_interval_ms=0)
-        before.writer.lose(ErrorCode.NOT_COORDINATOR)
+        before.writer.settle(ErrorCode.NOT_COORDINATOR)
 
     @precondition(lambda self: self.world.writer.commits_at_once)
     @rule(number=CLIENTS)
@@ -262,7 +262,7 @@ class Safety(RuleBasedStateMachine):
     def teardown(self) -> None:
         """In the end all get what they are to have, and everything is read."""
         self.world.writer.commits_at_once = True
-        self.world.writer.commit()
+        self.world.writer.settle()
         for _ in range(12):
             for number in list(self.clients):
                 self.gives_up(number)

@@ -8,6 +8,7 @@ from quorate.broker.handlers.configs import (
     alter_configs,
     describe_configs,
     incremental_alter_configs,
+    list_config_resources,
 )
 from quorate.control.messages import (
     DONE,
@@ -31,13 +32,14 @@ from quorate.protocol.messages.configs import (
     IncrementalAlterableConfig,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResource,
+    ListConfigResourcesRequest,
 )
 from quorate.quorum.metadata import records as r
-from quorate.settings import BROKER_SETTINGS, TOPIC_SETTINGS
+from quorate.settings import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 from tests.unit.broker.harness import Node, codes, new_node, now, over, waits
 
 CALLER = over(4)
-TOPIC, BROKER, LOGGER = 2, 4, 8
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
 
 def describe(
@@ -112,6 +114,45 @@ def test_what_all_brokers_share_is_what_was_set_for_all() -> None:
     assert (shared.name, shared.value, shared.config_source) == ("num.partitions", "3", 3)
 
 
+def test_a_group_is_described_whether_it_exists_or_not() -> None:
+    node = new_node({"group.consumer.session.timeout.ms": "50s"})
+    result = describe(node, GROUP, "billing")
+    assert [c.name for c in result.configs] == list(GROUP_SETTINGS)
+    name = "consumer.session.timeout.ms"
+    default = (f"group.{name}", "45000", 5)
+    file = (f"group.{name}", "50000", 4)
+    assert synonyms(entry(node, GROUP, "billing", name)) == [file, default]
+    node.apply(r.ConfigSet("test", 0, "group", "billing", name, "55000"))
+    found = entry(node, GROUP, "billing", name)
+    assert (found.value, found.config_source, found.read_only) == ("55000", 8, False)
+    assert synonyms(found) == [(name, "55000", 8), file, default]
+
+
+def listed(node: Node, *kinds: int, version: int = 1) -> list[tuple[int, str]]:
+    request = ListConfigResourcesRequest(resource_types=list(kinds))
+    response = list_config_resources(node.broker, request, over(version))
+    assert response.error_code == 0
+    return [(one.resource_type, one.resource_name) for one in response.config_resources]
+
+
+def test_what_has_settings_is_listed() -> None:
+    node = new_node()
+    node.create_topic("appLogs")
+    name = "consumer.session.timeout.ms"
+    node.apply(r.ConfigSet("test", 0, "group", "billing", name, "55000"))
+    node.apply(r.ConfigSet("test", 0, "group", "before", name, "55000"))
+    node.apply(r.ConfigDeleted("test", 0, "group", "before", name))
+    assert listed(node) == [(TOPIC, "appLogs"), (GROUP, "billing")]
+    node.join(2)
+    assert listed(node, BROKER) == [(BROKER, "2")]
+    assert listed(node, GROUP, GROUP) == [(GROUP, "billing")]
+    assert listed(node, METRICS, LOGGER) == []
+    assert listed(node, version=0) == []  # clients so old ask for metrics only
+    request = ListConfigResourcesRequest(resource_types=[GROUP, 99])
+    response = list_config_resources(node.broker, request, over(1))
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
 def test_secrets_are_not_told() -> None:
     node = new_node({"ssl.key.password": "xyzzy"})
     secret = entry(node, BROKER, "1", "ssl.key.password")
@@ -125,6 +166,7 @@ def test_secrets_are_not_told() -> None:
         (BROKER, "2", ErrorCode.INVALID_REQUEST),
         (BROKER, "one", ErrorCode.INVALID_REQUEST),
         (LOGGER, "1", ErrorCode.INVALID_REQUEST),
+        (GROUP, "", ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_what_is_not_here_cannot_be_described(kind: int, name: str, code: ErrorCode) -> None:
