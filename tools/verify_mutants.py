@@ -1,14 +1,18 @@
 """``quorate verify mutants``: plants each bug, and sees whether the harness finds it."""
 
 import difflib
-import subprocess
+import importlib
+import json
+import multiprocessing
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from multiprocessing.context import ForkProcess
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import typer
 
@@ -20,11 +24,20 @@ from quorate.tools.arguments import GlobalOptions
 from quorate.tools.output import Column, Table, render
 from quorate.tools.problems import EXIT_PROBLEM_FOUND, UsageError
 
-QUORATE: Final = (sys.executable, "-m", "quorate.tools.cli")
+TRIALS: Final = "trials.jsonl"
+"""What became of each run, a line each; in the folder of all of them."""
 SLACK_S: Final = 400.0
 """So much longer than its load a run may take until it is killed."""
 ENDS_S_MAX: Final = 60.0
 TIMED_OUT: Final = -1
+STDOUT, STDERR = 1, 2
+
+PRELOADED: Final = (
+    "quorate.tools.cli",
+    "quorate.tools.commands.verify",
+    "quorate.tools.verify_running",
+)
+"""What each run would have to load."""
 
 Tell = Callable[[str], None]
 
@@ -36,7 +49,7 @@ class Wanted:
     names: tuple[str, ...]
     seeds: int
     first_seed: int
-    clean: bool
+    clean: int
     directory: Path | None
 
 
@@ -62,7 +75,10 @@ def prove(options: GlobalOptions, wanted: Wanted) -> None:
 
     mutants = [_mutant(name) for name in wanted.names or MUTANTS]
     directory = wanted.directory or Path(tempfile.mkdtemp(prefix="quorate-mutants-"))
-    tell(f"runs are kept in {directory}")
+    directory.mkdir(parents=True, exist_ok=True)
+    tell(f"runs are kept in {directory}; what was run there is not run again")
+    for module in PRELOADED:
+        importlib.import_module(module)
     scores = [_score(mutant, wanted, directory, tell) for mutant in mutants]
     print(render(_table(scores), options.format), end="")
     tell(summary(scores))
@@ -79,12 +95,32 @@ def _mutant(name: str) -> Mutant:
 
 
 def _score(mutant: Mutant, wanted: Wanted, directory: Path, tell: Tell) -> Score:
+    """Make the runs that were not made yet; return what became of all."""
+    done = {(trial.seed, trial.planted): trial for trial in _done(mutant, directory)}
+    seeds = range(wanted.first_seed, wanted.first_seed + wanted.seeds)
+    due = [(seed, True) for seed in seeds] + [(seed, False) for seed in seeds[: wanted.clean]]
     trials: list[Trial] = []
-    for seed in range(wanted.first_seed, wanted.first_seed + wanted.seeds):
-        for planted in (True, False) if wanted.clean else (True,):
-            trials.append(_try(mutant, seed, directory, planted=planted))
-            tell(_line(mutant, trials[-1]))
+    for seed, planted in due:
+        trial = done.get((seed, planted))
+        if trial is None:
+            trial = _try(mutant, seed, directory, planted=planted)
+            _note(mutant, trial, directory)
+            tell(_line(mutant, trial))
+        trials.append(trial)
     return Score(mutant, tuple(trials))
+
+
+def _done(mutant: Mutant, directory: Path) -> list[Trial]:
+    """Return the runs of a mutant that were made before, the newest of a seed last."""
+    path = directory / TRIALS
+    lines = path.read_text().splitlines() if path.exists() else []
+    documents: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    return [Trial(**each) for each in documents if each.pop("mutant") == mutant.name]
+
+
+def _note(mutant: Mutant, trial: Trial, directory: Path) -> None:
+    with (directory / TRIALS).open("a") as file:
+        file.write(json.dumps({"mutant": mutant.name, **asdict(trial)}) + "\n")
 
 
 def _try(mutant: Mutant, seed: int, directory: Path, *, planted: bool) -> Trial:
@@ -93,28 +129,35 @@ def _try(mutant: Mutant, seed: int, directory: Path, *, planted: bool) -> Trial:
     words = command_of(mutant, seed=seed, planted=planted, directory=str(folder))
     folder.mkdir(parents=True, exist_ok=True)
     begun_s = time.monotonic()
-    with (folder / "output").open("wb") as output:
-        process = subprocess.Popen(  # noqa: S603 - ourselves
-            [*QUORATE, *words], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-        )
-        try:
-            exit_code = process.wait(mutant.proof.seconds + SLACK_S)
-        except subprocess.TimeoutExpired:
-            exit_code = TIMED_OUT
-        finally:
-            _end(process)
+    process = multiprocessing.get_context("fork").Process(
+        target=_carry_out, args=(words, folder / "output")
+    )
+    process.start()
+    process.join(mutant.proof.seconds + SLACK_S)
+    exit_code = TIMED_OUT if process.exitcode is None else process.exitcode
+    _end(process)
     seconds = time.monotonic() - begun_s
-    return Trial(seed, planted, exit_code, _anomalies(folder), seconds)
+    return Trial(seed, planted, exit_code, _anomalies(folder), round(seconds, 1))
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _carry_out(words: Sequence[str], output: Path) -> None:
+    """Be the quorate command, in a process that has all of it in memory already."""
+    from quorate.tools.cli import run_command
+
+    file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    for standard in (STDOUT, STDERR):
+        os.dup2(file, standard)
+    sys.exit(run_command(list(words)))
+
+
+def _end(process: ForkProcess) -> None:
     """Have a run end what it started, as after ^C, if it has not ended; in bounded time."""
     process.terminate()
-    try:
-        process.wait(ENDS_S_MAX)
-    except subprocess.TimeoutExpired:
+    process.join(ENDS_S_MAX)
+    if process.exitcode is None:
         process.kill()  # its reaper ends the rest
-        process.wait()
+        process.join()
+    process.close()
 
 
 def _anomalies(folder: Path) -> dict[str, int]:

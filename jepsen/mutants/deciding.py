@@ -9,7 +9,7 @@ from typing import Any, Final
 from quorate.broker.replication.replica import Replica
 from quorate.control.partition_messages import PartitionAlteration
 from quorate.jepsen.mutants.following import DIVERGED
-from quorate.jepsen.mutants.leading import LATE_NOT_SILENT, LOST, ONE_COPY
+from quorate.jepsen.mutants.leading import LATE_NOT_SILENT, LOST, ONE_COPY, PROXY
 from quorate.jepsen.mutants.mutant import Mutant, Proof
 from quorate.jepsen.mutants.patching import Patches
 from quorate.promise import Promise
@@ -142,7 +142,9 @@ MUTANTS: Final = (
         "A controller that restarts has forgotten its term and whom it voted for.",
         ("M4",),
         STALE,
-        Proof(("metadata",), ("directed:forgotten-terms",), 5),
+        Proof(
+            ("metadata",), ("directed:forgotten-votes",), 5, PROXY, controllers=3, rate_per_s=500
+        ),
         vote_not_persisted,
     ),
     Mutant(
@@ -150,7 +152,7 @@ MUTANTS: Final = (
         "Controllers say of entries that they only wrote that they are on the disk.",
         ("M4",),
         STALE,
-        Proof(("metadata",), ("power:controllers",), 6),
+        Proof(("metadata",), ("power:controllers",), 6, controllers=3, rate_per_s=500),
         journal_not_synced,
     ),
     Mutant(
@@ -158,7 +160,7 @@ MUTANTS: Final = (
         "A controller that does not lead any more answers reads as if it did.",
         ("M1", "M2"),
         STALE,
-        Proof(("metadata",), ("directed:isolated-controller",), 10),
+        Proof(("metadata",), ("directed:isolated-controller",), 10, controllers=3, rate_per_s=500),
         stale_controller_reads,
     ),
 )

@@ -27,7 +27,7 @@ from quorate.protocol.messages.data import FetchPartition, PartitionData
 from quorate.records.batch import BatchHeader
 
 DIVERGED: Final = LOST | {"divergence"}
-SELDOM: Final = ("--rate", "20")
+SELDOM_PER_S: Final = 20
 """Followers hear of a high watermark with the next records: if these come late, so does it."""
 
 SYNCED: Final = ("--topic-config", "flush.messages=1")
@@ -138,7 +138,7 @@ MUTANTS: Final = (
         "Followers cut off what they do not know to be committed, before they ask their leader.",
         ("E5", "D1", "D3"),
         DIVERGED,
-        Proof(("append",), ("directed:unreachable-successor",), 5, SELDOM),
+        Proof(("append",), ("directed:unreachable-successor",), 5, rate_per_s=SELDOM_PER_S),
         truncate_to_hw,
     ),
     Mutant(

@@ -43,7 +43,15 @@ LATE_NOT_SILENT: Final = (*SOON_LATE, "--property", "broker.session.timeout.ms=8
 PATIENT: Final = ("--property", "broker.session.timeout.ms=25000")
 """So that who cannot be heard is in service until another one has come back; the last one holds."""
 
+LATE_FOR_LONG: Final = ("--property", "replica.lag.time.max.ms=10000")
+"""So that followers are in sync as long as a scenario cuts them off."""
+
 ONE_COPY: Final = ("--min-insync", "1")
+
+FOUR: Final = ("--brokers", "4", "--replication-factor", "4")
+
+PROXY: Final = ("--network", "proxy")
+"""Where what is cut is held back, and links can be late."""
 
 
 def ack_before_isr(patches: Patches) -> None:
@@ -244,7 +252,7 @@ MUTANTS: Final = (
             ("append",),
             ("directed:early-joiner",),
             5,
-            (*ONE_COPY, "--rate", "200", "--property", "replica.fetch.max.bytes=1"),
+            (*ONE_COPY, *FOUR, *PROXY, "--property", "replica.lag.time.max.ms=6000"),
         ),
         join_without_epoch_start,
     ),
@@ -269,7 +277,7 @@ MUTANTS: Final = (
         "Consumers are given records that are not committed.",
         ("D9",),
         frozenset({"dirty-read", "inconsistent-offsets"}),
-        Proof(("append",), ("directed:sleeping-followers",), 5),
+        Proof(("append",), ("directed:unfollowed-leader",), 5, LATE_FOR_LONG),
         reads_above_hw,
     ),
 )

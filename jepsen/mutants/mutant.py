@@ -46,12 +46,16 @@ class Proof:
         faults: what ``--faults`` is told.
         seconds: how long; scenarios that are directed take their own time.
         options: further words of the command line.
+        controllers: how many; one, where they have no part in it.
+        rate_per_s: how much clients do; no more than what shows it, for the sake of time.
     """
 
     workloads: tuple[str, ...]
     faults: tuple[str, ...]
     seconds: int
     options: tuple[str, ...] = ()
+    controllers: int = 1
+    rate_per_s: int = 200
 
 
 @dataclass(frozen=True, slots=True)

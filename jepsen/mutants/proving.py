@@ -98,6 +98,7 @@ def command_of(mutant: Mutant, *, seed: int, planted: bool, directory: str) -> l
     proof = mutant.proof
     words = ["verify", "run", *proof.workloads, "--time", str(proof.seconds)]
     words += ["--faults", ",".join(proof.faults), "--schedule", "single", "--seed", str(seed)]
+    words += ["--controllers", str(proof.controllers), "--rate", str(proof.rate_per_s)]
     words += ["--dir", directory, *proof.options]
     return [*words, "--inject-bug", mutant.name] if planted else words
 

@@ -4,6 +4,7 @@ Each ends with the state in which a certain bug would have lost something; that 
 the checkers to say.  All suppose that a broker's session lasts for seconds.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from quorate.jepsen.clients.wire import Client, ClosedError
@@ -22,7 +23,13 @@ LEADER_S_MAX: Final = 15.0
 JOIN_S_MAX: Final = 30.0
 ASLEEP_S: Final = 1.0
 """Long enough for acknowledgements, and shorter than any session."""
-BEHIND_S: Final = 5.0
+UNFOLLOWED_S: Final = 3.0
+"""Long enough for consumers that are slow to read to a log's end."""
+GAP_S: Final = 3.0
+"""Half as long as a follower may lag in the proof of early joiners."""
+TOLD_S: Final = 0.5
+FETCHED_S: Final = 1.0
+TAKEN_IN_S_MAX: Final = 15.0
 ELECT_VERSION: Final = 2
 
 
@@ -37,6 +44,18 @@ def sleeping_followers(stage: Stage) -> str:
         follower.resume()
     _wait_for_another(stage, cast)
     return f"{cast.leader.name} was killed while its followers slept; another leads"
+
+
+def unfollowed_leader(stage: Stage) -> str:
+    """Let a leader whom nobody can follow have records that consumers could read, then kill it."""
+    network = stage.network
+    cast = stage.cast()
+    network.cut(stage.apart([cast.leader], cast.others))
+    stage.load(UNFOLLOWED_S)
+    cast.leader.kill()
+    stage.heal(hard=True)
+    _wait_for_another(stage, cast)
+    return f"{cast.leader.name} was killed after a while without followers; another leads"
 
 
 def lonely_coordinators(stage: Stage) -> str:
@@ -156,47 +175,43 @@ def unheard_expansion(stage: Stage) -> str:
 
 
 def early_joiner(stage: Stage) -> str:
-    """Let a leader that does not know what is committed take in a follower that is far behind.
+    """Have a new leader that does not know what is committed see a follower that lacks it.
 
-    The follower slept while much was written; the leader was killed and is back.
+    What the leader's heirs had while one follower did not is committed as soon as that one is given
+    up, of which they do not hear. Then the leader dies, and whoever leads waits for the other heir.
     """
-    cast = stage.cast()
-    joiner, *others = cast.others
-    joiner.pause()
+    network = stage.proxy
+    cast = stage.cast(others_min=3)
+    *heirs, joiner = cast.others
+    behind = stage.apart([cast.leader], [joiner])
+    network.cut(behind)
+    stage.load(GAP_S)
+    network.cut(behind | stage.apart([cast.leader], heirs))
     stage.until(
-        "the ISR keeps who sleeps",
+        "the ISR keeps who is cut off",
         SESSION_S_MAX,
-        lambda: stage.has_isr(cast.leader, cast.partition, [cast.leader, *others]),
+        lambda: stage.has_isr(cast.leader, cast.partition, [cast.leader, *heirs]),
     )
-    stage.load(BEHIND_S)
-    for other in others:
-        other.kill()
-    stage.until(
-        "the ISR keeps who is dead",
-        SESSION_S_MAX,
-        lambda: stage.has_isr(cast.leader, cast.partition, [cast.leader]),
-    )
+    stage.load(TOLD_S)
     cast.leader.kill()
-    cast.leader.start()
-    stage.until(
-        "the last leader does not lead again",
-        JOIN_S_MAX,
-        lambda: stage.leads(cast.leader, cast.partition, cast.leader),
-    )
-    joiner.resume()
-    stage.until(
-        "the follower is not taken in",
-        JOIN_S_MAX,
-        lambda: stage.has_isr(cast.leader, cast.partition, [cast.leader, joiner]),
-    )
-    cast.leader.kill()
+    heirs_apart = stage.between(heirs, heirs)
+    fetched = stage.between(heirs, [joiner])
+    network.slow(dict.fromkeys(fetched, FETCHED_S))
+    network.cut(heirs_apart)
+    _wait_for_another(stage, cast)
+    if not stage.comes(TAKEN_IN_S_MAX, lambda: _is_in_sync(stage, heirs, cast.partition, joiner)):
+        return f"{joiner.name} was not taken in as long as it lacked something"
+    network.cut(heirs_apart | fetched)
+    for heir in heirs:
+        heir.kill()
+    stage.heal(hard=True)
     stage.until(
         "the follower does not lead",
         LEADER_S_MAX,
         lambda: stage.leads(joiner, cast.partition, joiner),
     )
     stage.load(ASLEEP_S)
-    return f"{joiner.name} was far behind when it was taken in by {cast.leader.name}, which died"
+    return f"{joiner.name} lacked what was committed when {cast.leader.name} died"
 
 
 def wiped_joiner(stage: Stage) -> str:
@@ -276,7 +291,7 @@ def late_shrink(stage: Stage) -> str:
     stage.load(ASLEEP_S)
     cast.leader.resume()
     # It finds that nobody follows it, and says so to a controller that should not listen.
-    stage.comes(3.0, lambda: _is_in_sync(stage, first, cast))
+    stage.comes(3.0, lambda: _is_in_sync(stage, [first], cast.partition, cast.leader))
     first.kill()
     stage.heal(hard=True)
     stage.until(
@@ -286,10 +301,10 @@ def late_shrink(stage: Stage) -> str:
     return f"{cast.leader.name} did not know that it was deposed, and still talked to controllers"
 
 
-def _is_in_sync(stage: Stage, asked: Host, cast: Cast) -> bool:
-    """Whether a broker says that the former leader is in sync."""
-    seen = stage.seen_by(asked, cast.partition)
-    return seen is not None and cast.leader.node_id in seen.in_sync
+def _is_in_sync(stage: Stage, asked: Sequence[Host], partition: str, whom: Host) -> bool:
+    """Whether one of some brokers says that another is in sync."""
+    seen = [stage.seen_by(host, partition) for host in asked]
+    return any(state is not None and whom.node_id in state.in_sync for state in seen)
 
 
 def _second_leader(stage: Stage) -> Cast:
@@ -357,6 +372,7 @@ def _wait_for_join(stage: Stage, cast: Cast) -> None:
 
 PLAYS: Final[dict[str, Play]] = {
     "sleeping-followers": sleeping_followers,
+    "unfollowed-leader": unfollowed_leader,
     "lonely-coordinators": lonely_coordinators,
     "killed-leader": killed_leader,
     "sleeping-leader": sleeping_leader,

@@ -1,6 +1,6 @@
 """Directed scenarios for controllers, and for what is on one broker's disk."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from quorate.jepsen.lab.hosts import Host
@@ -10,6 +10,12 @@ from quorate.jepsen.nemesis.stage import NotReachedError, Play, Stage, last_segm
 LEADER_S_MAX: Final = 15.0
 JOIN_S_MAX: Final = 30.0
 CHANGES_S: Final = 1.5
+FOLLOWERS: Final = 2
+VOTES: Final = 2
+"""So that the candidate has a term that others have not, even one after their next."""
+LATE_S: Final = 0.3
+"""Shorter than any patience of a candidate, longer than it takes to look who has voted."""
+ELECTED_S_MAX: Final = 3.0
 ROUNDS: Final = 3
 TAIL_BYTES: Final = 64
 """Where, before the end of a log, a byte is turned: within the value of the last record."""
@@ -35,43 +41,67 @@ def _another_is_active(stage: Stage, than: Host) -> Callable[[], bool]:
     return holds
 
 
-def _somebody_is_active(stage: Stage) -> bool:
-    return stage.lab.active_controller() is not None
+def forgotten_votes(stage: Stage) -> str:
+    """Have a controller vote, and come back, before it has an entry of the term it voted in.
 
-
-def forgotten_terms(stage: Stage) -> str:
-    """Have controllers come back in a term, decide without one, then let that one lead.
-
-    A controller that forgets its term decides in one that is older than what the absent one has.
+    It votes twice for a candidate that nobody then hears of. If it has forgotten that, it helps
+    another to decide in a term that is older than what the candidate has, which then may undo it.
     """
+    network = stage.proxy
     first = _active(stage)
-    stage.note(list(stage.lab.controllers))
-    # Terms must have grown: the first one is the same after all is forgotten.
-    for _ in range(2):
-        first.kill()
-        stage.until("no other controller", LEADER_S_MAX, _another_is_active(stage, first))
-        first.start()
-        stage.load(CHANGES_S)
-        first = _active(stage)
-    absent, *others = [host for host in stage.lab.controllers if host is not first] + [first]
-    absent.kill()
-    _restart(stage, others)
+    followers = [host for host in stage.lab.controllers if host is not first]
+    if len(followers) != FOLLOWERS:
+        raise NotNowError("this takes three controllers")
+    voter, candidate = stage.rng.sample(followers, FOLLOWERS)
+    stage.note([voter, candidate, first])
+    voter.kill()
+    stage.load(CHANGES_S)  # who has more than the voter is the only candidate
+    first.kill()
+    late = dict.fromkeys(stage.between([candidate], [voter]), LATE_S)
+    for _ in range(VOTES):
+        network.slow(late)
+        network.cut(())
+        _vote(stage, voter, candidate)
+    network.slow({})
+    network.cut(stage.apart([candidate], [voter, first]))
+    voter.start()
+    first.start()
+    stage.until("no controller", LEADER_S_MAX, _one_leads(stage, [voter, first]))
     stage.load(CHANGES_S)
-    for host in others:
-        host.kill()
-    absent.start()
-    others[0].start()
-    stage.until("no controller", LEADER_S_MAX, lambda: _somebody_is_active(stage))
+    first.kill()
+    voter.kill()
+    stage.heal(hard=True)
+    voter.start()
+    stage.until("no controller", LEADER_S_MAX, _one_leads(stage, [voter, candidate]))
     stage.load(CHANGES_S)
-    return f"{absent.name} came back with less than a majority had decided meanwhile"
+    return f"{voter.name} voted for {candidate.name}, which nobody heard, and twice came back"
 
 
-def _restart(stage: Stage, hosts: list[Host]) -> None:
-    for host in hosts:
-        host.kill()
-    for host in hosts:
-        host.start()
-    stage.until("no controller", LEADER_S_MAX, lambda: _somebody_is_active(stage))
+def _vote(stage: Stage, voter: Host, candidate: Host) -> None:
+    """Start a voter, and kill it as soon as its vote has made a leader that it does not hear."""
+    before = stage.quorum_of(candidate)
+    if before is None:
+        raise NotReachedError("the candidate does not answer")
+    voter.start()
+
+    def has_voted() -> bool:
+        said = stage.quorum_of(voter)
+        return said is not None and said.leader_epoch > before.leader_epoch
+
+    stage.until("nobody votes", LEADER_S_MAX, has_voted)
+    stage.network.cut(stage.between([candidate], [voter]))
+    stage.until("the vote is not counted", ELECTED_S_MAX, _one_leads(stage, [candidate]))
+    voter.kill()
+
+
+def _one_leads(stage: Stage, hosts: Sequence[Host]) -> Callable[[], bool]:
+    """Return whether one of these controllers says that it leads itself."""
+
+    def holds() -> bool:
+        said = [(host, stage.quorum_of(host)) for host in hosts]
+        return any(each is not None and each.leader_id == host.node_id for host, each in said)
+
+    return holds
 
 
 def isolated_controller(stage: Stage) -> str:
@@ -110,7 +140,7 @@ def torn_tail(stage: Stage) -> str:
 
 
 PLAYS: Final[dict[str, Play]] = {
-    "forgotten-terms": forgotten_terms,
+    "forgotten-votes": forgotten_votes,
     "isolated-controller": isolated_controller,
     "torn-tail": torn_tail,
 }

@@ -7,7 +7,9 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from quorate.control.messages import DescribeQuorum, DescribeQuorumAnswer
 from quorate.errors import QuorateError
+from quorate.jepsen.clients.controllers import MaybeDoneError, NotDoneError, QuorumClient
 from quorate.jepsen.lab.cluster import NOBODY, Lab, PartitionView
 from quorate.jepsen.lab.equipment import Wiring
 from quorate.jepsen.lab.hosts import Host
@@ -17,6 +19,7 @@ from quorate.jepsen.nemesis.fault import Note, NotNowError
 from quorate.model import Endpoint
 
 POLL_S: Final = 0.005
+ASK_S_MAX: Final = 1.0
 GROUPS: Final = "__consumer_offsets-"
 LOG_SUFFIX: Final = ".log"
 
@@ -44,10 +47,11 @@ class Stage:
         self._eyes = Eyes()
         self._network: Wiring | None = None
 
-    def cast(self, *, of_groups: bool = False) -> Cast:
+    def cast(self, *, of_groups: bool = False, others_min: int = 1) -> Cast:
         """Choose a partition all of whose replicas are in sync and run; note what is about to be.
 
-        It is one of the workloads' topics, or one in which groups are kept, that has records.
+        It is one of the workloads' topics, or one in which groups are kept, that has records; and
+        it has at least so many replicas besides the leader.
 
         Raises:
             NotNowError: there is none.
@@ -62,10 +66,10 @@ class Stage:
             if leader is None or leader not in answering or len(answering) < len(state.replicas):
                 continue
             others = tuple(host for host in answering if host is not leader)
-            if others and not (of_groups and is_empty(leader, name)):
+            if len(others) >= others_min and not (of_groups and is_empty(leader, name)):
                 self.note([leader, *others], partition=name)
                 return Cast(name, leader, others)
-        raise NotNowError("no partition has all its replicas in sync")
+        raise NotNowError(f"no partition with {1 + others_min} replicas has all of them in sync")
 
     def note(self, targets: Sequence[Host], **detail: str) -> None:
         """Note on whom something is about to happen; once, before anything does."""
@@ -88,6 +92,18 @@ class Stage:
         self._network = equipment.network
         return self._network
 
+    @property
+    def proxy(self) -> Wiring:
+        """The network between the nodes, if what is cut is held back there, and links can be late.
+
+        Raises:
+            NotNowError: it is none of this kind.
+        """
+        network = self.network
+        if network.has_clients:
+            raise NotNowError("links are late only with --network proxy")
+        return network
+
     def place(self, host: Host) -> int:
         """Return a node's place in the network."""
         return [*self.lab.brokers, *self.lab.controllers].index(host)
@@ -98,9 +114,14 @@ class Stage:
             (self.place(source), self.place(target)) for source in sources for target in targets
         )
 
+    def apart(self, one: Sequence[Host], other: Sequence[Host]) -> frozenset[Pair]:
+        """Return what to cut so that neither these nor those hear of each other."""
+        return self.between(one, other) | self.between(other, one)
+
     def heal(self, *, hard: bool) -> None:
-        """Let everything through again."""
+        """Let everything through again, and at once."""
         if self._network is not None:
+            self._network.slow({})
             self._network.heal(hard=hard)
 
     # --- what is seen
@@ -126,6 +147,19 @@ class Stage:
         """Whether somebody says that the partition has another leader by now."""
         state = self.lab.view().partitions.get(partition)
         return state is not None and state.leader not in (NOBODY, than.node_id)
+
+    def quorum_of(self, controller: Host) -> DescribeQuorumAnswer | None:
+        """Return what one controller knows of itself and of who leads; None if it does not say."""
+        try:
+            with QuorumClient([Endpoint(*controller.address)], 0) as client:
+                return client.ask(
+                    DescribeQuorum(local=True),
+                    DescribeQuorumAnswer,
+                    request_id=b"",
+                    timeout_s=ASK_S_MAX,
+                )
+        except (NotDoneError, MaybeDoneError):
+            return None
 
     def until(self, complaint: str, seconds: float, holds: Callable[[], bool]) -> None:
         """Wait for a state.

@@ -218,13 +218,14 @@ def mutants(
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Runs of each.")] = 10,
     first_seed: Annotated[int, typer.Option("--seed", min=0, help="The first seed.")] = 1,
     clean: Annotated[
-        bool, typer.Option("--clean/--no-clean", help="Run the same without the bug, too.")
-    ] = True,
+        int, typer.Option("--clean", min=0, help="So many of them without the bug, too.")
+    ] = 2,
     only_list: Annotated[
         bool, typer.Option("--list", help="Say which there are, and run nothing.")
     ] = False,
     directory: Annotated[
-        Path | None, typer.Option("--dir", help="Where runs are kept; in a new folder below /tmp.")
+        Path | None,
+        typer.Option("--dir", help="Where runs are kept, to go on with; new, below /tmp."),
     ] = None,
 ) -> None:
     """Plant bugs, one at a time, and see whether each is found: the proof of the harness.

@@ -79,3 +79,10 @@ def test_the_run_without_the_bug_is_the_same_run() -> None:
     assert planted[-2:] == ["--inject-bug", "ack-before-isr"]
     assert command_of(MUTANT, seed=3, planted=False, directory="d") == planted[:-2]
     assert planted[:3] == ["verify", "run", "append"]
+
+
+def test_what_a_proof_asks_for_itself_is_said_last_and_holds() -> None:
+    proof = MUTANTS["join-without-epoch-start"].proof
+    words = command_of(MUTANTS["join-without-epoch-start"], seed=3, planted=False, directory="d")
+    assert tuple(words[-len(proof.options) :]) == proof.options
+    assert words[words.index("--controllers") + 1] == "1"
