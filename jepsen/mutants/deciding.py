@@ -151,7 +151,7 @@ MUTANTS: Final = (
         "journal-not-synced",
         "Controllers say of entries that they only wrote that they are on the disk.",
         ("M4",),
-        STALE,
+        STALE | {"node-died"},  # of a journal that is damaged "although it was synced"
         Proof(("metadata",), ("power:controllers",), 6, controllers=3, rate_per_s=500),
         journal_not_synced,
     ),
