@@ -170,6 +170,7 @@ class Run:
         self._make_whole(lab, [topic.name for topic in topics], parts.conductor)
         for workload in self._workloads:
             workload.stop()
+        lab.check_alive()  # or each of the final reads would be waited for
         tell("phase", "final")
         for workload in self._workloads:
             workload.final()
