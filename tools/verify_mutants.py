@@ -133,9 +133,12 @@ def _try(mutant: Mutant, seed: int, directory: Path, *, planted: bool) -> Trial:
         target=_carry_out, args=(words, folder / "output")
     )
     process.start()
-    process.join(mutant.proof.seconds + SLACK_S)
-    exit_code = TIMED_OUT if process.exitcode is None else process.exitcode
-    _end(process)
+    exit_code = TIMED_OUT
+    try:
+        process.join(mutant.proof.seconds + SLACK_S)
+        exit_code = TIMED_OUT if process.exitcode is None else process.exitcode
+    finally:
+        _end(process)
     seconds = time.monotonic() - begun_s
     return Trial(seed, planted, exit_code, _anomalies(folder), round(seconds, 1))
 
