@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
+SPARK := $(VENV)/.set-up-spark
 ARGS ?=
 SEED ?=
 FRAMES ?= 1000000
@@ -14,7 +15,7 @@ COUNT ?= 1000
 JOBS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo format check test client-on-kafka bench bench-quorum bench-replicated bench-partitions bench-groups sim sim-brokers sim-quorum compat cover docs fuzz break-quorum clean
+.PHONY: help setup demo format check test client-on-kafka bench bench-quorum bench-replicated bench-partitions bench-groups bench-spark sim sim-brokers sim-quorum compat cover docs fuzz break-quorum clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | while read -r name meaning; do printf '  make %-12s %s\n' "$$name" "$$meaning"; done
@@ -28,6 +29,10 @@ $(STAMP): pyproject.toml setup.py quorate/records/_batch.c quorate/records/_spee
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable . --group dev
 	@touch $@
 
+$(SPARK): $(STAMP)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --group spark
+	@touch $@
+
 demo: setup ## Stream this machine's log lines through three brokers, kill one, read all back, compare
 	@$(BIN)/quorate demo $(ARGS)
 
@@ -35,14 +40,14 @@ format: setup ## Format the sources and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-check: setup ## Check format, style, layers and types: everything that does not run the code
+check: setup $(SPARK) ## Check format, style, layers and types: everything that does not run the code
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(BIN)/pyright
 
-test: setup ## Run all tests (ARGS="-k name" for some of them)
+test: setup $(SPARK) ## Run all tests (ARGS="-k name" for some of them)
 	$(BIN)/python -m pytest $(ARGS)
 
 compat: setup ## Try other people's clients and tools, and write docs/compatibility.md
@@ -95,10 +100,13 @@ bench-groups: setup ## Measure groups: rebalances, commits, idle ones, another c
 bench-partitions: setup ## Measure three brokers with 2,000 partitions: idle, started again, one of them killed
 	$(BIN)/python -m quorate.tools.bench.partitions $(ARGS)
 
+bench-spark: setup $(SPARK) ## Measure the PySpark connector beside Spark's own for Kafka (ARGS="--rows 1000000")
+	$(BIN)/python -m quorate.tools.bench.spark $(ARGS)
+
 bench-judging: setup ## Measure how fast a history of a million operations is judged
 	$(BIN)/python -m tests.robustness.judging_speed $(ARGS)
 
-cover: setup ## Run the tests with coverage; fails where what decides is not covered
+cover: setup $(SPARK) ## Run the tests with coverage; fails where what decides is not covered
 	$(BIN)/python -m coverage erase
 	$(BIN)/python -m coverage run -m pytest -m "not compat" $(ARGS)
 	$(BIN)/python -m coverage combine -q
