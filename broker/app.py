@@ -67,6 +67,7 @@ class RunningBroker:
     endpoints: Mapping[str, Endpoint]
     traffic: Traffic
     broker: Broker
+    server: RequestServer
 
 
 async def run_broker(
@@ -177,7 +178,7 @@ async def _run(
         parts = _Parts(plan, broker, server, link, ways)
         traffic: Traffic = await nursery.start(_run_parts, parts, serving)
         serving.shield = True
-        task_status.started(RunningBroker(ways.endpoints, traffic, broker))
+        task_status.started(RunningBroker(ways.endpoints, traffic, broker, server))
         try:
             await trio.sleep_forever()
         finally:

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
@@ -38,9 +39,9 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Route:
-    """What one version of one API needs on the way in and out."""
+    """What one version of one API needs on the way in and out, and how often it was asked for."""
 
     decode: Decode
     handler: Handler
@@ -49,6 +50,7 @@ class _Route:
     flexible: bool
     shortcut: Shortcut | None
     remembers_client: bool
+    requests: int = 0
 
 
 class RequestServer:
@@ -62,6 +64,19 @@ class RequestServer:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._services: list[Service] = []
+        self._dispatchers: list[_Dispatcher] = []
+
+    @property
+    def connection_count(self) -> int:
+        """How many connections there are."""
+        return sum(service.connection_count for service in self._services)
+
+    def request_counts(self) -> dict[tuple[int, int], int]:
+        """Return how many requests came, by API key and version."""
+        counts = Counter[tuple[int, int]]()
+        for dispatcher in self._dispatchers:
+            counts.update(dispatcher.request_counts())
+        return counts
 
     def service(self, listener: str) -> Service:
         """Return what the connections of a listener share."""
@@ -74,8 +89,10 @@ class RequestServer:
             in_flight_max=config.max_in_flight_requests,
             unsent_bytes_max=UNSENT_BYTES_MAX,
         )
+        dispatcher = _Dispatcher(self._broker, listener)
+        self._dispatchers.append(dispatcher)
         service = Service(
-            _Dispatcher(self._broker, listener).dispatch,
+            dispatcher.dispatch,
             self.begin_turn,
             self.end_turn,
             limits=limits,
@@ -121,6 +138,10 @@ class _Dispatcher:
         self._listener = listener
         self._routes: dict[tuple[int, int], _Route] = {}
 
+    def request_counts(self) -> dict[tuple[int, int], int]:
+        """Return how many requests came over this listener, by API key and version."""
+        return {key: route.requests for key, route in self._routes.items()}
+
     def dispatch(self, connection: Connection, buffer: bytearray, start: int, end: int) -> None:
         """Decode one request, handle it, and have its answer sent in its turn.
 
@@ -138,6 +159,7 @@ class _Dispatcher:
                 if route is None:
                     self._answer_unsupported(connection, correlation_id)
                     return
+            route.requests += 1
             id_at = start + REQUEST_START_BYTES
             position = request_body_at(buffer, id_at, end, id_bytes, flexible=route.flexible)
             if route.shortcut is not None:

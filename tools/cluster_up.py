@@ -30,6 +30,7 @@ from quorate.tools.clusters.layout import (
     settle_controllers,
 )
 from quorate.tools.clusters.picture import DEAD, Picture
+from quorate.tools.metrics_server import ANY_PORT, METRICS_LISTENER
 from quorate.tools.node import wait_for_end
 from quorate.tools.problems import CommandError, ProblemFoundError
 from quorate.tools.processes import send
@@ -66,9 +67,12 @@ class UpRequest:
     config: Path | None
     detach: bool
     with_parent: bool = False
+    metrics: bool = False
 
 
-def node_options(options: GlobalOptions, config: Path | None) -> list[str]:
+def node_options(
+    options: GlobalOptions, config: Path | None, *, metrics: bool = False
+) -> list[str]:
     """Return what every node is told besides what makes it this node.
 
     Raises:
@@ -82,6 +86,8 @@ def node_options(options: GlobalOptions, config: Path | None) -> list[str]:
                 why="each node of a cluster has its own",
                 hint="leave it out; or start the nodes one by one: quorate broker start --help",
             )
+    if metrics:
+        properties.setdefault(METRICS_LISTENER, ANY_PORT)
     words = [word for name, text in properties.items() for word in ("-X", f"{name}={text}")]
     if config is not None:
         words += ["--config", str(config.absolute())]
@@ -104,7 +110,7 @@ async def up(options: GlobalOptions, request: UpRequest) -> None:
         CommandError: it cannot be run; says why.
     """
     directory = ClusterDirectory(request.directory or DEFAULT_DIRECTORY)
-    words = node_options(options, request.config)
+    words = node_options(options, request.config, metrics=request.metrics)
     directory.make()
     if not await _lock(directory):
         await _have_it_started(options, request, directory)
@@ -259,6 +265,7 @@ async def _start_detached(supervisor: Supervisor, layout: Layout, display: Displ
     elif before:
         display.say("started " + ", ".join(node.member.title for node in started))
     display.ready(picture, trio.current_time() - begin_s)
+    _tell_metrics(started, display)
     dead = [node for node in started if node.member.name not in alive]
     if dead or not served:
         node = dead[0] if dead else next(n for n in started if not n.is_ready)
@@ -268,6 +275,12 @@ async def _start_detached(supervisor: Supervisor, layout: Layout, display: Displ
             why=" | ".join(lines) or "it printed nothing",
             hint=f"see {node.log}, then quorate up again; or quorate down",
         )
+
+
+def _tell_metrics(nodes: Sequence[Node], display: Display) -> None:
+    for node in nodes:
+        if node.metrics is not None:
+            display.say(f"metrics of {node.member.title} at {node.metrics}")
 
 
 async def _stop_when_told(
@@ -339,6 +352,7 @@ class Foreground:
             inner.cancel_scope.cancel()
         picture = await self._picture()
         self._display.ready(picture, trio.current_time() - begin_s)
+        _tell_metrics(started, self._display)
         if all(node.process == DEAD for node in picture.nodes):
             self._fail(picture)
         while True:

@@ -28,6 +28,8 @@ from quorate.tools.controller_tls import (
     controller_client_context,
     controller_server_context,
 )
+from quorate.tools.metrics.controller import ControllerMetrics
+from quorate.tools.metrics_server import NodeMetrics, serving_metrics
 from quorate.tools.node import NodePlan, OnReady, Ready, controller_endpoint, run_in
 
 CONTROLLER: Final = "CONTROLLER"
@@ -47,6 +49,8 @@ class _Parts:
     directory: ControllerDirectory
     surroundings: Surroundings
     context: ssl.SSLContext | None
+    metrics: NodeMetrics
+    told_at: Endpoint | None
 
 
 async def run_controller(plan: NodePlan, cluster_id: str | None, on_ready: OnReady) -> None:
@@ -64,8 +68,13 @@ async def run_controller(plan: NodePlan, cluster_id: str | None, on_ready: OnRea
     )
     try:
         sock = bind(wanted, config)
-        async with trio.SocketListener(trio.socket.from_stdlib_socket(sock)) as listener:
-            parts = _Parts(plan, cluster_id, directory, _surroundings(sock, plan), context)
+        metrics = NodeMetrics("controller", config.node_id)
+        async with (
+            trio.SocketListener(trio.socket.from_stdlib_socket(sock)) as listener,
+            serving_metrics(config, metrics) as told_at,
+        ):
+            surroundings = _surroundings(sock, plan)
+            parts = _Parts(plan, cluster_id, directory, surroundings, context, metrics, told_at)
             await _run(parts, listener, on_ready)
     finally:
         directory.close()
@@ -87,6 +96,7 @@ async def _run(parts: _Parts, listener: trio.SocketListener, on_ready: OnReady) 
         calm_collector()
         controller = Controller(directory, parts.plan.config, SystemRandom(), surroundings)
         await nursery.start(run_in, controlling, controller.run)
+        parts.metrics.sources["controller"] = ControllerMetrics(controller)
         server.service = controller
         calm_collector()  # once more, for all that was recovered
         on_ready(
@@ -95,6 +105,7 @@ async def _run(parts: _Parts, listener: trio.SocketListener, on_ready: OnReady) 
                 controller.cluster_id,
                 directory.path,
                 surroundings.bootstrap or (surroundings.endpoint,),
+                parts.told_at,
             )
         )
         _calm_collector()

@@ -14,7 +14,6 @@ from typing import Final
 import trio
 
 from quorate.broker.app import BrokerPlan, RunningBroker, run_broker
-from quorate.broker.controller_link import Call
 from quorate.broker.listeners import (
     PLAINTEXT,
     Listener,
@@ -36,6 +35,9 @@ from quorate.quorum.raft_node import in_thread
 from quorate.settings import NodeConfig, topic_config
 from quorate.tools.controller_tls import controller_client_context
 from quorate.tools.controllers import RemoteController
+from quorate.tools.metrics.broker import BrokerMetrics
+from quorate.tools.metrics.controller import ControllerMetrics
+from quorate.tools.metrics_server import NodeMetrics, serving_metrics
 from quorate.tools.problems import CommandError, UsageError
 
 logger: Final = logging.getLogger(__name__)
@@ -65,13 +67,15 @@ class NodePlan:
 class Ready:
     """A node that serves; ``endpoints`` by security protocol.
 
-    ``controllers`` are those of the quorum that a controller belongs to.
+    ``controllers`` are those of the quorum that a controller belongs to. ``metrics`` is where it
+    tells how it is, if it does.
     """
 
     endpoints: Mapping[str, Endpoint]
     cluster_id: str
     directory: Path
     controllers: Sequence[Endpoint] = ()
+    metrics: Endpoint | None = None
 
 
 OnReady = Callable[[Ready], None]
@@ -119,14 +123,20 @@ async def run_combined(plan: NodePlan, listeners: list[Listener], on_ready: OnRe
     )
     directory.found_alone(None, NO_LISTENER)
     surroundings = alone(in_thread, plan.min_insync_replicas)
+    metrics = NodeMetrics("combined", plan.config.node_id)
     try:
         controller = Controller(directory, plan.config, SystemRandom(), surroundings)
         scope = trio.CancelScope(shield=True)
         async with trio.open_nursery() as nursery:
             await nursery.start(run_in, scope, controller.run)
+            metrics.sources["controller"] = ControllerMetrics(controller)
             try:
                 await _run_broker(
-                    plan, listeners, controller.cluster_id, controller.handle, on_ready
+                    BrokerPlan(
+                        plan.config, plan.texts, controller.cluster_id, listeners, controller.handle
+                    ),
+                    metrics,
+                    on_ready,
                 )
             finally:
                 scope.cancel()
@@ -150,21 +160,27 @@ async def run_separate_broker(plan: NodePlan, listeners: list[Listener], on_read
         await nursery.start(run_in, scope, remote.run)
         try:
             cluster_id = await remote.find_cluster()
-            await _run_broker(plan, listeners, cluster_id, remote.call, on_ready)
+            await _run_broker(
+                BrokerPlan(config, plan.texts, cluster_id, listeners, remote.call),
+                NodeMetrics("broker", config.node_id),
+                on_ready,
+            )
         finally:
             scope.cancel()
 
 
-async def _run_broker(
-    plan: NodePlan, listeners: list[Listener], cluster_id: str, call: Call, on_ready: OnReady
-) -> None:
+async def _run_broker(plan: BrokerPlan, metrics: NodeMetrics, on_ready: OnReady) -> None:
     """Run a broker until cancelled; tell when it serves."""
-    broker_plan = BrokerPlan(plan.config, plan.texts, cluster_id, listeners, call)
-    async with trio.open_nursery() as nursery:
-        running: RunningBroker = await nursery.start(run_broker, broker_plan)
+    async with serving_metrics(plan.config, metrics) as told_at, trio.open_nursery() as nursery:
+        running: RunningBroker = await nursery.start(run_broker, plan)
         if logger.isEnabledFor(logging.INFO):
             nursery.start_soon(_log_traffic, running)
-        on_ready(Ready(running.endpoints, cluster_id, Path(plan.config.log_dir)))
+        if told_at is not None:
+            metrics.sources["broker"] = BrokerMetrics(
+                running.broker, running.traffic, running.server
+            )
+        directory = Path(plan.config.log_dir)
+        on_ready(Ready(running.endpoints, plan.cluster_id, directory, metrics=told_at))
 
 
 async def _log_traffic(running: RunningBroker) -> None:

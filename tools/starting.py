@@ -168,6 +168,7 @@ def _print_ready(options: GlobalOptions, plan: NodePlan, ready: Ready) -> None:
             "node_id": plan.config.node_id,
             "directory": str(ready.directory),
             "pid": os.getpid(),
+            "metrics": None if ready.metrics is None else f"http://{ready.metrics}/metrics",
             "seconds": round(took_s, 3),
         }
         text = json.dumps(event)
@@ -186,6 +187,8 @@ def _welcome(plan: NodePlan, ready: Ready, took_s: float) -> list[str]:
         f"cluster {ready.cluster_id}, data in {ready.directory}",
         "",
     ]
+    if ready.metrics is not None:
+        lines.insert(2, f"metrics at http://{ready.metrics}/metrics")
     endpoint = ready.endpoints.get(PLAINTEXT)
     if endpoint is not None:
         b = "" if str(endpoint) == DEFAULT_BOOTSTRAP else f" -b {endpoint}"

@@ -5,6 +5,7 @@ it holds. The brokers also hold the pipe of the controllers, so these stay until
 taken its leave.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -43,7 +44,10 @@ READY: Final = b'{"event": "ready"'
 
 @dataclass(slots=True)
 class Node:
-    """A node that was started here; ``log_begin`` is where its output begins in its file."""
+    """A node that was started here; ``log_begin`` is where its output begins in its file.
+
+    ``metrics`` is where it says that it serves its metrics, if it does.
+    """
 
     member: Member
     process: trio.Process
@@ -51,6 +55,7 @@ class Node:
     log: Path
     log_begin: int
     is_ready: bool = False
+    metrics: str | None = None
     exit_code: int | None = None
 
     def look_ready(self) -> bool:
@@ -58,7 +63,11 @@ class Node:
         if not self.is_ready:
             with self.log.open("rb") as file:
                 file.seek(self.log_begin)
-                self.is_ready = any(line.startswith(READY) for line in file)
+                ready = next((line for line in file if line.startswith(READY)), None)
+            # The rest of a line that is being written comes with the next look.
+            if ready is not None and ready.endswith(b"\n"):
+                self.is_ready = True
+                self.metrics = json.loads(ready).get("metrics")
         return self.is_ready
 
     def state(self) -> NodeState:

@@ -72,6 +72,8 @@ class Broker:
         aside: does what may take the disk; by then, the broker may have moved on.
         coordinators: of the groups that this broker coordinates for now.
         groups_topic: where groups are kept; made when the first one is looked for.
+        sync_count: how often logs were synced before they could be acknowledged.
+        sync_s: how many seconds that took.
     """
 
     config: NodeConfig
@@ -84,6 +86,8 @@ class Broker:
     ask_controller: AskController | None = None
     aside: Aside = here_and_now
     now_ms: int = 0
+    sync_count: int = 0
+    sync_s: float = 0.0
     coordinators: Shards[GroupCoordinator] = field(init=False)
     groups_topic: InternalTopic = field(init=False)
 

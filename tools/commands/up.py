@@ -43,6 +43,9 @@ def up(
     config: Annotated[
         Path | None, typer.Option("--config", help="TOML file with node properties.")
     ] = None,
+    metrics: Annotated[
+        bool, typer.Option("--metrics", help="Serve metrics for Prometheus on a free port.")
+    ] = False,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
     """Start a node on this machine, or a cluster: --brokers 3 --controllers 3.
@@ -51,13 +54,18 @@ def up(
     their own, brokers on --port and the next ones; once more on the same directory starts what is
     missing. Properties have Kafka's names and stand in the file or in -X: -X segment.bytes=1M. Data
     goes to a directory that is formatted by itself.
+
+    For example: quorate up --brokers 3 --controllers 3 --metrics
     """
     options = options_of(context)
     is_cluster = bool(brokers or controllers or racks or detach)
     if not is_cluster and not ((directory or DEFAULT_DIRECTORY) / LAYOUT_NAME).exists():
         from quorate.tools.starting import StartArguments, local_defaults, start_up
 
-        alone = StartArguments(config, directory, port, None, local_defaults(1), with_parent)
+        defaults = local_defaults(1)
+        if metrics:
+            defaults["quorate.metrics.listener"] = "127.0.0.1:0"
+        alone = StartArguments(config, directory, port, None, defaults, with_parent)
         start_up(options, alone)
         return
 
@@ -66,4 +74,4 @@ def up(
     from quorate.tools.session import run
 
     wish = Wish(brokers, controllers, tuple(filter(None, racks.split(","))))
-    run(up, options, UpRequest(wish, directory, port, config, detach, with_parent))
+    run(up, options, UpRequest(wish, directory, port, config, detach, with_parent, metrics))

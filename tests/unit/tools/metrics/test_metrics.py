@@ -1,0 +1,219 @@
+"""What brokers and controllers tell Prometheus, and that documents and dashboards speak of that."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.model import NO_LEADER
+from quorate.net.reactor import Traffic
+from quorate.protocol.apis import ApiKey
+from quorate.quorum.control.succession import UNCLEAN
+from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.machine import Committed, MetadataMachine, encode_command
+from quorate.settings import node_config
+from quorate.tools.metrics.broker import BrokerMetrics
+from quorate.tools.metrics.controller import ChangeCounter
+from quorate.tools.metrics.exposition import exposition, registry_of
+from quorate.tools.metrics.http import Asked
+from quorate.tools.metrics.specs import ALL, Sample, shown_name
+from quorate.tools.metrics_server import MetricsServer, NodeMetrics, metrics_endpoint
+from quorate.tools.problems import UsageError
+from tests.unit.broker.harness import Node, new_cluster, new_node
+
+DOCS = Path(__file__).parents[4] / "docs"
+OTHERS = re.compile(r"process_\w+")
+
+
+class Counts:
+    """Requests and connections, as a server counts them."""
+
+    connection_count = 3
+
+    def request_counts(self) -> dict[tuple[int, int], int]:
+        return {(ApiKey.PRODUCE, 13): 7}
+
+
+def metrics_of(node: Node) -> BrokerMetrics:
+    return BrokerMetrics(node.broker, Traffic(), Counts())
+
+
+def told(metrics: BrokerMetrics) -> dict[tuple[str, ...], float]:
+    return {(sample.name, *sample.labels): sample.value for sample in metrics.samples()}
+
+
+# --- brokers
+
+
+def test_a_broker_is_ready_while_it_is_in_service() -> None:
+    node = new_node()
+    metrics = metrics_of(node)
+    assert not metrics.is_ready
+    assert told(metrics)["kafka_server_kafkaserver_brokerstate",] == 2
+    node.join()
+    assert metrics.is_ready
+    assert told(metrics)["kafka_server_kafkaserver_brokerstate",] == 3
+
+
+def test_a_broker_tells_requests_connections_and_logs() -> None:
+    node = new_node()
+    node.join()
+    node.create_topic("t", 2)
+    node.append(b"a", b"b", topic="t")
+    values = told(metrics_of(node))
+    assert values["kafka_network_requestmetrics_requests", "Produce", "13"] == 7
+    assert values["kafka_server_socketservermetrics_connection_count",] == 3
+    assert values["kafka_server_replicamanager_partitioncount",] == 2
+    assert values["kafka_server_replicamanager_leadercount",] == 2
+    assert values["kafka_log_log_size", "t"] > 0
+    assert values["quorate_replication_high_watermark_lag_records", "t"] == 0
+
+
+def test_records_are_counted_across_looks_and_leaderships() -> None:
+    node = new_node()
+    node.join()
+    node.create_topic("t")
+    metrics = metrics_of(node)
+    name = ("kafka_server_brokertopicmetrics_messagesin", "t")
+    assert told(metrics)[name] == 0
+    node.append(b"a", b"b", topic="t")
+    assert told(metrics)[name] == told(metrics)[name] == 2
+    node.lead("t", 0, 1)
+    node.append(b"c", topic="t")
+    assert told(metrics)[name] == 3
+
+
+def test_replicas_out_of_sync_are_told_and_isr_changes_counted() -> None:
+    node = new_cluster({"default.replication.factor": "2"})
+    metrics = metrics_of(node)
+    topic_id = node.create_topic("t", replicas=(1, 2), min_insync_replicas="2")
+    node.append(b"a", b"b", topic="t")
+    values = told(metrics)
+    assert values["kafka_server_replicamanager_underreplicatedpartitions",] == 1
+    assert values["kafka_server_replicamanager_underminisrpartitioncount",] == 1
+    assert values["quorate_replication_follower_lag_records", "2"] == 2
+    for isr in ((1, 2), (1,)):
+        node.apply(r.PartitionChanged("test", 0, topic_id, 0, 1, 0, isr))
+    node.apply(r.TopicRemoved("test", 0, topic_id))
+    values = told(metrics)
+    assert values["kafka_server_replicamanager_isrexpands",] == 1
+    assert values["kafka_server_replicamanager_isrshrinks",] == 1
+
+
+# --- controllers
+
+
+def test_elections_and_isr_changes_are_counted_from_the_records() -> None:
+    machine = MetadataMachine()
+    topic_id = bytes(16)
+
+    def commit(index: int, *records: r.MetadataRecord) -> None:
+        done = machine.apply(index, 1, encode_command(machine.image.version, records))
+        assert done == Committed(index), done
+
+    commit(
+        1,
+        r.FeatureLevelSet("c", 0, "metadata.version", 3),
+        r.TopicCreated("c", 0, "t", topic_id),
+        r.PartitionCreated("c", 0, topic_id, 0, (1, 2), (1, 2), 1),
+    )
+    counter = ChangeCounter(machine)
+    commit(2, r.PartitionChanged("c", 0, topic_id, 0, 2, 1, (2,)))
+    counter.look()
+    assert (counter.elections, counter.isr_changes, counter.unclean) == (1, 1, 0)
+    commit(3, r.PartitionChanged("c", 0, topic_id, 0, NO_LEADER, 2, (), elr=(2,)))
+    commit(4, r.PartitionChanged(f"c; {UNCLEAN}", 0, topic_id, 0, 1, 3, (1,), elr=()))
+    commit(5, r.TopicRemoved("c", 0, topic_id))
+    counter.look()
+    assert (counter.elections, counter.unclean) == (2, 1)
+
+
+def test_what_is_a_snapshot_by_now_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = MetadataMachine()
+    counter = ChangeCounter(machine)
+    machine.apply(1, 1, encode_command(0, [r.TopicCreated("c", 0, "t", bytes(16))]))
+
+    def far_behind(version: int) -> bool:
+        return version < machine.image.version
+
+    monkeypatch.setattr(machine, "needs_snapshot", far_behind)
+    counter.look()
+    assert counter.elections == 0
+
+
+# --- as text
+
+
+def test_samples_become_what_prometheus_reads() -> None:
+    samples = [
+        Sample("quorate_groups", 2, ("classic", "Stable")),
+        Sample("quorate_log_syncs", 5),
+        Sample("quorate_groups", 1, ("consumer", "Empty")),
+    ]
+    text = exposition(registry_of(lambda: samples)).decode()
+    assert 'quorate_groups{state="Stable",type="classic"} 2.0' in text
+    assert "# TYPE quorate_log_syncs_total counter\nquorate_log_syncs_total 5.0" in text
+    assert "process_cpu_seconds_total" in text
+    assert text.count("# TYPE quorate_groups gauge") == 1
+
+
+def test_all_that_a_broker_tells_is_declared_with_as_many_labels() -> None:
+    node = new_node()
+    node.join()
+    node.create_topic("t")
+    for sample in metrics_of(node).samples():
+        assert len(sample.labels) == len(ALL[sample.name].labels)
+
+
+def test_a_node_is_ready_once_all_of_it_is() -> None:
+    node = new_node()
+    metrics = NodeMetrics("broker", 1)
+    server = MetricsServer(metrics)
+    assert server.told(Asked("/healthz")).status == 200
+    assert server.told(Asked("/readyz")).body == b"not ready: starting\n"
+    metrics.sources["broker"] = metrics_of(node)
+    assert server.told(Asked("/readyz")).body == b"not ready: broker\n"
+    node.join()
+    assert server.told(Asked("/readyz")).status == 200
+    assert server.told(Asked("/")).status == 404
+    shown = server.told(Asked("/metrics")).body.decode()
+    assert 'quorate_build_info{node_id="1",role="broker"' in shown
+    assert shown.count("kafka_server_kafkaserver_brokerstate 3.0") == 1
+
+
+def test_where_metrics_are_served_is_an_address() -> None:
+    config = node_config({"quorate.metrics.listener": "127.0.0.1:9308"})
+    assert str(metrics_endpoint(config)) == "127.0.0.1:9308"
+    with pytest.raises(UsageError, match="no address"):
+        metrics_endpoint(node_config({"quorate.metrics.listener": "9308"}))
+
+
+# --- documents
+
+
+def expressions(document: Any) -> list[str]:
+    return [target["expr"] for panel in document["panels"] for target in panel.get("targets", ())]
+
+
+def test_every_expression_of_the_dashboard_names_metrics_that_there_are() -> None:
+    document = json.loads((DOCS / "grafana" / "quorate.json").read_text())
+    shown = {shown_name(name): spec for name, spec in ALL.items()}
+    asked = expressions(document)
+    assert len(asked) >= 25
+    for expression in asked:
+        names = re.findall(r"\b(\w+)\{", expression)
+        assert names, expression
+        for name in names:
+            assert name in shown or OTHERS.fullmatch(name), name
+        for clause in re.findall(r"by \(([\w, ]+)\)", expression):
+            labels = {label for name in names if name in shown for label in shown[name].labels}
+            assert set(clause.split(", ")) <= labels | {"instance"}, expression
+
+
+def test_the_page_lists_every_metric_with_its_meaning() -> None:
+    page = (DOCS / "metrics.md").read_text()
+    for name, spec in ALL.items():
+        row = f"| `{shown_name(name)}` | {', '.join(spec.labels)} | {spec.meaning} |"
+        assert row in page

@@ -1,0 +1,161 @@
+"""What a broker tells: read from it when somebody asks, so that serving clients costs nothing."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from quorate.broker.handlers.context import Broker
+from quorate.broker.replication.leader import LeaderReplica
+from quorate.net.reactor import Traffic
+from quorate.protocol.apis import APIS
+from quorate.quorum.metadata.delta import MetadataDelta
+from quorate.tools.metrics.specs import Sample
+
+RUNNING: Final = 3
+STARTING: Final = 2
+
+
+class Requests(Protocol):
+    """Who counts connections and requests."""
+
+    @property
+    def connection_count(self) -> int:
+        """How many connections there are."""
+        ...
+
+    def request_counts(self) -> Mapping[tuple[int, int], int]:
+        """Return how many requests came, by API key and version."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    leader_epoch: int
+    records: int
+
+
+class BrokerMetrics:
+    """Reads a broker's metrics.
+
+    State: what only shows as a difference: records by topic, as of the last look; changes of ISRs,
+    counted when the metadata says so.
+    """
+
+    def __init__(self, broker: Broker, traffic: Traffic, requests: Requests) -> None:
+        self._broker = broker
+        self._traffic = traffic
+        self._requests = requests
+        self._seen: dict[tuple[str, int], _Seen] = {}
+        self._messages = Counter[str]()
+        self._shrinks = 0
+        self._expands = 0
+        broker.replicas.on_followed.append(self._followed)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the broker is in service, as far as it knows."""
+        own = self._broker.replicas.image.brokers.get(self._broker.config.node_id)
+        return own is not None and not own.fenced
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield all that there is to tell."""
+        yield Sample("kafka_server_kafkaserver_brokerstate", RUNNING if self.is_ready else STARTING)
+        yield from self._network()
+        yield from self._replicas()
+        yield from self._logs()
+        yield from self._groups()
+        broker = self._broker
+        yield Sample("quorate_log_syncs", broker.sync_count)
+        yield Sample("quorate_log_sync_seconds", broker.sync_s)
+        yield Sample("quorate_metadata_version", broker.replicas.image.version)
+
+    def _network(self) -> Iterator[Sample]:
+        for (key, version), count in self._requests.request_counts().items():
+            labels = (APIS[key].name, str(version))
+            yield Sample("kafka_network_requestmetrics_requests", count, labels)
+        connections = self._requests.connection_count
+        yield Sample("kafka_server_socketservermetrics_connection_count", connections)
+        traffic = self._traffic
+        yield Sample("quorate_network_connections_accepted", traffic.accepted)
+        yield Sample("quorate_network_connections_refused", traffic.refused)
+        yield Sample("quorate_network_received_bytes", traffic.received_bytes)
+        yield Sample("quorate_network_sent_bytes", traffic.sent_bytes)
+
+    def _replicas(self) -> Iterator[Sample]:
+        replicas = self._broker.replicas
+        leaders = list(replicas)
+        under = sum(len(each.isr.committed) < len(each.state.replicas) for each in leaders)
+        yield Sample("kafka_server_replicamanager_partitioncount", len(list(replicas.hosted())))
+        yield Sample("kafka_server_replicamanager_leadercount", len(leaders))
+        yield Sample("kafka_server_replicamanager_underreplicatedpartitions", under)
+        under_min = sum(each.is_under_min_isr for each in leaders)
+        yield Sample("kafka_server_replicamanager_underminisrpartitioncount", under_min)
+        yield Sample("kafka_server_replicamanager_isrshrinks", self._shrinks)
+        yield Sample("kafka_server_replicamanager_isrexpands", self._expands)
+        for topic, lag in _greatest(_high_watermark_lags(leaders)).items():
+            yield Sample("quorate_replication_high_watermark_lag_records", lag, (topic,))
+        for follower, lag in _greatest(_follower_lags(leaders)).items():
+            yield Sample("quorate_replication_follower_lag_records", lag, (follower,))
+        self._count_messages(leaders)
+        for topic, records in self._messages.items():
+            yield Sample("kafka_server_brokertopicmetrics_messagesin", records, (topic,))
+
+    def _count_messages(self, leaders: Iterable[LeaderReplica]) -> None:
+        """Count what came since the last look: a leader's log only grows in its epoch."""
+        for leader in leaders:
+            key, epoch = leader.topic_partition, leader.leader_epoch
+            records = leader.log.log_end_offset - leader.epoch_start_offset
+            before = self._seen.get(key)
+            counted = before.records if before and before.leader_epoch == epoch else 0
+            self._messages[key.topic] += max(0, records - counted)
+            self._seen[key] = _Seen(epoch, records)
+
+    def _logs(self) -> Iterator[Sample]:
+        sizes, segments = Counter[str](), Counter[str]()
+        for replica in self._broker.replicas.hosted():
+            topic = replica.topic_partition.topic
+            sizes[topic] += replica.log.size_bytes
+            segments[topic] += replica.log.segment_count
+        for topic, size_bytes in sizes.items():
+            yield Sample("kafka_log_log_size", size_bytes, (topic,))
+        for topic, count in segments.items():
+            yield Sample("kafka_log_log_numlogsegments", count, (topic,))
+
+    def _groups(self) -> Iterator[Sample]:
+        states = Counter[tuple[str, str]]()
+        for coordinator in self._broker.coordinators:
+            states.update((each.group_type, each.state_name) for each in coordinator.listings())
+        for labels, count in states.items():
+            yield Sample("quorate_groups", count, labels)
+
+    def _followed(self, delta: MetadataDelta) -> None:
+        """Count how ISRs changed of partitions that are led here."""
+        own_id = self._broker.config.node_id
+        for name in delta.touched.topics:
+            before, after = delta.before.topics.get(name), delta.after.topics.get(name)
+            if before is None or after is None or before.topic_id != after.topic_id:
+                continue
+            for old, new in zip(before.partitions, after.partitions, strict=False):
+                if old is not new and new.leader_id == own_id:
+                    self._shrinks += not set(old.isr) <= set(new.isr)
+                    self._expands += not set(new.isr) <= set(old.isr)
+
+
+def _high_watermark_lags(leaders: Iterable[LeaderReplica]) -> Iterator[tuple[str, int]]:
+    for leader in leaders:
+        yield leader.topic_partition.topic, leader.log.log_end_offset - leader.high_watermark
+
+
+def _follower_lags(leaders: Iterable[LeaderReplica]) -> Iterator[tuple[str, int]]:
+    for leader in leaders:
+        for broker_id, follower in leader.followers.items():
+            lag = leader.log.log_end_offset - max(0, follower.log_end_offset)
+            yield str(broker_id), lag
+
+
+def _greatest(values: Iterable[tuple[str, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name, value in values:
+        found[name] = max(value, found.get(name, 0))
+    return found
