@@ -170,10 +170,9 @@ class _Judges:
         self._header = header
         acks = str(header.get("acks", ACKS_ALL))
         self._log = LogChecker(acks)
-        self._acceptance = AcceptanceChecker(acks, header.get("clock"))
-        self._insync = InsyncChecker(
-            int(header.get("brokers") or 0), int(header.get("min_insync") or 0), acks
-        )
+        brokers = int(header.get("brokers") or 0)
+        self._acceptance = AcceptanceChecker(acks, header.get("clock"), brokers)
+        self._insync = InsyncChecker(brokers, int(header.get("min_insync") or 0), acks)
         self._availability = AvailabilityChecker(header.get("liveness", {}))
         self._metadata = MetadataChecker()
         self._replicas = ReplicaChecker(header.get("compacted", ()))

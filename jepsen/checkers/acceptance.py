@@ -9,7 +9,8 @@ and the faults. What it shows:
 - while a broker certainly did nothing (a fault whose detail names it as ``silent`` was seen to
   bite, and nothing else was done to it since), what was sent since then is not in its log. So when
   that was acknowledged, the controllers had decided on an ISR without it: the time that they wrote
-  down is not later than that of the acknowledgement (the header's ``clock`` compares the two).
+  down is not later than that of the acknowledgement (the header's ``clock`` compares the two);
+- the same of a broker that is cut off from the one that acknowledged, in one direction at least.
 """
 
 from bisect import bisect_right
@@ -20,7 +21,7 @@ from typing import Final, NamedTuple
 from quorate.jepsen.checkers.anomalies import Anomalies
 from quorate.jepsen.checkers.log import ACKS_ALL
 from quorate.jepsen.checkers.metadata_log import NOBODY, Decision, MetadataLog
-from quorate.jepsen.checkers.silence import Silences
+from quorate.jepsen.checkers.silence import Cuts, Silences
 from quorate.jepsen.history import Kind, Operation
 
 CLOCK_SLACK_MS: Final = 50
@@ -52,11 +53,14 @@ class _Witness(NamedTuple):
 class AcceptanceChecker:
     """Takes the operations of a history in the order of their ends, then judges."""
 
-    def __init__(self, acks: str = ACKS_ALL, clock: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, acks: str = ACKS_ALL, clock: Sequence[int] | None = None, brokers: int = 0
+    ) -> None:
         """Begin.
 
         Args:
             acks: of sends that do not say their own.
+            brokers: how many there are: the first so many places of the network.
             clock: the time of day in milliseconds at a moment of the history's clock; None if the
                 controllers' clocks cannot be compared with that.
         """
@@ -67,8 +71,11 @@ class AcceptanceChecker:
         self._acked: dict[str, list[_Ack]] = defaultdict(list)
         self._batches: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
         self._silences = Silences()
+        self._cuts = Cuts(brokers)
         self._missed: dict[tuple[str, str], _Witness] = {}
         """By broker and partition: the first record that a silent broker missed."""
+        self._unheard: dict[tuple[str, str], _Witness] = {}
+        """Likewise of a broker that is cut off from who acknowledged it."""
         self._witnesses: list[_Witness] = []
         self._found = Anomalies()
 
@@ -77,7 +84,9 @@ class AcceptanceChecker:
         name = operation.name
         if name in {"fault", "heal"}:
             for broker in self._silences.heed(operation):
-                self._end_silence(broker, operation)
+                self._end_silence(self._missed, broker, operation)
+            for broker in self._cuts.heed(operation):
+                self._end_silence(self._unheard, broker, operation)
         elif operation.kind is not Kind.OK:
             return
         elif name == "send":
@@ -93,7 +102,7 @@ class AcceptanceChecker:
 
     def finish(self) -> Anomalies:
         """Return all that is wrong."""
-        self._witnesses += self._missed.values()
+        self._witnesses += (*self._missed.values(), *self._unheard.values())
         for partition, acks in self._acked.items():
             self._check_epochs(partition, acks)
         if self._clock is not None and self._decisions:
@@ -123,16 +132,31 @@ class AcceptanceChecker:
             epoch = told[2] if len(told) > 2 else NO_EPOCH
             ack = _Ack(offset, told[1], epoch, value, operation.returned_ns)
             self._acked[partition].append(ack)
+            for broker, since_ns in self._cuts.from_leader(told[1]).items():
+                if operation.called_ns > since_ns:
+                    self._note(self._unheard, broker, operation, offset)
         for broker, since_ns in self._silences.since_ns.items():
-            if operation.called_ns > since_ns and (broker, partition) not in self._missed:
-                self._missed[broker, partition] = _Witness(
-                    partition, broker, value, offset, operation.called_ns, operation.returned_ns
-                )
+            if operation.called_ns > since_ns:
+                self._note(self._missed, broker, operation, offset)
 
-    def _end_silence(self, broker: str, operation: Operation) -> None:
+    @staticmethod
+    def _note(
+        missed: dict[tuple[str, str], _Witness], broker: str, operation: Operation, offset: int
+    ) -> None:
+        """Note that a broker lacks what was acknowledged; the first such record is enough."""
+        partition, value = operation.asked[:2]
+        if (broker, partition) not in missed:
+            assert operation.returned_ns is not None, "what is known was told"
+            missed[broker, partition] = _Witness(
+                partition, broker, value, offset, operation.called_ns, operation.returned_ns
+            )
+
+    def _end_silence(
+        self, missed: dict[tuple[str, str], _Witness], broker: str, operation: Operation
+    ) -> None:
         """Keep what a broker missed before this operation began."""
-        for key in [key for key in self._missed if key[0] == broker]:
-            witness = self._missed.pop(key)
+        for key in [key for key in missed if key[0] == broker]:
+            witness = missed.pop(key)
             if witness.returned_ns < operation.called_ns:
                 self._witnesses.append(witness)
 
@@ -176,7 +200,8 @@ class AcceptanceChecker:
             "ack-before-isr",
             f"{witness.partition}: {witness.value} was acknowledged at {witness.offset} when"
             f" {witness.broker} was in the ISR {list(known.isr)}, and had not got it",
-            f"{witness.broker} did nothing since before it was sent at {witness.called_ns} ns",
+            f"{witness.broker} did or heard nothing since before it was sent at"
+            f" {witness.called_ns} ns",
             f"metadata offset {known.offset}: {known.cause}",
             where=witness.partition,
             offsets=(witness.offset,),

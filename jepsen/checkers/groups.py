@@ -3,8 +3,10 @@
 An ``assign`` is told ``[group, generation, member, partitions]`` when a member hears what it is to
 read; one process stands for one client, over the lives of its members. A ``poll`` asks with the
 number of an assignment, or with ``[assignment, group, generation, member]``, and is told
-``[[partition, offsets, values], ...]``. Generations are those of classic groups; None where there
-are none. Commits are the :mod:`offset checker's <quorate.jepsen.checkers.offsets>`.
+``[[partition, offsets, values], ...]``. Generations are those of classic groups, and the epochs of
+members to whom the coordinator assigns (KIP-848): what they have is of the one assignment of that
+epoch. None where nobody says. Commits are the
+:mod:`offset checker's <quorate.jepsen.checkers.offsets>`.
 """
 
 from collections import defaultdict

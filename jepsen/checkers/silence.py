@@ -1,12 +1,21 @@
-"""Which brokers certainly do nothing, out of the faults of a history.
+"""Which brokers certainly do nothing, or hear nothing, out of the faults of a history.
 
 A fault whose detail names brokers as ``silent`` was seen to bite: they do nothing from then on,
-until something else is done to them, be it that this fault is healed.
+until something else is done to them, be it that this fault is healed. One whose detail has
+``cuts``, which was seen to bite and is not ``flapping``, cuts the network from one place to another
+until it is healed; brokers have the first places.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, Final
 
 from quorate.jepsen.history import Kind, Operation
+
+FIRST_BROKER_ID: Final = 101
+FLAPPING: Final = ":flapping"
 
 
 class Silences:
@@ -36,3 +45,57 @@ class Silences:
 
     def _ended(self, brokers: Sequence[str]) -> list[str]:
         return [name for name in brokers if self.since_ns.pop(name, None) is not None]
+
+
+class Cuts:
+    """Takes ``fault`` and ``heal`` operations in the order of their ends.
+
+    State: the cuts that are on, by fault, and since when.
+    """
+
+    def __init__(self, brokers: int) -> None:
+        """Begin; so many brokers have the first places."""
+        self._brokers = brokers
+        self._on: dict[str, _Cut] = {}
+
+    def from_leader(self, broker_id: int) -> Mapping[str, int]:
+        """Return since when which brokers certainly fetch nothing from one, by their names."""
+        found: dict[str, int] = {}
+        for cut in self._on.values():
+            for place in cut.neighbours.get(broker_id - FIRST_BROKER_ID, ()):
+                name = f"broker-{FIRST_BROKER_ID + place}"
+                found[name] = min(cut.since_ns, found.get(name, cut.since_ns))
+        return found
+
+    def heed(self, operation: Operation) -> list[str]:
+        """Return the brokers of which this ends that something was certain."""
+        asked = operation.asked
+        ended = self._on.pop(asked["fault"], None)
+        told = operation.told if operation.kind is Kind.OK else {}
+        detail: Mapping[str, Any] = asked.get("detail", {})
+        if told.get("verified") and "cuts" in detail and not asked["fault"].endswith(FLAPPING):
+            assert operation.returned_ns is not None, "what is known was told"
+            if operation.name == "fault":
+                self._on[asked["fault"]] = self._cut(detail["cuts"], operation.returned_ns)
+        return [] if ended is None else ended.names
+
+    def _cut(self, cuts: Sequence[Sequence[int]], since_ns: int) -> "_Cut":
+        neighbours: dict[int, set[int]] = defaultdict(set)
+        for one, other in cuts:
+            if max(one, other) < self._brokers and min(one, other) >= 0:
+                neighbours[one].add(other)
+                neighbours[other].add(one)
+        return _Cut(since_ns, neighbours)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """Who is cut off from whom, by places, in one direction at least, since when."""
+
+    since_ns: int
+    neighbours: Mapping[int, AbstractSet[int]]
+
+    @property
+    def names(self) -> list[str]:
+        """All brokers that it is about."""
+        return [f"broker-{FIRST_BROKER_ID + place}" for place in self.neighbours]

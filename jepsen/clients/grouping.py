@@ -83,10 +83,14 @@ class Diary:
         self._generation: int | None = None
         self._next: dict[str, int] = {}
 
-    def assigned(self, member: str, generation: int, partitions: Iterable[str]) -> None:
-        """A member hears what it has from now on, in all."""
-        self._turn(member, generation if self._membership.is_classic else None)
-        if self._membership.is_classic:
+    def assigned(self, member: str, generation: int | None, partitions: Iterable[str]) -> None:
+        """A member hears what it has from now on, in all.
+
+        Its generation is its epoch where the coordinator assigns (KIP-848): of each of these, too,
+        there is one assignment. It is None if the client does not say of which one that is.
+        """
+        self._turn(member, generation)
+        if generation is not None:
             told = [self._membership.group, generation, member, sorted(partitions)]
             self._ear.tell("assign", told)
 

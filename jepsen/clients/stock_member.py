@@ -116,7 +116,7 @@ class StockMember:
     def _assigned(self, client: Any, partitions: list[Any]) -> None:
         """Take note; of a cooperative group these are what is new."""
         self._owned |= {each.partition for each in partitions}
-        generation = -1
+        generation: int | None = None  # of others it may be newer than what it tells
         if self._membership.is_classic:
             metadata: bytes = client.consumer_group_metadata()
             (generation,) = GENERATION(metadata, GENERATION_AT)

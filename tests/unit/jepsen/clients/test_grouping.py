@@ -102,7 +102,7 @@ def test_who_lost_its_partitions_has_no_generation(written: Written) -> None:
     assert poll.asked == [2, "g", None, "m"]
 
 
-def test_members_that_the_coordinator_assigns_have_no_generation_in_common(
+def test_members_that_the_coordinator_assigns_say_of_which_epoch_that_is(
     written: Written,
 ) -> None:
     def use(diary: Diary) -> None:
@@ -112,7 +112,18 @@ def test_members_that_the_coordinator_assigns_have_no_generation_in_common(
         diary.begin_commit()
         diary.end_commit(Kind.INFO)
 
-    poll, commit = written(KIP_848, use)
-    assert poll.asked == [1, "g", None, "m"]
+    assign, poll, commit = written(KIP_848, use)
+    assert assign.told == ["g", 7, "m", ["t-0"]]
+    assert poll.asked == [1, "g", 7, "m"]
     assert commit.asked == ["g", [["t-0", 2]]]
     assert commit.kind is Kind.INFO
+
+
+def test_a_client_that_does_not_say_of_which_epoch_it_speaks_has_none(written: Written) -> None:
+    def use(diary: Diary) -> None:
+        diary.assigned("m", None, ["t-0"])
+        diary.begin_poll()
+        diary.end_poll({})
+
+    (poll,) = written(KIP_848, use)
+    assert poll.asked == [1, "g", None, "m"]

@@ -58,6 +58,19 @@ def two_silent(until_ns: int) -> list[Operation]:
     ]
 
 
+def cut_off(*, healed_s: int, isr: list[int]) -> list[Operation]:
+    """Broker 102 hears nothing of 101, which leads; a record is sent, and acknowledged after 8 s."""
+    asked = {"fault": "partition:leader", "targets": [], "detail": {"cuts": [[0, 1], [0, 4]]}}
+    replicas = [101, 102, 103]
+    return [
+        did("fault", asked, {"verified": "held back"}, (4 * S, 5 * S), process=0),
+        sent(0, [0, 101], (6 * S, 8 * S)),
+        heal("partition:leader", (healed_s * S, 11 * S)),
+        read((0, 0)),
+        decided(changed(101, 1, isr, replicas=replicas, time_ms=8_500), cause=f"{ALTERED_BY}1"),
+    ]
+
+
 CASES = [
     Golden(
         "divergence",
@@ -154,5 +167,18 @@ CASES = [
         # It went on before that was acknowledged, and may have fetched.
         silence(until_ns=7 * S, shrunk_ms=8_500, isr=[1, 3]),
         CLOCK,
+    ),
+    Golden(
+        "ack-before-isr",
+        cut_off(healed_s=10, isr=[101, 102]),
+        cut_off(healed_s=10, isr=[101, 103]),
+        {**CLOCK, "brokers": 3},
+    ),
+    # It was heard again before that was acknowledged.
+    Golden(
+        "ack-before-isr",
+        cut_off(healed_s=10, isr=[101, 102]),
+        cut_off(healed_s=7, isr=[101, 102]),
+        {**CLOCK, "brokers": 3},
     ),
 ]  # fmt: skip
