@@ -22,7 +22,6 @@ from quorate.errors import (
     ErrorCode,
     KafkaError,
     NetworkError,
-    QuorateError,
     UnknownTopicOrPartitionError,
     known_code,
 )
@@ -310,14 +309,9 @@ def cluster(settings: ConnectionSettings) -> Cluster:
 
 def retried(call: Callable[[], T], retries: int, pause_ms: int) -> T:
     """Return what a call returns, trying again after errors of the network."""
-    for attempt in range(retries + 1):
+    for _ in range(retries):
         try:
             return call()
-        except (NetworkError, OSError):
-            if attempt == retries:
-                raise
-        except QuorateError as error:
-            if attempt == retries or not getattr(error, "retriable", False):
-                raise
-        time.sleep(pause_ms / 1_000)
-    raise AssertionError("unreachable")
+        except NetworkError:
+            time.sleep(pause_ms / 1_000)
+    return call()

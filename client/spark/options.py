@@ -172,7 +172,7 @@ def parse_batch_read(texts: Mapping[str, str], now_ms: int) -> ReadOptions:
         raise OptionError(
             f"ending offset for {partition} can't be earliest for batch queries on Kafka"
         )
-    _check_general(options)
+    check_read(texts)
     _check_order(start, end)
     warnings = [
         f"{name} option ignored in batch queries"
@@ -194,7 +194,7 @@ def parse_stream_read(texts: Mapping[str, str], now_ms: int) -> ReadOptions:
     for name in ("endingOffsetsByTimestamp", "endingTimestamp", "until"):
         if options.text(name) is not None:
             raise OptionError("ending timestamp not valid in streaming queries")
-    _check_general(options)
+    check_read(texts)
     _check_moments(options)
     start, or_latest = _start(options, now_ms, AT_LATEST)
     return _read_options(options, (start, AT_LATEST), [], or_latest=or_latest)
@@ -273,8 +273,13 @@ def _rate_options(options: Options) -> RateOptions:
 # Which partitions
 
 
-def _check_general(options: Options) -> None:
-    """Check what is the same for batches and streams, in the order in which Spark does."""
+def check_read(texts: Mapping[str, str]) -> None:
+    """Check what is the same for batches and streams, in the order in which Spark does.
+
+    Raises:
+        OptionError: Something makes no sense.
+    """
+    options = Options(texts)
     given = [name for name in STRATEGIES if options.text(name) is not None]
     if not given:
         raise OptionError(

@@ -24,8 +24,10 @@ from pyspark.sql.types import (
 )
 
 from quorate.client.spark.cluster import Cluster, cluster, retried
+from quorate.client.spark.lookup import Options
 from quorate.client.spark.losses import loss_reporter
 from quorate.client.spark.options import (
+    check_read,
     parse_batch_read,
     parse_stream_read,
 )
@@ -93,9 +95,9 @@ class QuorateDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns; here bad options are met first."""
-        texts: Mapping[str, str] = self.options
-        include = texts.get("includeheaders", "false").strip().lower() == "true"
-        return full_schema(include_headers=include)
+        texts = dict(self.options)
+        check_read(texts)
+        return full_schema(include_headers=Options(texts).flag("includeHeaders", default=False))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads a batch."""

@@ -1,0 +1,167 @@
+"""Records as columns of Arrow: as the twin in Python has them."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.client.spark import decode
+from quorate.client.spark.batches import BatchReader, Chunk, Span
+from quorate.client.spark.decode import FIELDS, Decoder
+from quorate.errors import CorruptRecordError
+from quorate.model import TopicPartition
+from quorate.records.batch import HEADER_BYTES, parse_header
+from quorate.records.compression import Codec
+from quorate.records.record import ProducerStamp, seal_batch
+from tests.unit.client.spark.fetched import Row, batch, plain
+
+T = TopicPartition("t\u00f6pic", 4)
+FAR = 1 << 40
+ALL = list(FIELDS)
+
+
+def rows() -> st.SearchStrategy[Row]:
+    small = st.none() | st.binary(max_size=12) | st.binary(min_size=200, max_size=300)
+    header = st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=3))
+    return st.builds(
+        Row,
+        key=small,
+        value=small | st.binary(min_size=9_000, max_size=9_010),
+        timestamp_ms=st.integers(-1, 2**44) | st.sampled_from([0, 2**62, -(2**62)]),
+        headers=st.just(()) | st.lists(header, max_size=2).map(tuple),
+    )
+
+
+batches_of_rows = st.lists(
+    st.tuples(
+        st.lists(rows(), min_size=1, max_size=6),
+        st.sampled_from(Codec),
+        st.none() | st.integers(0, 2**40),
+        st.integers(0, 3),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+def fetched(parts: Any) -> tuple[bytes, int]:
+    data, offset = b"", 0
+    for listed, codec, append_ms, gap in parts:
+        data += batch(offset + gap, listed, codec=codec, append_ms=append_ms)
+        offset += gap + len(listed)
+    return data, offset
+
+
+@given(batches_of_rows, st.sets(st.sampled_from(ALL), min_size=1), st.data())
+def test_every_column_is_what_the_twin_in_python_reads(
+    parts: Any, columns: set[str], data: st.DataObject
+) -> None:
+    raw, end = fetched(parts)
+    start = data.draw(st.integers(0, end))
+    stop = data.draw(st.integers(start, end))
+    reader = BatchReader(T, 0, committed_only=False)
+    view = memoryview(bytearray(raw))
+    chunk = reader.chunk(view, reader.take(view, (), FAR))
+    decoder = Decoder(reader, sorted(columns), start, stop)
+    decoded = decoder.decode(chunk)
+    assert decoded == decoder.decode_in_python(chunk)
+    for each in decoded:
+        each.validate(full=True)
+
+
+def decoded(data: bytes, columns: list[str] | None = None) -> Any:
+    reader = BatchReader(T, 0, committed_only=False)
+    view = memoryview(data)
+    chunk = reader.chunk(view, reader.take(view, (), FAR))
+    (only,) = Decoder(reader, columns or ALL, 0, FAR).decode(chunk)
+    return only
+
+
+def test_a_row_looks_as_in_sparks_source() -> None:
+    row = Row(b"k", None, 1_500, (("h", b"x"), ("n", None)))
+    (first, second) = decoded(batch(7, [row, Row(None, b"", 1_501)])).to_pylist()
+    timestamp = first.pop("timestamp")
+    assert (timestamp.timestamp(), timestamp.microsecond) == (1.5, 500_000)
+    assert first == {
+        "key": b"k",
+        "value": None,
+        "topic": T.topic,
+        "partition": 4,
+        "offset": 7,
+        "timestampType": 0,
+        "headers": [{"key": "h", "value": b"x"}, {"key": "n", "value": None}],
+    }
+    assert (second["key"], second["value"], second["headers"]) == (None, b"", None)
+
+
+def test_the_brokers_time_counts_where_the_topic_says_so() -> None:
+    (row,) = decoded(batch(0, plain(1), append_ms=5_000)).to_pylist()
+    assert (row["timestamp"].timestamp(), row["timestampType"]) == (5.0, 1)
+
+
+def test_large_batches_are_cut_into_ones_that_spark_likes() -> None:
+    reader = BatchReader(T, 0, committed_only=False)
+    view = memoryview(batch(0, [Row(None, b"", 0)] * 70_000))
+    chunk = reader.chunk(view, reader.take(view, (), FAR))
+    parts = Decoder(reader, ["offset"], 0, FAR).decode(chunk)
+    assert [part.num_rows for part in parts] == [65_536, 70_000 - 65_536]
+
+
+def test_records_of_many_megabytes_are_read() -> None:
+    value = bytes(3 * 1024 * 1024)
+    table = decoded(batch(0, [Row(b"k", value, 0)]), ["value"])
+    assert table.to_pylist() == [{"value": value}]
+
+
+def broken(records: bytes, count: int = 1) -> Chunk:
+    sealed = seal_batch(
+        records,
+        attributes=0,
+        record_count=count,
+        base_timestamp_ms=0,
+        max_timestamp_ms=0,
+        producer=ProducerStamp(-1, -1, -1),
+    )
+    return Chunk(sealed, (Span(parse_header(sealed, 0), HEADER_BYTES, len(sealed)),))
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        b"\x0c\x00\x00\x00\x01\x01\x00\x00",  # a byte behind the record
+        b"\x0b\x00\x00\x00\x01\x01\x00",  # a negative length
+        b"\x7e\x00\x00\x00\x01\x01\x00",  # longer than its batch
+        b"\x0c\x00\x00\x00\x03\x01\x00",  # a key of length -2
+        b"\x0c\x00\x00\x00\x01\x7e\x00",  # a value longer than its record
+        b"\x0c\x00\x00\x00\x01\x01\x01",  # a negative number of headers
+        b"\x0e\x00\x00\x00\x01\x01\x00\x00",  # a byte behind the headers
+        b"\x22\x00" + b"\xff" * 11 + b"\x01\x00\x01\x01\x00",  # a number of more than ten bytes
+        b"\xff\xff\xff\xff\xff\x01",  # a record of gigabytes
+        b"\x80",  # cut off within a length
+    ],
+)
+def test_bytes_that_are_no_records_are_refused(records: bytes) -> None:
+    reader = BatchReader(T, 0, committed_only=False)
+    with pytest.raises(CorruptRecordError, match="partition 4, at offset 0"):
+        Decoder(reader, ["value"], 0, FAR).decode(broken(records))
+
+
+@pytest.mark.parametrize("size", [60, 100, 10_000, 300_000, 3_000_000])
+def test_lengths_of_any_width_are_walked_over(size: int) -> None:
+    (row,) = decoded(batch(0, [Row(None, bytes(size), 0)]), ["value"]).to_pylist()
+    assert len(row["value"]) == size
+
+
+def test_records_of_more_than_128_mib_are_left_to_the_twin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    walked = decode._walk(broken(b"\x80\x80\x80\x80\x08" + bytes(10)))  # pyright: ignore[reportPrivateUsage]
+    assert walked is None
+    monkeypatch.setattr(decode, "_POSITION_MAX", 10)
+    assert decoded(batch(0, plain(2)), ["value"]).num_rows == 2
+
+
+def test_nothing_gives_nothing() -> None:
+    reader = BatchReader(T, 0, committed_only=False)
+    assert Decoder(reader, ALL, 0, FAR).decode(Chunk(b"", ())) == []
