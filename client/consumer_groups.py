@@ -304,7 +304,9 @@ class GroupConsumer(ConsumerBase):
     # In the background
 
     def _alert(self) -> None:
-        self._open().fetcher.changed.unpark_all()
+        """Wake whoever waits for records; a rebalance may still want to when all is over."""
+        if self._reading is not None:
+            self._reading.fetcher.changed.unpark_all()
 
     def _topics_changed(self) -> None:
         if self._member is not None:
@@ -313,7 +315,7 @@ class GroupConsumer(ConsumerBase):
     def _progress_mark(self) -> object:
         if self._polling:
             self._polls += 1
-        return self._polls, len(self._open().iterated)
+        return self._polls, 0 if self._reading is None else len(self._reading.iterated)
 
     async def _begin(self, reading: Reading, coordinators: Coordinators, group_id: str) -> None:
         """Have streams that wait for it begin at the committed offsets."""

@@ -98,6 +98,21 @@ async def test_partitions_are_given_up_when_their_user_waits(
     ]
 
 
+async def test_a_rebalance_that_is_late_at_the_end_of_the_block_ends_with_it(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=20)
+    FakeConsumerGroup(cluster, {("t", 0)})
+    async with member(cluster) as c:
+        c.subscribe("t")
+        await read(c, 20)
+    # A task that was about to run when the block ended: it wakes nobody, and that is no error.
+    with trio.move_on_after(1) as scope:
+        async with c._turns.taken():
+            raise AssertionError("nobody grants anything any more")
+    assert scope.cancelled_caught
+
+
 @pytest.mark.parametrize("fenced", [False, True])
 async def test_a_member_that_was_put_out_loses_its_partitions_and_joins_again(
     nursery: trio.Nursery, autojump_clock: MockClock, *, fenced: bool
