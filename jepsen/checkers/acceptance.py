@@ -192,7 +192,9 @@ class AcceptanceChecker:
         decisions = self._decisions.get(witness.partition, ())
         known: Decision | None = None
         for decision in decisions:
-            if decision.time_ms is None or decision.time_ms <= until_ms:
+            if decision.is_fact:
+                known = None
+            elif decision.time_ms is None or decision.time_ms <= until_ms:
                 known = decision
         if known is None or broker not in known.isr:
             return

@@ -75,7 +75,8 @@ class MetadataChecker:
         for (partition, epoch), seen in self._seen.items():
             decided = self._decided.get((partition, epoch))
             leaders = seen.keys() | (decided or set())
-            if decided is None and partition.rpartition("-")[0] in self._created_again:
+            is_partial = decided is None or self._log.is_partial
+            if is_partial and partition.rpartition("-")[0] in self._created_again:
                 continue  # it may have been another topic's epoch
             if len(leaders) > 1 and not (decided and seen.keys() <= decided):
                 self._found.add(

@@ -2,7 +2,8 @@
 
 A ``metadata-log`` is told ``[[offset, type, fields, cause], ...]`` when all is over, in order;
 types and fields are those of ``quorum/metadata/records.py``, as ``quorate metadata cat`` names
-them. Others than those here are passed over.
+them. Others than those here are passed over. What is older than the last snapshot comes as the
+facts that it left, whose cause is ``snapshot``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any, Final
 from quorate.jepsen.history import Kind, Operation
 
 NOBODY: Final = -1
+SNAPSHOT: Final = "snapshot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +37,20 @@ class Decision:
     last_known_leader: int
     cause: str
 
+    @property
+    def is_fact(self) -> bool:
+        """Whether it was decided before the log begins; nobody knows when, and from what."""
+        return self.cause == SNAPSHOT
+
 
 class MetadataLog:
-    """Follows the log; keeps what each partition was last, and gives what it becomes."""
+    """Follows the log; keeps what each partition was last, and gives what it becomes.
+
+    ``is_partial`` says whether older decisions are not there any more.
+    """
 
     def __init__(self) -> None:
+        self.is_partial = False
         self._topics: dict[Any, str] = {}
         self._last: dict[tuple[Any, int], Decision] = {}
 
@@ -49,6 +60,7 @@ class MetadataLog:
             return ()
         changes: list[tuple[Decision | None, Decision]] = []
         for offset, kind, fields, cause in operation.told:
+            self.is_partial |= cause == SNAPSHOT
             if kind == "TopicCreated":
                 self._topics[fields["topic_id"]] = fields["name"]
             elif kind in {"PartitionCreated", "PartitionChanged"}:

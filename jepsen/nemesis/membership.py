@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 ANSWERED_S: Final = 3.0
 LEADS_NOTHING_S: Final = 5.0
+TAKEN_S_MAX: Final = 3.0
 
 A = TypeVar("A", bound=m.Answer)
 
@@ -72,6 +73,8 @@ class Voter:
             rest = [place_of(lab, each) for each in lab.controllers if each is not host]
             self._equipment.cut(self, both_ways([place], rest))
         _ask(lab, m.RemoveVoter(host.node_id), m.RemoveVoterAnswer)
+        if not seen_within(TAKEN_S_MAX, lambda: bool(self.verified())):
+            raise NotNowError(f"{host.name} keeps its vote, or nobody says")
 
     def verified(self) -> str:
         """Say who votes no more."""
@@ -111,6 +114,8 @@ class Drained:
         note([host])
         self._lab, self._host = lab, host
         _ask(lab, ChangeBroker(host.node_id, draining=True), ChangeBrokerAnswer)
+        if not self.verified():
+            raise NotNowError(f"{host.name} leads what nobody else can lead, or nobody says")
 
     def verified(self) -> str:
         """Say that it leads nothing, once it does not."""

@@ -5,6 +5,7 @@
 from typing import Any
 
 from quorate.jepsen.checkers.metadata import ALTERED_BY
+from quorate.jepsen.checkers.metadata_log import SNAPSHOT
 from quorate.jepsen.history import Operation
 from tests.unit.jepsen.golden.making import (
     Golden,
@@ -180,5 +181,17 @@ CASES = [
         cut_off(healed_s=10, isr=[101, 102]),
         cut_off(healed_s=7, isr=[101, 102]),
         {**CLOCK, "brokers": 3},
+    ),
+    # What was so when an older snapshot was taken may have been decided after that.
+    Golden(
+        "ack-before-isr",
+        silence(until_ns=10 * S, shrunk_ms=8_500, isr=[1, 3]),
+        [*silence(until_ns=10 * S, shrunk_ms=8_500, isr=[1, 3])[:-1], decided(cause=SNAPSHOT)],
+        CLOCK,
+    ),
+    Golden(
+        "two-leaders",
+        [view(1, 0, [1]), view(2, 0, [2]), decided(cause=SNAPSHOT)],
+        [view(1, 0, [1]), view(2, 0, [2]), decided(cause=SNAPSHOT), did("create", ["t", 1], "a1"), did("delete", "t", None, (2, 3))],
     ),
 ]  # fmt: skip
