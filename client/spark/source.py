@@ -25,23 +25,21 @@ from pyspark.sql.types import (
 
 from quorate.client.spark.cluster import Cluster, cluster, retried
 from quorate.client.spark.lookup import Options
-from quorate.client.spark.losses import loss_reporter
 from quorate.client.spark.options import (
     check_read,
     parse_batch_read,
     parse_stream_read,
 )
-from quorate.client.spark.places import LATEST, Offsets, OptionError
-from quorate.client.spark.plan import check_ends, ranges_between, resolve
+from quorate.client.spark.places import OptionError
+from quorate.client.spark.sizing import batch_ranges
 from quorate.client.spark.tasks import now_ms, partitions_of, read_partition
 from quorate.client.spark.write_options import check_columns, parse_write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from quorate.client.spark.arrow import RecordBatch
     from quorate.client.spark.options import ReadOptions
-    from quorate.model import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -170,21 +168,6 @@ class BatchReader(DataSourceReader):
 
 def plan(known: Cluster, options: ReadOptions) -> list[InputPartition]:
     """Return the tasks of a batch."""
-    partitions = known.subscribed(options.subscription)
-
-    def ask(times: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        return known.list_offsets(times, committed_only=options.fetch.committed_only)
-
-    starts = resolve(
-        options.start,
-        partitions,
-        ask,
-        starting=True,
-        latest_without_match=options.start_latest_without_match,
-    )
-    ends = resolve(options.end, partitions, ask, starting=False, latest_without_match=True)
-    named = isinstance(options.end, Offsets)
-    log_ends = ask(dict.fromkeys(partitions if named else (), LATEST))
-    ends = check_ends(starts, ends, log_ends, loss_reporter(options))
-    ids = known.topic_ids(partition.topic for partition in partitions)
-    return partitions_of(ranges_between(starts, ends), options, ids)
+    ranges = batch_ranges(known, options)
+    ids = known.topic_ids(each.topic_partition.topic for each in ranges)
+    return partitions_of(ranges, options, ids)

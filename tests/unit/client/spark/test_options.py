@@ -168,8 +168,8 @@ def test_what_is_not_known_is_ignored_with_a_warning() -> None:
         ),
     ],
 )
-def test_options_that_make_no_sense_get_one_line(options: dict[str, str], text: str) -> None:
-    given = {**SERVERS, "subscribe": "t", **options}
+def test_options_that_make_no_sense_get_one_line(options: dict[str, str | None], text: str) -> None:
+    given: dict[str, str | None] = {**SERVERS, "subscribe": "t", **options}
     with pytest.raises(OptionError, match=re.escape(text)) as caught:
         parse_batch_read({name: each for name, each in given.items() if each is not None}, NOW_MS)
     assert "\n" not in str(caught.value)
