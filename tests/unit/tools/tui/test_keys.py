@@ -1,0 +1,416 @@
+"""What every key does, pressed by Textual's pilot. One screen for several keys, to be quick."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from quorate.client.admin_results import ConfigChange
+from quorate.client.groups.results import OffsetAndMetadata
+from quorate.model import TopicPartition
+from quorate.tools.groups.resetting import Change
+from quorate.tools.groups_work import Planned
+from quorate.tools.problems import Problem
+from quorate.tools.tui import requests as ask
+from quorate.tools.tui.requests import Answer
+from quorate.tools.tui.views.cells import Part
+from quorate.tools.tui.views.places import Place
+from tests.unit.tools.tui import clusters
+from tests.unit.tools.tui.piloting import TOPICS, FakeSource, Seat, sit
+
+
+def test_going_from_view_to_view_and_back() -> None:
+    async def body(seat: Seat) -> None:
+        assert seat.keys == ["clicks", "orders", "payments"]
+        await seat.press("down", "enter")
+        assert seat.place == "partitions orders"
+        assert seat.keys == ["orders-0", "orders-1", "orders-2"]
+        await seat.press("escape")
+        assert seat.place == "topics"
+        await seat.press("right_square_bracket")
+        assert seat.place == "partitions orders"
+        await seat.press("left_square_bracket")
+        assert seat.place == "topics"
+        await seat.command("groups")
+        await seat.press("enter")
+        assert seat.place == "offsets billing"
+        await seat.press("minus")
+        assert seat.place == "groups"
+        await seat.press("minus")
+        assert seat.place == "offsets billing"
+        await seat.press("enter")
+        assert seat.place == "partitions orders"
+        await seat.command("b")
+        await seat.press("enter")
+        assert seat.keys == ["clicks-0", "orders-0"]
+        await seat.press("escape")
+        assert len(seat.keys) == 5
+
+    source = sit(body)
+    assert source.watched[:3] == [TOPICS, Place("partitions", "orders"), TOPICS]
+    assert source.stopped
+
+
+def test_commands_are_completed_and_wrong_ones_answered() -> None:
+    async def body(seat: Seat) -> None:
+        await seat.press("colon")
+        await seat.type("par")
+        await seat.press("tab")
+        await seat.type(" or")
+        await seat.press("tab", "enter")
+        assert seat.place == "partitions orders"
+        await seat.command("nonesuch")
+        assert "there is no view" in seat.notes
+        await seat.press("colon", "escape")
+        assert seat.app.focused is seat.app.main.table
+        await seat.press("colon", "enter")
+        await seat.command("help")
+        assert seat.over == "TextScreen"
+        await seat.press("escape")
+        await seat.command("q")
+        assert not seat.app.is_running or seat.app._exit
+
+    sit(body)
+
+
+def test_a_filter_works_while_it_is_typed_and_escape_clears_it() -> None:
+    async def body(seat: Seat) -> None:
+        await seat.press("slash")
+        await seat.type("!or")
+        assert seat.keys == ["clicks", "payments"]
+        await seat.press("enter")
+        assert seat.keys == ["clicks", "payments"]
+        assert "/!or" in str(seat.app.main._box.border_subtitle)
+        await seat.press("escape")
+        assert seat.keys == ["clicks", "orders", "payments"]
+        await seat.press("slash", "left_square_bracket")
+        assert len(seat.keys) == 3
+        await seat.press("enter")
+        assert "no regular expression" in seat.notes
+        assert len(seat.keys) == 3
+
+    sit(body)
+
+
+def test_orders_marks_widths_and_looks() -> None:
+    async def body(seat: Seat) -> None:
+        await seat.press("N")
+        assert seat.app.main.lens.sort == "name"
+        await seat.press("N")
+        assert seat.keys == ["payments", "orders", "clicks"]
+        await seat.press("S")
+        assert seat.keys == ["orders", "payments", "clicks"]
+        await seat.press("I")
+        assert seat.keys == ["clicks", "payments", "orders"]
+        await seat.press("A")
+        assert seat.app.main.lens.sort == "rate/s"
+        await seat.press("O")
+        assert seat.app.main.lens.sort == "size"
+        await seat.press("ctrl+w")
+        assert seat.app.main.lens.wide
+        await seat.press("ctrl+w", "home", "space", "space")
+        assert len(seat.app.main.chosen) == 2
+        assert any("✓" in line for line in seat.drawn())
+        await seat.press("escape")
+        assert not seat.app.main.marks
+        await seat.press("ctrl+r")
+        assert seat.source.looks == 1
+        await seat.press("p")
+        assert seat.source.pauses[-1]
+        assert "paused" in str(seat.app.main._box.border_subtitle)
+        await seat.press("p")
+        assert not seat.source.pauses[-1]
+
+    sit(body)
+
+
+def test_the_cursor_moves_by_keys_and_mouse() -> None:
+    async def body(seat: Seat) -> None:
+        table = seat.app.main.table
+        await seat.press("end")
+        assert table.cursor == 1_999
+        await seat.press("up", "k", "pageup")
+        assert table.cursor == 1_997 - (table.size.height - 2)
+        await seat.press("home", "j", "pagedown")
+        assert table.cursor == 1 + table.size.height - 2
+        await seat.press("g", "G", "g")
+        assert table.cursor == 0
+        await seat.pilot.click(table, offset=(10, 3))
+        assert table.cursor == 2
+        await seat.pilot.click(table, offset=(10, 0))
+        assert seat.app.main.lens.sort == "partition"
+        await seat.pilot.click(table, offset=(10, table.cursor + 1))
+        assert isinstance(seat.source.asked[-1], ask.Describe)
+        await seat.press("escape", "right", "left")
+
+    sit(body, view=Place("partitions"), source=FakeSource(clusters.large()))
+
+
+def test_describing_raw_and_why() -> None:
+    lines = ((Part("Broker 2 leads."),), (Part("  because"),))
+    source = FakeSource()
+    source.answers = {
+        ask.Describe: Answer(ask.Describe(TOPICS, "clicks"), lines=lines),
+        ask.Why: Answer(ask.Why(TOPICS, "clicks"), lines=lines),
+    }
+
+    async def body(seat: Seat) -> None:
+        await seat.press("question_mark")
+        assert "this help" in seat.text
+        await seat.press("down", "up", "pagedown", "pageup", "escape")
+        await seat.press("y")
+        assert json.loads(seat.text)["name"] == "clicks"
+        await seat.press("escape", "d")
+        assert seat.text == "Broker 2 leads.\n  because"
+        await seat.press("q", "down", "w")
+        assert seat.text == "Broker 2 leads.\n  because"
+        await seat.press("escape")
+        await seat.command("quorum")
+        await seat.press("w")
+        assert "w works in partitions, topics" in seat.notes
+        await seat.press("enter")
+        assert seat.over == "TextScreen"
+
+    sit(body, source=source)
+    whys = [request for request in source.asked if isinstance(request, ask.Why)]
+    assert whys == [ask.Why(Place("partitions", "orders"), TopicPartition("orders", 2))]
+    assert ask.Describe(TOPICS, "clicks") in source.asked
+
+
+def test_messages_of_a_topic_or_of_a_partition() -> None:
+    async def body(seat: Seat) -> None:
+        await seat.press("down", "l")
+        assert seat.place == "messages orders"
+        assert len(seat.keys) == 3
+        await seat.press("l")
+        assert "l works in" in seat.notes
+        await seat.command("partitions orders")
+        await seat.press("down", "l")
+        assert seat.keys == []
+        await seat.press("escape", "slash")
+        await seat.type("key:k2")
+        assert seat.keys == ["orders:0:2"]
+
+    sit(body)
+
+
+def test_rows_are_saved(tmp_path: Path) -> None:
+    async def body(seat: Seat) -> None:
+        for name in ("rows.csv", "rows.json", "no/such/folder.csv"):
+            await seat.press("ctrl+s")
+            assert seat.over == "FormScreen"
+            await seat.press("ctrl+u", "end", "ctrl+u")
+            await seat.type(str(tmp_path / name))
+            await seat.press("enter")
+        assert "No such file" in seat.notes
+        await seat.press("ctrl+s", "escape")
+        assert seat.over == ""
+
+    sit(body)
+    assert (tmp_path / "rows.csv").read_text().splitlines()[1].startswith("clicks,1,2,5")
+    assert len(json.loads((tmp_path / "rows.json").read_text())["items"]) == 3
+
+
+def test_a_topic_is_created_grows_and_is_deleted() -> None:
+    async def body(seat: Seat) -> None:
+        await seat.press("ctrl+n")
+        await seat.type("new")
+        await seat.press("enter")
+        await seat.type("6")
+        await seat.press("enter", "enter")
+        await seat.type("a=1 b=2")
+        await seat.press("enter")
+        await seat.press("ctrl+n")
+        await seat.press("enter")
+        await seat.type("six")
+        await seat.press("enter", "enter", "enter")
+        assert "six" in seat.notes
+        await seat.press("a")
+        await seat.type("4")
+        await seat.press("enter")
+        await seat.type("clicks")
+        await seat.press("enter")
+        await seat.press("a")
+        await seat.press("x", "enter")
+        assert "no number of partitions" in seat.notes
+        await seat.press("ctrl+d")
+        assert "clicks" in seat.text
+        await seat.type("clock")
+        await seat.press("enter")
+        assert seat.over == "ConfirmScreen"
+        await seat.press("escape")
+        await seat.press("space", "space", "ctrl+d")
+        await seat.type("delete 2 topics")
+        await seat.press("enter")
+        assert seat.over == ""
+
+    assert sit(body).asked == [
+        ask.CreateTopic("new", 6, None, {"a": "1", "b": "2"}),
+        ask.AddPartitions("clicks", 4),
+        ask.DeleteTopics(("clicks", "orders")),
+    ]
+
+
+def test_settings_are_edited_with_a_diff() -> None:
+    source = FakeSource()
+    entries = source.snapshot.configs["topic/orders"]
+    source.answers = {
+        ask.ReadConfigs: Answer(ask.ReadConfigs("topic/orders"), value=entries),
+    }
+
+    async def body(seat: Seat) -> None:
+        await seat.press("e")
+        assert seat.over == "EditScreen"
+        await seat.type("x=1")
+        await seat.press("ctrl+s")
+        assert seat.text == "+ x=1"
+        await seat.press("y")
+        await seat.press("e")
+        await seat.press("ctrl+s")
+        assert "nothing is different" in seat.notes
+        await seat.press("e")
+        await seat.press("z", "ctrl+s")
+        assert "is no name=value" in seat.notes
+        await seat.command("configs topic/orders")
+        await seat.press("down", "e")
+        assert seat.over == "EditScreen"
+        await seat.press("escape")
+        await seat.command("brokers")
+        await seat.press("e")
+        await seat.press("escape")
+
+    sit(body, source=source)
+    assert ask.ChangeConfigs("topic/orders", (ConfigChange("x", "1"),)) in source.asked
+    assert source.asked[0] == ask.ReadConfigs("topic/clicks")
+    assert source.asked[-1] == ask.ReadConfigs("broker/1")
+
+
+def test_leaders_are_elected_and_brokers_drained() -> None:
+    async def body(seat: Seat) -> None:
+        for key in ("down", "L", "n", "L", "enter"):
+            await seat.press(key)
+        await seat.command("partitions orders")
+        for key in ("L", "y"):
+            await seat.press(key)
+        await seat.command("brokers")
+        for key in ("D", "1", "enter", "down", "D", "enter"):
+            await seat.press(key)
+
+    orders = [TopicPartition("orders", n) for n in range(3)]
+    assert sit(body).asked == [
+        ask.Elect(tuple(orders)),
+        ask.Elect((orders[0],)),
+        ask.Drain(1, draining=True),
+        ask.Drain(2, draining=False),
+    ]
+
+
+def planned(members: int = 0) -> Planned:
+    place = TopicPartition("orders", 0)
+    change = Change(place, OffsetAndMetadata(40), OffsetAndMetadata(0))
+    return Planned("the-cluster", "billing", clusters.group("billing", members=members), (change,))
+
+
+def test_offsets_are_reset_after_a_preview() -> None:
+    source = FakeSource()
+    source.answers = {
+        ask.PlanReset: Answer(ask.PlanReset("billing", "earliest", ()), value=planned(1))
+    }
+
+    async def body(seat: Seat) -> None:
+        await seat.press("r")
+        await seat.type("earliest")
+        await seat.press("enter")
+        await seat.press("enter")
+        assert seat.over == "ConfirmScreen"
+        assert "1 members" in seat.text
+        assert "orders" in seat.text
+        await seat.type("billing")
+        await seat.press("enter")
+        for key in ("enter", "r", "enter", "enter", "escape"):
+            await seat.press(key)
+        await seat.command("groups")
+        await seat.press("ctrl+d")
+        await seat.type("billing")
+        await seat.press("enter")
+
+    sit(body, view=Place("groups"), source=source)
+    assert source.asked == [
+        ask.PlanReset("billing", "earliest", ()),
+        ask.Reset(planned(1)),
+        ask.PlanReset("billing", "", ("orders:0",)),
+        ask.DeleteGroups(("billing",)),
+    ]
+
+
+@pytest.mark.parametrize("key", ["ctrl+n", "a", "e", "ctrl+d", "L"])
+def test_a_reader_changes_nothing_and_is_told_how(key: str) -> None:
+    async def body(seat: Seat) -> None:
+        await seat.press(key)
+        assert seat.over == ""
+        assert "start with --rw" in seat.notes
+
+    assert sit(body, can_write=False).asked == []
+
+
+def test_what_goes_wrong_is_told_as_the_command_line_tells_it() -> None:
+    problem = Problem("no such thing", "it was never there", "look again", 1)
+
+    async def body(seat: Seat) -> None:
+        seat.source.say(Answer(ask.DeleteTopics(("x",)), problem=problem))
+        seat.source.say(Answer(ask.DeleteTopics(("y",)), said="deleted topic y"))
+        await seat.pilot.pause()
+        assert "error: no such thing\nwhy: it was never there\ntry: look again" in seat.notes
+        assert "deleted topic y" in seat.notes
+
+    sit(body)
+
+
+def test_newer_snapshots_keep_the_cursor_on_its_row() -> None:
+    async def body(seat: Seat) -> None:
+        await seat.press("down")
+        fewer = replace(seat.source.snapshot, topics=(clusters.ORDERS, clusters.PAYMENTS))
+        seat.source.say(fewer)
+        seat.source.say(fewer)
+        await seat.pilot.pause()
+        assert seat.keys == ["orders", "payments"]
+        assert seat.app.main.row is not None
+        assert seat.app.main.row.key == "orders"
+        assert seat.drawn()[1].startswith("▶  orders")
+        seat.source.say(replace(fewer, troubles=("no broker answers",)))
+        await seat.pilot.pause()
+        assert "no broker answers" in seat.app.main.header_text
+        seat.source.say(replace(fewer, topics=()))
+        await seat.pilot.pause()
+        assert "no topics yet" in seat.drawn()[2]
+
+    sit(body)
+
+
+def test_whoever_follows_a_topic_at_its_top_stays_there() -> None:
+    async def body(seat: Seat) -> None:
+        more = (*seat.source.snapshot.records, clusters.record(4, b"new"))
+        seat.source.say(replace(seat.source.snapshot, records=more))
+        await seat.pilot.pause()
+        assert seat.app.main.table.cursor == 0
+        assert seat.keys[0] == "orders:0:4"
+        await seat.press("down")
+        again = (*more, clusters.record(5, b"newer"))
+        seat.source.say(replace(seat.source.snapshot, records=again))
+        await seat.pilot.pause()
+        assert seat.app.main.table.cursor == 2
+
+    sit(body, view=Place("messages", "orders"))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60), (480, 120)])
+@pytest.mark.parametrize("view", ["topics", "partitions", "brokers", "quorum", "groups"])
+def test_every_view_fits_every_terminal(view: str, size: tuple[int, int]) -> None:
+    async def body(seat: Seat) -> None:
+        lines = seat.drawn()
+        assert len(lines) == size[1] - 5
+        assert all(len(line) <= size[0] - 2 for line in lines)
+        assert seat.app.main.table.virtual_size.width <= size[0] - 2
+
+    sit(body, view=Place(view), size=size)

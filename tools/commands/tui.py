@@ -1,0 +1,73 @@
+"""``quorate tui``."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quorate.tools.command_line import Command, command_app, options_of
+from quorate.tools.problems import UsageError
+
+app = command_app()
+
+
+@app.command(
+    cls=Command,
+    epilog="Examples: quorate tui; quorate tui partitions orders; quorate tui messages orders @-1h;"
+    " quorate tui -b broker:9092 --rw; quorate tui groups --once --filter 'state:Stable'",
+)
+def tui(
+    context: typer.Context,
+    view: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[VIEW [NAME]]",
+            help="topics, brokers, quorum, partitions [TOPIC], groups, offsets GROUP,"
+            " configs [topic/T|broker/ID], messages TOPIC [FROM], events.",
+        ),
+    ] = None,
+    *,
+    directory: Annotated[
+        Path | None,
+        typer.Option("--dir", help="Of a cluster that quorate up made; ./.quorate by default."),
+    ] = None,
+    rw: Annotated[
+        bool, typer.Option("--rw", help="Let keys change the cluster; one of quorate up, always.")
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print one frame, and exit.")] = False,
+    pattern: Annotated[
+        str, typer.Option("--filter", help="Show rows that match: regex, !regex, column:regex.")
+    ] = "",
+    sort: Annotated[str, typer.Option("--sort", help="Sort by a column; -column turns it.")] = "",
+) -> None:
+    """Look at a cluster and operate it, on the whole terminal.
+
+    Topics, partitions, replicas, controllers, groups, settings, messages and the controllers'
+    decisions, kept up to date; ? shows the keys. Read-only without --rw, but for clusters of
+    quorate up.
+    """
+    from quorate.tools.session import run
+    from quorate.tools.topic_options import client_of
+    from quorate.tools.tui import running
+    from quorate.tools.tui.views.lens import Lens
+
+    options = options_of(context)
+    place = running.place_of(view or [])
+    local_bootstrap, ids = running.local_cluster(directory or Path(".quorate"))
+    if not options.bootstrap and "QUORATE_BOOTSTRAP" not in os.environ:
+        options = running.with_bootstrap(options, local_bootstrap)
+    client = client_of(options)
+    if once:
+        lens = Lens(pattern, sort.lstrip("-"), sort.startswith("-"), options.format == "wide")
+        running.print_once(options, client, place, lens)
+        return
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError(
+            "there is no terminal to draw on",
+            why="standard input or output goes elsewhere",
+            hint="quorate tui --once prints one frame",
+        )
+    can_write = rw or (bool(ids) and run(running.cluster_id_of, client) in ids)
+    running.run_screen(options, client, place, can_write=can_write)

@@ -1,0 +1,202 @@
+"""Trio shell in a thread of its own: looks, follows, and does what it is asked for.
+
+Textual has its own event loop, and the client is Trio's. They run beside each other in two threads
+(docs/decisions/0017): what was seen is a value that one hands to the other.
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import trio
+
+from quorate.errors import QuorateError
+from quorate.records.record import Record
+from quorate.tools.arguments import GlobalOptions
+from quorate.tools.metadata.decided import Decided
+from quorate.tools.problems import explain, root_error
+from quorate.tools.topics import Client
+from quorate.tools.tui.acting import Actor
+from quorate.tools.tui.following import Pause, follow_events, follow_records
+from quorate.tools.tui.looking import Looker
+from quorate.tools.tui.requests import READING, Answer, Request
+from quorate.tools.tui.source import Tell
+from quorate.tools.tui.views import places
+from quorate.tools.tui.views.places import Place
+
+INTERVAL_S: Final = 2.0
+STREAM_INTERVAL_S: Final = 0.5
+"""How often records that come are shown, at most."""
+
+START_TIMEOUT_S: Final = 10.0
+
+
+class Gatherer:
+    """Owns the thread in which Trio runs. Only that thread touches what is gathered.
+
+    The methods are for the other thread: they leave a message, and do not wait.
+    """
+
+    def __init__(self, options: GlobalOptions, client: Client) -> None:
+        self._options = options
+        self._client = client
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._is_ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="quorate-gatherer", daemon=True)
+        self._tell: Tell = lambda _: None
+        self._place = Place(places.TOPICS)
+
+    # For the thread of the screen
+
+    def start(self, tell: Tell, place: Place) -> None:
+        """Begin to look."""
+        self._tell = tell
+        self._place = place
+        self._thread.start()
+        self._is_ready.wait(START_TIMEOUT_S)
+
+    def watch(self, place: Place) -> None:
+        """Look at what another place needs."""
+        self._leave(lambda: self._inside.watch(place))
+
+    def look_now(self) -> None:
+        """Look now."""
+        self._leave(self._inside.wake.set)
+
+    def pause(self, *, paused: bool) -> None:
+        """Stop looking, or go on."""
+        self._leave(lambda: self._inside.pause.set(paused=paused))
+
+    def ask(self, request: Request) -> None:
+        """Do something."""
+        self._leave(lambda: self._inside.ask(request))
+
+    def stop(self) -> None:
+        """End, and wait until it has."""
+        self._leave(self._inside.stopped.set)
+        if self._thread.is_alive():
+            self._thread.join(START_TIMEOUT_S)
+
+    def _leave(self, what: Callable[[], None]) -> None:
+        if self._token is not None:
+            with contextlib.suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(what)
+
+    # In the thread of Trio
+
+    def _run(self) -> None:
+        trio.run(self._main)
+
+    async def _main(self) -> None:
+        self._inside = _Inside(self._options, self._client, self._tell, self._place)
+        self._token = trio.lowlevel.current_trio_token()
+        self._is_ready.set()
+        await self._inside.run()
+
+
+class _Inside:
+    """What runs in Trio's thread."""
+
+    def __init__(self, options: GlobalOptions, client: Client, tell: Tell, place: Place) -> None:
+        self._options = options
+        self._looker = Looker(options, client)
+        self._client = client
+        self._actor = Actor(options, client)
+        self._tell = tell
+        self._place = place
+        self.wake = trio.Event()
+        self.pause = Pause()
+        self.stopped = trio.Event()
+        self._nursery: trio.Nursery | None = None
+        self._following = trio.CancelScope()
+        self._has_more = False
+
+    async def run(self) -> None:
+        """Look, follow, act, until it is stopped."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            nursery.start_soon(self._look)
+            nursery.start_soon(self._tell_of_streams)
+            self._follow()
+            await self.stopped.wait()
+            nursery.cancel_scope.cancel()
+
+    def watch(self, place: Place) -> None:
+        """Look at what another place needs."""
+        changed = place != self._place
+        self._place = place
+        if changed:
+            self._follow()
+        self.wake.set()
+
+    def ask(self, request: Request) -> None:
+        """Do something beside everything else."""
+        if self._nursery is not None:
+            self._nursery.start_soon(self._act, request)
+
+    async def _act(self, request: Request) -> None:
+        try:
+            answer = await self._actor.do(request, self._looker.snapshot)
+        except (QuorateError, OSError, ExceptionGroup) as error:
+            answer = Answer(request, problem=explain(error))
+        self._tell(answer)
+        if not isinstance(request, READING):
+            self.wake.set()
+
+    async def _look(self) -> None:
+        while True:
+            try:
+                await self._looker.look_on(lambda: self._place, self._tick)
+            except (QuorateError, OSError, ExceptionGroup) as error:
+                cause = root_error(error)
+                if not isinstance(cause, QuorateError | OSError):
+                    raise
+                self._looker.trouble(cause)
+                await self._tick()
+
+    async def _tick(self) -> None:
+        """Tell what was seen; wait until it is time to look again."""
+        self._tell(self._looker.snapshot)
+        with trio.move_on_after(INTERVAL_S):
+            await self.wake.wait()
+        await self.pause.wait_over()
+        self.wake = trio.Event()
+
+    def _follow(self) -> None:
+        """Follow what the place shows that has no end."""
+        self._following.cancel()
+        self._following = trio.CancelScope()
+        assert self._nursery is not None, "it runs"
+        if self._place.view == places.MESSAGES:
+            self._looker.take_stream(records=())
+            self._nursery.start_soon(self._follow_records, self._following, self._place.argument)
+        elif self._place.view == places.EVENTS:
+            self._nursery.start_soon(self._follow_events, self._following)
+
+    async def _follow_records(self, scope: trio.CancelScope, argument: str) -> None:
+        def tell(records: Sequence[Record]) -> None:
+            self._take_stream(records=records)
+
+        with scope:
+            await follow_records(self._client, argument, self.pause, tell, self._looker.trouble)
+
+    async def _follow_events(self, scope: trio.CancelScope) -> None:
+        def tell(events: Sequence[Decided]) -> None:
+            self._take_stream(events=events)
+
+        with scope:
+            environment = dict(os.environ)
+            await follow_events(self._options, environment, tell, self._looker.trouble)
+
+    def _take_stream(self, **found: Any) -> None:
+        self._looker.take_stream(**found)
+        self._has_more = True
+
+    async def _tell_of_streams(self) -> None:
+        while True:
+            await trio.sleep(STREAM_INTERVAL_S)
+            if self._has_more:
+                self._has_more = False
+                self._tell(self._looker.snapshot)

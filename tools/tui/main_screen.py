@@ -1,0 +1,222 @@
+"""The screen that all views share: header, table, prompt, keys."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import Screen
+from textual.widgets import Input, Static
+
+from quorate.tools.tui.dialogs import text_of
+from quorate.tools.tui.prompt import FILTER, Prompt
+from quorate.tools.tui.table import GUTTER, RowsTable
+from quorate.tools.tui.views.cells import Frame, Line, Part, Row, Tone
+from quorate.tools.tui.views.cluster import header_lines
+from quorate.tools.tui.views.frames import frame_of
+from quorate.tools.tui.views.keys import KEYS, footer_of
+from quorate.tools.tui.views.lens import Lens, PatternError, look
+from quorate.tools.tui.views.places import History, Place
+from quorate.tools.tui.views.snapshot import Snapshot
+
+STATE_COLUMNS = ("state", "role", "source", "record")
+AGE_COLUMNS = ("time", "lag", "rate/s", "behind", "log_end", "replicas")
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """Whether the cluster may be changed from here; ``alarm`` if that is none of this machine."""
+
+    can_write: bool
+    alarm: bool = False
+
+
+class ClusterScreen(Screen[None]):
+    """Owns where one is and how one looks at it; shows the last snapshot through that."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(key.keys, f"app.{key.action}", show=False, priority=key.keys == "ctrl+c")
+        for key in KEYS
+        if key.keys != "enter"  # the table tells of it
+    ]
+
+    def __init__(self, place: Place, mode: Mode) -> None:
+        super().__init__()
+        self.history = History((place,))
+        self.mode = mode
+        self.snapshot: Snapshot | None = None
+        self.frame: Frame | None = None
+        self.paused = False
+        self.marks: frozenset[str] = frozenset()
+        self._lenses: dict[str, Lens] = {}
+        self.table = RowsTable()
+        self._header = Static(id="header")
+        self._footer = Static(id="footer")
+        self._box = Vertical(self.table, id="frame")
+        self._prompt = Prompt()
+
+    def compose(self) -> ComposeResult:
+        """Make the widgets."""
+        yield self._header
+        yield self._box
+        yield self._prompt
+        yield self._footer
+
+    def on_mount(self) -> None:
+        """Begin with the table."""
+        self.table.focus()
+        if self.mode.alarm:
+            self._box.add_class("alarm")
+        self.draw(anew=True)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Fit the columns into the new width."""
+        del event
+        self.call_after_refresh(self.draw)
+
+    # What is seen
+
+    @property
+    def place(self) -> Place:
+        """Where one is."""
+        return self.history.here
+
+    @property
+    def lens(self) -> Lens:
+        """How one looks at it; each view has its own."""
+        return self._lenses.get(self.place.view, Lens())
+
+    @property
+    def row(self) -> Row | None:
+        """The row with the cursor."""
+        return self.table.row
+
+    @property
+    def chosen(self) -> list[Row]:
+        """The marked rows, or the one with the cursor."""
+        marked = [row for row in self.table.shown.rows if row.key in self.marks]
+        return marked or ([] if self.row is None else [self.row])
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Show a newer snapshot."""
+        self.snapshot = snapshot
+        self.draw()
+
+    def draw(self, *, anew: bool = False) -> None:
+        """Show the snapshot as it is looked at."""
+        header = header_lines(self.snapshot)
+        self._header.update(text_of(header))
+        self._draw_footer()
+        snapshot = self.snapshot or Snapshot(0)
+        self.frame = frame_of(self.place, snapshot)
+        if self.snapshot is None or self.snapshot.answered_ms is None:
+            self.frame = replace(self.frame, remark="nothing seen yet")
+        width = max(20, self.table.size.width - GUTTER)
+        try:
+            shown = look(self.frame, self.lens, width)
+        except PatternError as error:
+            self.notify(str(error), severity="error", markup=False)
+            self.look_through(replace(self.lens, pattern=""))
+            return
+        self.table.show(shown, self.marks, anew=anew)
+        box = self._box
+        count = f"{len(shown.rows):,}"
+        count += f" of {shown.total:,}" if len(shown.rows) != shown.total else ""
+        box.border_title = Text(f"{shown.title} [{count}]")
+        box.border_subtitle = Text(self._subtitle())
+
+    def _subtitle(self) -> str:
+        lens = self.lens
+        said = [f"/{lens.pattern}"] if lens.pattern else []
+        said += [f"{len(self.marks)} marked"] if self.marks else []
+        said += ["all columns"] if lens.wide else []
+        said += ["paused"] if self.paused else []
+        said += [] if self.mode.can_write else ["read-only"]
+        return "  ".join(said)
+
+    def _draw_footer(self) -> None:
+        parts: list[Part] = []
+        for shown, label in footer_of(self.place.view, can_write=self.mode.can_write):
+            parts += [Part(f" {shown}", Tone.ACCENT), Part(f" {label} ", Tone.DIM)]
+        line: Line = tuple(parts)
+        self._footer.update(text_of([line]))
+
+    # What changes how one looks
+
+    def look_through(self, lens: Lens) -> None:
+        """Look at the same place in another way."""
+        self._lenses[self.place.view] = lens
+        self.draw()
+
+    def go(self, history: History, lens: Lens | None = None) -> None:
+        """Go somewhere."""
+        self.history = history
+        self.marks = frozenset()
+        if lens is not None:
+            self._lenses[self.place.view] = lens
+        self.draw(anew=True)
+
+    def toggle_mark(self) -> None:
+        """Mark the row, or take the mark away; go on to the next."""
+        if self.row is not None:
+            self.marks = self.marks ^ {self.row.key}
+            self.draw()
+            self.table.action_move(1)
+
+    def sort_by(self, names: tuple[str, ...]) -> None:
+        """Sort by the first of these columns that there is; again, the other way round."""
+        columns = () if self.frame is None else self.frame.columns
+        for name in names:
+            for column in columns:
+                if column.name == name:
+                    self.look_through(self.lens.sorted_by(column))
+                    return
+
+    def sort_by_next(self) -> None:
+        """Sort by the next column that is shown."""
+        columns = self.table.shown.columns
+        if columns:
+            names = [column.name for column in columns]
+            at = names.index(self.lens.sort) + 1 if self.lens.sort in names else 0
+            self.look_through(self.lens.sorted_by(columns[at % len(columns)]))
+
+    def on_rows_table_heading_clicked(self, message: RowsTable.HeadingClicked) -> None:
+        """Sort by a column whose heading was clicked."""
+        self.look_through(self.lens.sorted_by(message.column))
+
+    # The prompt
+
+    def open_prompt(self, kind: str) -> None:
+        """Let somebody type."""
+        text = self.lens.pattern if kind == FILTER else ""
+        self._prompt.open(kind, text, self.snapshot)
+
+    def close_prompt(self) -> None:
+        """Go back to the table."""
+        self._prompt.close()
+        self.table.focus()
+
+    def on_prompt_closed(self) -> None:
+        """Forget what was typed."""
+        self.close_prompt()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter while somebody types, as soon as it is an expression."""
+        prompt = self._prompt
+        if event.input is prompt and prompt.display and prompt.kind == FILTER:
+            lens = replace(self.lens, pattern=event.value)
+            try:
+                if self.frame is not None:
+                    look(self.frame, lens, 80)
+            except PatternError:
+                return
+            self.look_through(lens)
+
+    @property
+    def header_text(self) -> str:
+        """What stands at the top, without colors."""
+        lines = header_lines(self.snapshot)
+        return "\n".join("".join(part.text for part in line) for line in lines)

@@ -1,0 +1,1 @@
+"""What the admin screen shows, as values: rows, cells, filters, what has changed between two."""
