@@ -9,7 +9,7 @@ whole or not at all.
 import logging
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import trio
@@ -39,6 +39,14 @@ TOGETHER_MAX: Final = 128
 RECORDS_TOGETHER_MAX: Final = 2000
 """With so many records, some 20 ms of work, a command takes no further request."""
 
+CROWD_MIN: Final = 8
+CROWD_S: Final = 0.001
+"""After a command of so many requests, their askers have so long to ask for more.
+
+Those who were answered together ask again one after the other.  A command costs every controller
+much the same however many requests it carries, so it is worth to wait for the last of them.
+"""
+
 A = TypeVar("A", bound=Answer)
 Decide = Callable[[MetadataImage], Decision[A]]
 
@@ -61,7 +69,7 @@ class _Pending:
 
     decide: Decide[Any]
     asked: Asked
-    promise: Promise[Answer | KafkaError] = field(default_factory=Promise[Answer | KafkaError])
+    promise: Promise[Answer | KafkaError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +110,8 @@ class Decider:
         self._clock_ms = clock_ms
         self._waiting: list[_Pending] = []
         self._bell = Bell()
+        self._crowd = TOGETHER_MAX
+        self._crowded = Bell()
         self._unanswered: set[_Pending] = set()
         self._next_late_s = math.inf
         self._earlier = Bell()
@@ -131,9 +141,19 @@ class Decider:
                     together = self._waiting[:TOGETHER_MAX]
                     del self._waiting[:TOGETHER_MAX]
                     await self._carry_out(together)
+                    if len(together) >= CROWD_MIN:
+                        await self._wait_for(len(together) + len(self._waiting))
         finally:
             _answer_all(together, RequestTimedOutError("the controller stops before it can tell"))
             _answer_all(self._waiting, NotControllerError("the controller stops"))
+
+    async def _wait_for(self, crowd: int) -> None:
+        """Wait a moment for so many requests."""
+        crowd = min(crowd, TOGETHER_MAX)
+        if len(self._waiting) < crowd:
+            self._crowd = crowd
+            await self._crowded.wait_until(trio.current_time() + CROWD_S)
+            self._crowd = TOGETHER_MAX
 
     def submit(self, decide: Decide[Any], asked: Asked) -> Promise[Answer | KafkaError]:
         """Have something decided and committed; return its answer, or why there is none.
@@ -141,18 +161,26 @@ class Decider:
         ``NotControllerError``: nothing was done; ``RequestTimedOutError``: it may be carried out
         all the same.
         """
-        pending = _Pending(decide, asked)
         refusal = self._refusal()
-        if refusal is not None:
-            pending.promise.resolve(refusal)
-            return pending.promise
+        if refusal is None:
+            return self.begin(decide, asked)
+        promise: Promise[Answer | KafkaError] = Promise()
+        promise.resolve(refusal)
+        return promise
+
+    def begin(self, decide: Decide[Any], asked: Asked) -> Promise[Answer | KafkaError]:
+        """Do what :meth:`submit` does, for who knows that this controller decides."""
+        promise: Promise[Answer | KafkaError] = Promise()
+        pending = _Pending(decide, asked, promise)
         self._waiting.append(pending)
         self._bell.ring()
+        if len(self._waiting) == self._crowd:
+            self._crowded.ring()
         self._unanswered.add(pending)
-        pending.promise.when_resolved(lambda _: self._unanswered.discard(pending))
+        promise.when_resolved(lambda _: self._unanswered.discard(pending))
         if asked.deadline_s < self._next_late_s:
             self._earlier.ring()
-        return pending.promise
+        return promise
 
     async def carry_out(self, decide: Decide[A], asked: Asked) -> A:
         """Commit what is decided, and return its answer.
@@ -174,7 +202,8 @@ class Decider:
         """Answer these requests, whatever it takes."""
         attempts = 0
         while attempts < DECISIONS_MAX:
-            together = [p for p in together if not self._expired(p)]
+            now_s = trio.current_time()
+            together = [p for p in together if not _expired(p, now_s)]
             if not together:
                 return
             refusal = self._refusal()
@@ -195,15 +224,6 @@ class Decider:
         _answer_all(
             together, RequestTimedOutError("the metadata changed again and again meanwhile")
         )
-
-    def _expired(self, pending: _Pending) -> bool:
-        """Whether it is answered, or nobody waits for it any more; then it is not carried out."""
-        if pending.promise.resolved:
-            return True
-        if pending.asked.deadline_s > trio.current_time():
-            return False
-        pending.promise.resolve(RequestTimedOutError("not decided in time"))
-        return True
 
     def _draft(self, together: list[_Pending]) -> _Draft:
         """Decide requests one after the other, without anything being committed."""
@@ -303,6 +323,16 @@ class Decider:
                 message = "the controller cannot tell in time whether the change is committed"
                 _answer_all(together, RequestTimedOutError(message))
         return False
+
+
+def _expired(pending: _Pending, now_s: float) -> bool:
+    """Whether it is answered, or nobody waits for it any more; then it is not carried out."""
+    if pending.promise.resolved:
+        return True
+    if pending.asked.deadline_s > now_s:
+        return False
+    pending.promise.resolve(RequestTimedOutError("not decided in time"))
+    return True
 
 
 def _answer_all(together: Iterable[_Pending], error: KafkaError) -> None:

@@ -12,7 +12,6 @@ Each class gets straight-line code of its own, made once from its declaration: m
 of thousands of records.
 """
 
-import functools
 import io
 import math
 import types
@@ -200,7 +199,8 @@ class _Compiler:
                     default = self._constant(field.default)
                     source.line(f"v = o.{field.name}")
                     content = field.encode.format("v")
-                    source.line(f"if v != {default}: body[{field.key}] = {content}")
+                    differs = f"v is not {default} and v != {default}"
+                    source.line(f"if {differs}: body[{field.key}] = {content}")
             source.line("return body")
         return self._function(source, "encode")
 
@@ -335,16 +335,21 @@ def _converters(kind: Any) -> tuple[Encode, Decode]:
     if origin in {Union, types.UnionType}:
         return _optional_converters(next(a for a in arguments if a is not types.NoneType))
     if isinstance(kind, type) and issubclass(kind, IntEnum):
-        return int, functools.partial(_decode_enum, kind)
+        return int, _enum_decoder(kind)
     travel = _travel(kind)  # fails now, not at the first message, if it cannot travel
     return travel.encode, travel.decode
 
 
-def _decode_enum(kind: type[IntEnum], value: Any) -> IntEnum:
-    try:
-        return kind(_decode_int(value))
-    except ValueError as error:
-        raise DecodeError(f"{value} is no {kind.__name__}") from error
+def _enum_decoder(kind: type[IntEnum]) -> Decode:
+    members = {member.value: member for member in kind}
+
+    def decode(value: Any) -> IntEnum:
+        member = members.get(_decode_int(value))
+        if member is None:
+            raise DecodeError(f"{value} is no {kind.__name__}")
+        return member
+
+    return decode
 
 
 def _tuple_converters(item: Any) -> tuple[Encode, Decode]:
@@ -354,7 +359,9 @@ def _tuple_converters(item: Any) -> tuple[Encode, Decode]:
         return [encode_item(v) for v in value]
 
     def decode(value: Any) -> tuple[Any, ...]:
-        return tuple([decode_item(v) for v in as_array(value)])
+        if type(value) is not list:
+            _wrong(value, "list")
+        return tuple([decode_item(v) for v in cast("list[Any]", value)])
 
     return encode, decode
 

@@ -10,7 +10,7 @@ from quorate.control.codec import (
     INT64_MAX,
     DecodeError,
     as_map,
-    decode_fields,
+    decoder_of,
     dump_cbor,
     encode_fields,
     load_cbor,
@@ -77,6 +77,7 @@ MESSAGES: Final[dict[int, type[Any]]] = {
     79: p.ChangeBrokerAnswer,
 }
 _NUMBERS: Final = {cls: number for number, cls in MESSAGES.items()}
+_DECODERS: Final = {number: decoder_of(cls) for number, cls in MESSAGES.items()}
 
 
 class UnknownMessageError(DecodeError):
@@ -130,10 +131,10 @@ def decode_frame(body: bytes | bytearray | memoryview) -> Frame:
     number = envelope.get(_TYPE)
     if type(correlation_id) is not int or type(number) is not int:
         raise DecodeError("a frame has a type and a correlation id")
-    cls = MESSAGES.get(number)
-    if cls is None:
+    decode = _DECODERS.get(number)
+    if decode is None:
         raise UnknownMessageError(number, correlation_id)
-    message = decode_fields(cls, envelope.get(_FIELDS))
+    message = decode(envelope.get(_FIELDS))
     request_id = envelope.get(_REQUEST_ID, b"")
     if type(request_id) is not bytes or len(request_id) > REQUEST_ID_BYTES_MAX:
         raise DecodeError(f"a request id has at most {REQUEST_ID_BYTES_MAX} bytes")

@@ -107,13 +107,15 @@ class ControlStream:
             DecodeError: it is larger than ``bytes_max``, or too slow.
             NetworkError: the connection broke.
         """
-        if not await self._fill(LENGTH_BYTES):
+        received = self._received
+        if len(received) < LENGTH_BYTES and not await self._fill(LENGTH_BYTES):
             return None
-        end = LENGTH_BYTES + frame_length(self._received[:LENGTH_BYTES], bytes_max)
-        if len(self._received) < end:
+        end = LENGTH_BYTES + frame_length(received[:LENGTH_BYTES], bytes_max)
+        if len(received) < end:
             await self._fill_in_time(end)
-        body = bytes(self._received[LENGTH_BYTES:end])
-        del self._received[:end]
+        with memoryview(received) as view:
+            body = bytes(view[LENGTH_BYTES:end])
+        del received[:end]
         return body
 
     async def _fill_in_time(self, size_bytes: int) -> None:
@@ -367,11 +369,10 @@ async def _serve_requests(
     answers = _Answers(frames)
     nursery.start_soon(answers.run)
     while True:
-        try:
-            # Without a turn of the loop in between: requests that came together are met together.
-            answers.room.acquire_nowait()
-        except trio.WouldBlock:
-            await answers.room.acquire()
+        if answers.in_flight >= REQUESTS_IN_FLIGHT_MAX:
+            await answers.wait_for_room()
+        # Without a turn of the loop in between: requests that came together are met together.
+        answers.in_flight += 1
         try:
             frame = await frames.receive(FRAME_BYTES_MAX)
         except UnknownMessageError as error:
@@ -401,12 +402,13 @@ async def _answer(frame: Frame, service: ControlService, answers: "_Answers") ->
 class _Answers:
     """Owns the answers that a connection has not sent yet; :meth:`run` sends them.
 
-    Those that come about together leave together. ``room`` bounds the requests of the connection
-    whose answers have not left; whoever serves it takes from there, this gives back.
+    Those that come about together leave together. ``in_flight`` counts the requests of the
+    connection whose answers have not left: whoever serves it adds, this takes away.
     """
 
     def __init__(self, frames: ControlStream) -> None:
-        self.room: Final = trio.Semaphore(REQUESTS_IN_FLIGHT_MAX)
+        self.in_flight = 0
+        self._room = Bell()
         self._frames = frames
         self._queue: deque[Frame] = deque()
         self._bell = Bell()
@@ -420,6 +422,11 @@ class _Answers:
         """Send soon what became of a request."""
         answer = error_answer(outcome) if isinstance(outcome, KafkaError) else outcome
         self.add(Frame(correlation_id, answer))
+
+    async def wait_for_room(self) -> None:
+        """Wait until an answer has left, if too many have not."""
+        while self.in_flight >= REQUESTS_IN_FLIGHT_MAX:
+            await self._room.wait()
 
     async def run(self) -> None:
         """Send answers until the connection ends; end it if the other side takes none."""
@@ -442,8 +449,8 @@ class _Answers:
             await self._frames.send_bytes(data)
         if deadline.cancelled_caught:
             raise NetworkError("the other side does not take its answers")
-        for _ in range(count):
-            self.room.release()
+        self.in_flight -= count
+        self._room.ring()
 
 
 def error_answer(error: KafkaError) -> ErrorAnswer:

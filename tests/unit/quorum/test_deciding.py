@@ -21,7 +21,7 @@ from quorate.errors import (
 from quorate.model import Endpoint
 from quorate.quorum import deciding
 from quorate.quorum.control.decision import Decision
-from quorate.quorum.deciding import TOGETHER_MAX, Asked, Decide, Decider
+from quorate.quorum.deciding import CROWD_MIN, CROWD_S, TOGETHER_MAX, Asked, Decide, Decider
 from quorate.quorum.metadata.applying import apply_records
 from quorate.quorum.metadata.codec import decode_batch
 from quorate.quorum.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage
@@ -108,10 +108,10 @@ async def test_each_request_is_decided_on_what_those_before_it_make() -> None:
 
 
 async def test_what_was_decided_together_is_what_its_records_make_of_the_image() -> None:
-    async with a_world() as world, trio.open_nursery() as asking:
-        for number in range(20):
-            asking.start_soon(world.ask, world.count, b"%d" % number)
-        await wait_all_tasks_blocked()
+    async with a_world() as world:
+        async with trio.open_nursery() as asking:
+            for number in range(20):
+                asking.start_soon(world.ask, world.count, b"%d" % number)
         assert numbers(world) == list(range(1, 21))
         image = EMPTY_IMAGE
         for batch in world.raft.machine.since(0).batches:
@@ -135,6 +135,33 @@ async def test_requests_that_wait_for_the_disk_become_one_command() -> None:
         await wait_all_tasks_blocked()
         assert numbers(world) == list(range(1, TOGETHER_MAX + 2))
         assert world.raft.rounds.last_index == before + 2
+
+
+async def test_those_who_were_answered_together_are_waited_for(autojump_clock: MockClock) -> None:
+    async def ask_twice(world: World, turns: int) -> None:
+        await world.ask(world.count)
+        for _ in range(turns):
+            await trio.lowlevel.checkpoint()
+        await world.ask(world.count)
+
+    async with a_world() as world:
+        await world.ask(world.count)
+        before = world.raft.rounds.last_index
+        async with trio.open_nursery() as asking:
+            for turns in range(2 * CROWD_MIN):
+                asking.start_soon(ask_twice, world, turns)
+        assert numbers(world) == list(range(1, 4 * CROWD_MIN + 2))
+        assert world.raft.rounds.last_index == before + 2
+
+
+async def test_nobody_waits_long_for_those_who_do_not_come(autojump_clock: MockClock) -> None:
+    async with a_world() as world:
+        await world.ask(world.count)
+        await all_of(world, [world.count] * CROWD_MIN)
+        for waited_s in (CROWD_S, 0):
+            begun_s = trio.current_time()
+            await world.ask(world.count)
+            assert trio.current_time() - begun_s == pytest.approx(waited_s)
 
 
 async def test_large_decisions_are_not_made_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
