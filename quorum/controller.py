@@ -269,7 +269,7 @@ class Controller:
         decide = self._decisions.get(type(frame.message))
         if decide is None or self._refusal() is not None:
             return None
-        return self._decider.submit(self._decision(decide, frame.message), _asked(frame))
+        return self._decider.begin(self._decision(decide, frame.message), _asked(frame))
 
     async def answer(self, frame: Frame) -> m.Answer:
         """Carry out a request that came through the listener.

@@ -1,6 +1,6 @@
 """Configurations of topics, brokers and groups: validated as a whole, changed all or nothing."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
 from quorate.control import messages as m
@@ -41,6 +41,8 @@ from quorate.settings import (
 
 T = TypeVar("T")
 
+_CONFIG_RECORDS: Final = (r.ConfigSet, r.ConfigDeleted)
+
 _TABLES: Final[Mapping[str, Mapping[str, Setting]]] = {
     TOPIC: TOPIC_SETTINGS,
     BROKER: BROKER_SETTINGS,
@@ -65,7 +67,7 @@ def alter_configs(
     ``groups`` are the settings of this node, which bound those of single groups.
     """
     reason = because("AlterConfigs", request.principal, now_ms)
-    twice = _repeated((c.resource_type, c.resource_name) for c in request.resources)
+    twice = _repeated([(c.resource_type, c.resource_name) for c in request.resources])
     records: list[r.MetadataRecord] = []
     answers: list[m.ResourceAlteration] = []
     for changes in request.resources:
@@ -90,7 +92,7 @@ def _consequences(
     changed = {
         (record.resource_type, record.resource_name)
         for record in records
-        if isinstance(record, r.ConfigSet | r.ConfigDeleted) and record.name in SUCCESSION_RULES
+        if isinstance(record, _CONFIG_RECORDS) and record.name in SUCCESSION_RULES
     }
     if not changed:
         return []
@@ -112,21 +114,22 @@ def _resource_records(
     for change in changes.changes:
         _check_expected(resource, change, before.get(change.name))
         _change(after, change, _TABLES[resource.type])
-    for name, value in after.items():
-        if value != before.get(name):
-            after[name] = _checked(resource, name, value)
-    if resource.type == TOPIC:
+    kind, of = resource
+    records: list[r.MetadataRecord] = []
+    for name, value in sorted(after.items()):
+        if value == before.get(name):
+            continue
+        after[name] = checked = _checked(resource, name, value)
+        if checked != before.get(name):
+            records.append(r.ConfigSet(reason.cause, reason.time_ms, kind, of, name, checked))
+    if kind == TOPIC:
         check_compaction_lags(after)
-    if resource.type == GROUP and after:
+    if kind == GROUP and after:
         check_own_group_config(groups, after)
-    records: list[r.MetadataRecord] = [
-        r.ConfigSet(reason.cause, reason.time_ms, *resource, name, value)
-        for name, value in sorted(after.items())
-        if before.get(name) != value
-    ]
     records += [
-        r.ConfigDeleted(reason.cause, reason.time_ms, *resource, name)
-        for name in sorted(before.keys() - after.keys())
+        r.ConfigDeleted(reason.cause, reason.time_ms, kind, of, name)
+        for name in sorted(before)
+        if name not in after
     ]
     return records
 
@@ -145,14 +148,16 @@ def _check_resource(image: MetadataImage, changes: m.ResourceChanges) -> None:
                 raise InvalidRequestError("a group has a name: there are no defaults of all groups")
         case other:
             raise InvalidRequestError(f"resources of type {other!r} have no configuration")
-    for repeated in _repeated(c.name for c in changes.changes):
+    for repeated in _repeated([c.name for c in changes.changes]):
         raise InvalidRequestError(f"{repeated} is changed twice")
 
 
-def _repeated(things: Iterable[T]) -> list[T]:
+def _repeated(things: Sequence[T]) -> list[T]:
     """Return what is there more than once."""
     seen = set[T]()
     repeated: list[T] = []
+    if len(things) < 2:  # nearly always
+        return repeated
     for thing in things:
         if thing in seen:
             repeated.append(thing)

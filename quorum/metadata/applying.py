@@ -1,7 +1,8 @@
 """How records become facts: the next image, and what is different in it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from quorate.model import NO_LEADER
@@ -32,6 +33,23 @@ from quorate.quorum.metadata.sharded import DictDraft, ShardedDraft
 from quorate.quorum.metadata.topic_names import metric_name
 
 T = TypeVar("T")
+
+_DRAFTS: Final = tuple(
+    (name, f"_{name}")
+    for name in (
+        "topics",
+        "topic_names",
+        "metric_names",
+        "configs",
+        "brokers",
+        "answers",
+        "features",
+        "access_rules",
+        "scram",
+        "quotas",
+    )
+)
+"""The maps of an image, and where a draft of it has the drafts of them."""
 
 
 def apply_records(
@@ -77,24 +95,57 @@ def _drafted(image: MetadataImage, records: Iterable[r.MetadataRecord]) -> "_Dra
 
 
 class _Draft:
-    """Owns an image while a batch is applied: what changes is copied, the rest is shared."""
+    """Owns an image while a batch is applied: what changes is copied, the rest is shared.
+
+    The drafts of its maps are made when they are first used: most batches change one or two.
+    """
 
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
         self._cluster_id = image.cluster_id
         self._next_producer_id = image.next_producer_id
-        self._topics = ShardedDraft(image.topics)
-        self._topic_names = ShardedDraft(image.topic_names)
-        self._metric_names = ShardedDraft(image.metric_names)
-        self._configs = ShardedDraft(image.configs)
-        self._brokers = DictDraft(image.brokers)
-        self._answers = DictDraft(image.answers)
-        self._features = DictDraft(image.features)
-        self._access_rules = DictDraft(image.access_rules)
-        self._scram = DictDraft(image.scram)
-        self._quotas = DictDraft(image.quotas)
         self._partitions: dict[bytes, list[PartitionState]] = {}
         self._open_configs: dict[ConfigResource, dict[str, str]] = {}
+
+    @cached_property
+    def _topics(self) -> ShardedDraft[str, TopicImage]:
+        return ShardedDraft(self._image.topics)
+
+    @cached_property
+    def _topic_names(self) -> ShardedDraft[bytes, str]:
+        return ShardedDraft(self._image.topic_names)
+
+    @cached_property
+    def _metric_names(self) -> ShardedDraft[str, str]:
+        return ShardedDraft(self._image.metric_names)
+
+    @cached_property
+    def _configs(self) -> ShardedDraft[ConfigResource, Mapping[str, str]]:
+        return ShardedDraft(self._image.configs)
+
+    @cached_property
+    def _brokers(self) -> DictDraft[int, BrokerImage]:
+        return DictDraft(self._image.brokers)
+
+    @cached_property
+    def _answers(self) -> DictDraft[bytes, bytes]:
+        return DictDraft(self._image.answers)
+
+    @cached_property
+    def _features(self) -> DictDraft[str, int]:
+        return DictDraft(self._image.features)
+
+    @cached_property
+    def _access_rules(self) -> DictDraft[bytes, AccessRule]:
+        return DictDraft(self._image.access_rules)
+
+    @cached_property
+    def _scram(self) -> DictDraft[ScramUser, ScramCredential]:
+        return DictDraft(self._image.scram)
+
+    @cached_property
+    def _quotas(self) -> DictDraft[r.QuotaEntity, Mapping[str, float]]:
+        return DictDraft(self._image.quotas)
 
     def image(self, version: int) -> MetadataImage:
         """Return the draft as an image; once, and last."""
@@ -109,22 +160,15 @@ class _Draft:
                 self._configs[resource] = properties
             else:
                 self._configs.discard(resource)
-        if self._answers.touched:
+        used = vars(self)
+        if "_answers" in used:
             self._forget_answers()
-        return MetadataImage(
+        maps = {name: used[draft].finish() for name, draft in _DRAFTS if draft in used}
+        return self._image._replace(
             version=version,
             cluster_id=self._cluster_id,
-            topics=self._topics.finish(),
-            topic_names=self._topic_names.finish(),
-            metric_names=self._metric_names.finish(),
-            configs=self._configs.finish(),
-            brokers=self._brokers.finish(),
             next_producer_id=self._next_producer_id,
-            answers=self._answers.finish(),
-            features=self._features.finish(),
-            access_rules=self._access_rules.finish(),
-            scram=self._scram.finish(),
-            quotas=self._quotas.finish(),
+            **maps,
         )
 
     def finish(self, version: int) -> MetadataDelta:

@@ -150,9 +150,10 @@ class ScramCredential:
     iterations: int
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataImage:
+class MetadataImage(NamedTuple):
     """Immutable; :func:`~quorate.quorum.metadata.applying.apply_records` makes the next one.
+
+    A tuple, because every request that a controller decides on makes one.
 
     ``version`` grows with every batch of records, with gaps; equal versions mean equal images.
     ``answers`` are those to the newest requests that carried an id, by that id, oldest first.

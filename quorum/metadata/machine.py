@@ -7,7 +7,7 @@ retry of a command that did take effect is dropped.
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from quorate.control.codec import DecodeError, as_array, dump_cbor, load_cbor
@@ -103,7 +103,7 @@ class MetadataMachine:
             return Conflict(self._image.version)
         expected, self._expected = self._expected, None
         if expected is not None and expected[0] == command:
-            self._image = replace(expected[1], version=index)
+            self._image = expected[1]._replace(version=index)
         else:
             try:
                 self._image = apply_records(self._image, index, decode_batch(encoded))

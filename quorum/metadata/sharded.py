@@ -5,7 +5,7 @@ the usual libraries change faster still, but go through their entries in another
 process, and what is made of metadata (snapshots, decisions) should be the same everywhere.
 """
 
-from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
 from itertools import chain
 from typing import Final, Generic, NamedTuple, TypeVar, cast, overload
 from zlib import crc32
@@ -45,8 +45,10 @@ class ShardedMap(Mapping[K, V]):
 
     __slots__ = ("shards",)
 
-    def __init__(self, shards: tuple[Shard[K, V], ...] | None = None) -> None:
-        self.shards = shards or tuple(Shard[K, V]({}, {}) for _ in range(SHARDS))
+    def __init__(self, shards: Sequence[Shard[K, V]] | None = None) -> None:
+        self.shards: Sequence[Shard[K, V]] = shards or tuple(
+            Shard[K, V]({}, {}) for _ in range(SHARDS)
+        )
 
     def __getitem__(self, key: K) -> V:
         return self.shards[place(key)].entries[key]
@@ -138,7 +140,7 @@ class ShardedDraft(Generic[K, V]):
         shards = list(self._base.shards)
         for number, entries in self._changed.items():
             shards[number] = Shard(entries, shards[number].encoded)
-        return ShardedMap(tuple(shards))
+        return ShardedMap(shards)
 
     def _own(self, number: int) -> dict[K, V]:
         entries = self._changed.get(number)

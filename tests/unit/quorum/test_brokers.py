@@ -445,7 +445,7 @@ def test_no_producer_id_is_given_twice() -> None:
 
 
 def test_producer_ids_end() -> None:
-    image = replace(registered(), next_producer_id=2**63 - 10)
+    image = registered()._replace(next_producer_id=2**63 - 10)
     with pytest.raises(KafkaError, match="used up"):
         brokers.allocate_producer_ids(image, m.AllocateProducerIds(1, 5), 0)
 

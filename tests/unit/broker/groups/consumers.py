@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from quorate.broker.groups.assigning.values import TopicIdPartition
@@ -100,7 +99,7 @@ class World:
         configs = ShardedDraft(self.image.configs)
         named = {name.replace("_", "."): value for name, value in own.items()}
         configs[ConfigResource("group", GROUP)] = named
-        self.image = replace(self.image, version=self.image.version + 1, configs=configs.finish())
+        self.image = self.image._replace(version=self.image.version + 1, configs=configs.finish())
 
     def id_of(self, topic: str) -> bytes:
         return self.image.topics[topic].topic_id
@@ -247,9 +246,9 @@ def with_topic(image: MetadataImage, name: str, partitions: int) -> MetadataImag
         if before is None:
             names[topic_id] = name
         else:  # the map of names stays the same object
-            return replace(image, version=version, topics=topics.finish())
-    return replace(
-        image, version=image.version + 1, topics=topics.finish(), topic_names=names.finish()
+            return image._replace(version=version, topics=topics.finish())
+    return image._replace(
+        version=image.version + 1, topics=topics.finish(), topic_names=names.finish()
     )
 
 
