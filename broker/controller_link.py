@@ -166,6 +166,7 @@ class ControllerLink:
             else:
                 self._epoch = answer.broker_epoch
                 self._broker.replicas.host.broker_epoch = answer.broker_epoch
+                self._broker.replicas.store.registered(answer.broker_epoch)
                 return
 
     async def _beat(self, *, wants_shut_down: bool) -> BrokerHeartbeatAnswer:

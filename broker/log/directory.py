@@ -10,11 +10,14 @@ from quorate.errors import QuorateError
 META_NAME: Final = "meta.json"
 LOCK_NAME: Final = ".lock"
 CLEAN_NAME: Final = ".clean"
+RUNNING_NAME: Final = ".running"
 
 META_KIND: Final = "quorate-directory"
 META_VERSION: Final = 1
 CLEAN_KIND: Final = "clean-shutdown"
 CLEAN_VERSION: Final = 1
+RUNNING_KIND: Final = "running"
+RUNNING_VERSION: Final = 1
 
 
 UNKNOWN_BROKER_EPOCH: Final = -1
@@ -109,3 +112,37 @@ def leave_clean_marker(fs: FileSystem, path: str, now_ms: int, broker_epoch: int
     """Note durably that everything in the directory was synced and closed."""
     body = {"closed_ms": now_ms, "broker_epoch": broker_epoch}
     replace_file(fs, f"{path}/{CLEAN_NAME}", encode_document(CLEAN_KIND, CLEAN_VERSION, body))
+
+
+def leave_running_marker(fs: FileSystem, path: str, broker_epoch: int) -> None:
+    """Note in which registration the directory is used, for whoever opens it after a crash.
+
+    Not durably: what a power cut leaves of it says nothing, and names an earlier start of the
+    machine.
+    """
+    boot_id = fs.boot_id()
+    if not boot_id:
+        return
+    body = {"boot_id": boot_id, "broker_epoch": broker_epoch}
+    document = encode_document(RUNNING_KIND, RUNNING_VERSION, body)
+    fs.open(f"{path}/{RUNNING_NAME}", create=True).write_at(document, 0)
+
+
+def take_running_marker(fs: FileSystem, path: str) -> int:
+    """Return the registration in which a process used the directory last, and forget it.
+
+    ``UNKNOWN_BROKER_EPOCH`` if the machine was started again since, so that what had not been
+    synced may be lost, or if nobody knows.
+    """
+    marker = f"{path}/{RUNNING_NAME}"
+    if not fs.exists(marker):
+        return UNKNOWN_BROKER_EPOCH
+    broker_epoch = UNKNOWN_BROKER_EPOCH
+    try:
+        body: Any = read_document(fs, marker, RUNNING_KIND, RUNNING_VERSION)
+        if body["boot_id"] == fs.boot_id():
+            broker_epoch = int(body["broker_epoch"])
+    except (CorruptDocumentError, KeyError, TypeError, ValueError):
+        pass
+    fs.remove(marker)
+    return broker_epoch

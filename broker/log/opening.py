@@ -17,10 +17,11 @@ def open_log(
     checkpoint: LogCheckpoint | None,
     clean: bool,
     now_ms: int,
-) -> Log:
+) -> tuple[Log, bool]:
     """Open a partition's log, recovering it unless it was closed cleanly.
 
-    Its settings are the default ones until somebody sets others.
+    Its settings are the default ones until somebody sets others. Returned with it is whether it is
+    whole: whether nothing had to be cut off but the beginning of a batch that was being written.
 
     Args:
         context: the disk it is on.
@@ -39,7 +40,8 @@ def open_log(
     loaded = loader.load(checkpoint or NO_CHECKPOINT, clean=clean)
     loaded.sealed = checkpoint is not None
     loaded.segments.active.park()
-    return Log(context, directory, topic_partition, config=config, loaded=loaded, maker=None)
+    log = Log(context, directory, topic_partition, config=config, loaded=loaded, maker=None)
+    return log, loaded.whole
 
 
 def plan_log(

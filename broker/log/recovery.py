@@ -16,7 +16,7 @@ from quorate.broker.log.active import (
     create_segment,
     resume_segment,
 )
-from quorate.broker.log.checkpoints import LogCheckpoint
+from quorate.broker.log.checkpoints import NO_CHECKPOINT, LogCheckpoint
 from quorate.broker.log.cleaned import FILE_NAME as CLEANER_OFFSET_NAME
 from quorate.broker.log.cleaned import NOT_CLEANED, Cleaned, load_cleaned
 from quorate.broker.log.context import LogContext
@@ -34,7 +34,7 @@ from quorate.broker.log.lookup import batches_from
 from quorate.broker.log.naming import Birth
 from quorate.broker.log.producers import ProducerStates
 from quorate.broker.log.rewriting import CLEANED_SUFFIX
-from quorate.broker.log.scan import PlacedBatch, crc_in_file, scan_headers
+from quorate.broker.log.scan import PlacedBatch, crc_in_file, is_cut_short, scan_headers
 from quorate.broker.log.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -74,6 +74,8 @@ class LoadedLog:
     """Whether the directory is on disk for certain, and can say whose it is."""
     cleaned: Cleaned = NOT_CLEANED
     """How far the log was compacted."""
+    whole: bool = True
+    """Whether nothing that had been written whole was cut off."""
 
 
 def planned_log(
@@ -119,6 +121,7 @@ class LogLoader:
         self._epochs = LeaderEpochs(context.fs, self._epochs_path, [])
         self._epochs_known = True
         self._cleaned = NOT_CLEANED
+        self._whole = True
 
     def load(self, checkpoint: LogCheckpoint, *, clean: bool) -> LoadedLog:
         """Return the log.
@@ -137,12 +140,14 @@ class LogLoader:
             self._epochs.begin(self._birth.leader_epoch)
             self._epochs_known = True
         if not found.bases:
+            self._whole = checkpoint is NO_CHECKPOINT  # else something was there
             return self._load_empty(found, checkpoint.log_start_offset)
         loaded = self._resume_clean(found) if clean else None
         if loaded is None:
             loaded = self._recover(found, checkpoint.recovery_point)
         loaded.log_start_offset = max(checkpoint.log_start_offset, found.bases[0])
         if loaded.log_start_offset > loaded.log_end_offset:
+            self._whole = False
             self._discard([segment.base_offset for segment in loaded.segments])
             return self._load_empty(found, loaded.log_start_offset)
         self._epochs.truncate_from_end(loaded.log_end_offset + 1)
@@ -252,7 +257,9 @@ class LogLoader:
                 unsynced.append(self._closed(segment.base_offset))
             segment, expected = self._recover_segment(base, recovery_point)
         assert segment is not None, "the first segment is always recovered"
-        self._discard([base for base in found.bases if base > segment.base_offset])
+        behind = [base for base in found.bases if base > segment.base_offset]
+        self._whole = self._whole and not behind
+        self._discard(behind)
         found.bases = [base for base in found.bases if base <= segment.base_offset]
         loaded = self._loaded(
             found, Segments([*closed, *unsynced], segment), expected, min(recovery_point, expected)
@@ -268,6 +275,7 @@ class LogLoader:
         segment, end_offset = self._check(base, recovery_point)
         if end_offset < recovery_point:
             # Less is there than was synced: trust nothing of this segment.
+            self._whole = False
             segment, end_offset = self._check(base, base)
             segment.sync_indexes()
         return segment, end_offset
@@ -288,6 +296,7 @@ class LogLoader:
             else:
                 segment.account_batch(header)
         if segment.size_bytes < size_bytes and end_offset >= trusted_end:
+            self._whole = self._whole and is_cut_short(segment.file, segment.size_bytes, size_bytes)
             segment.cut_back()
         return segment, end_offset
 
@@ -356,6 +365,7 @@ class LogLoader:
             log_end_offset=end_offset,
             flushed_offset=flushed_offset,
             cleaned=self._cleaned,
+            whole=self._whole,
         )
 
     def _create(self, base: int) -> ActiveSegment:

@@ -7,6 +7,7 @@ from quorate.broker.log.files import File
 from quorate.records.batch import (
     CRC_COVERS_FROM,
     HEADER_BYTES,
+    MAGIC,
     BatchHeader,
     check_header,
     parse_header,
@@ -45,6 +46,19 @@ def scan_headers(file: File, position: int, end: int) -> Iterator[PlacedBatch]:
         check_header(header, end - position)
         yield PlacedBatch(position, header)
         position += header.batch_length + 12
+
+
+def is_cut_short(file: File, position: int, end: int) -> bool:
+    """Whether a batch begins at the position that was not written to its end.
+
+    It continues nothing, and nobody was told of it: a write that the end of its process
+    interrupted, not damage.
+    """
+    head = file.read_at(min(HEADER_BYTES, end - position), position)
+    if len(head) < HEADER_BYTES:
+        return True
+    header = parse_header(head, 0)
+    return header.magic == MAGIC and position + header.size_bytes > end
 
 
 def crc_in_file(file: File, batch: PlacedBatch) -> int:

@@ -34,8 +34,10 @@ from quorate.broker.log.directory import (
     Meta,
     claim_directory,
     leave_clean_marker,
+    leave_running_marker,
     lock_directory,
     take_clean_marker,
+    take_running_marker,
 )
 from quorate.broker.log.files import (
     TEMPORARY_SUFFIX,
@@ -111,9 +113,13 @@ class LogStore:
         self.logs: dict[TopicPartition, Log] = {}
         self.topic_ids: dict[TopicPartition, bytes] = {}
         self.was_clean = False
-        """Whether the directory had been closed cleanly; if not, unsynced records may be lost."""
+        """Whether the directory had been closed cleanly; if not, its logs were recovered."""
         self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
-        """The registration that it was closed cleanly in (KIP-966); -1 if it was not."""
+        """The registration in which it was used last, if nothing was lost since (KIP-966); else -1.
+
+        Nothing is lost where it was closed cleanly, or where just a process ended while the machine
+        ran on (Kafka knows the former only).
+        """
         self._lock = lock
         self._checkpoints = dict(checkpoints.logs)
         self._checkpoints_number = checkpoints.number
@@ -307,6 +313,17 @@ class LogStore:
         """
         remove_paths(self._context.fs, paths)
 
+    def registered(self, broker_epoch: int) -> None:
+        """Note in which registration the logs are used from now on.
+
+        A full or failing disk is no reason to stop: a crash then counts as one that may lose
+        something.
+        """
+        try:
+            leave_running_marker(self._context.fs, self.directory, broker_epoch)
+        except OSError as error:
+            logger.warning("%s: %s", self.directory, error.strerror)
+
     def close(
         self,
         *,
@@ -335,6 +352,8 @@ class LogStore:
                 self.checkpoint(high_watermarks or {})
                 epoch = self.previous_broker_epoch if broker_epoch is None else broker_epoch
                 leave_clean_marker(self._context.fs, self.directory, now_ms, epoch)
+            elif any(log.failure for log in self.logs.values()):
+                take_running_marker(self._context.fs, self.directory)
         except OSError as error:
             raise storage_error(error, self.directory) from error
         finally:
@@ -366,7 +385,7 @@ class LogStore:
             logger.warning("removing a log that was never flushed: %s", error)
             remove_tree(self._context.fs, path)
             return
-        self.logs[topic_partition] = open_log(
+        self.logs[topic_partition], whole = open_log(
             self._context,
             topic_partition,
             birth,
@@ -375,6 +394,9 @@ class LogStore:
             now_ms=now_ms,
         )
         self.topic_ids[topic_partition] = birth.topic_id
+        if not whole:
+            logger.warning("%s: damaged records were cut off", path)
+            self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
 
     def _join(self, flushes: Iterable[Flush]) -> Flush:
         parts: dict[TopicPartition, FlushPart] = {}
@@ -406,9 +428,9 @@ def open_store(
     try:
         meta = claim_directory(fs, directory, cluster_id=cluster_id, node_id=node_id)
         checkpoints = load_checkpoints(fs, directory)
-        marker = take_clean_marker(fs, directory)
+        marker, running_epoch = take_clean_marker(fs, directory), take_running_marker(fs, directory)
         store = LogStore(fs, directory, lock=lock, meta=meta, checkpoints=checkpoints)
-        store.previous_broker_epoch = marker.broker_epoch if marker else UNKNOWN_BROKER_EPOCH
+        store.previous_broker_epoch = marker.broker_epoch if marker else running_epoch
         store.load(clean=marker is not None, now_ms=now_ms)
     except OSError as error:
         lock.release()

@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from quorate.broker.log.directory import RUNNING_NAME
 from quorate.jepsen.lab.native import build_library
 from quorate.jepsen.lab.power import Disk, copy_tree, cut_power, read_journal
 
@@ -101,6 +102,8 @@ class MachineDisk:
         """Forget what was not synced, the process has ended; return about how much that was."""
         self._end_journal()
         lost = cut_power(self.root, self._safe, self.shim.journal_path, rng)
+        for note in self.root.rglob(RUNNING_NAME):
+            note.unlink()  # the machine had another boot id then; this one was not started again
         copy_tree(self.root, self._safe)
         return lost
 

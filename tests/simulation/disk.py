@@ -164,6 +164,7 @@ class SimDisk:
         self.syncs_fail = False
         self.syncs = 0
         self.reads = 0
+        self.boots = 1
         self._tear = False
 
     # What tests do to it
@@ -171,6 +172,7 @@ class SimDisk:
     def lose_power(self) -> None:
         """Forget what was not synced, and start the machine again."""
         self.root.lose_power(self.rng)
+        self.boots += 1
         self.cut_at_step = None
         self.restart()
 
@@ -298,6 +300,9 @@ class SimDisk:
 
     def random_bytes(self, count: int) -> bytes:
         return self.rng.randbytes(count)
+
+    def boot_id(self) -> str:
+        return f"boot {self.boots}"
 
     def _folder(self, path: str) -> Folder:
         folder = self.root

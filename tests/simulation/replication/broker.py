@@ -190,6 +190,7 @@ class BrokerProcess:
             return
         first = self._epoch < 0
         self._epoch = self._replicas.host.broker_epoch = answer.broker_epoch
+        self._store.registered(self._epoch)
         if first:
             self._follow()
             self._beat()

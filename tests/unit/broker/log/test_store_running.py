@@ -1,0 +1,153 @@
+"""What a broker may say when it is back: whether records of it can be lost, by how it ended."""
+
+from pathlib import Path
+
+import pytest
+
+from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH
+from quorate.broker.log.files import FatalStorageError, OsFileSystem, replace_file
+from quorate.broker.log.store import LogStore, open_store
+from quorate.model import TopicPartition
+from quorate.settings import TopicConfig
+from tests.simulation.disk import SimDisk
+from tests.unit.broker.log.batches import NOW_MS, TOPIC_ID, append, make_batch, new_disk, open_data
+
+EPOCH = 7
+PARTITION = TopicPartition("t", 0)
+LOG_FILE = "/data/t-0/00000000000000000000.log"
+
+
+def running() -> tuple[SimDisk, LogStore]:
+    """A registered broker with three batches, none of them synced."""
+    disk = new_disk()
+    store = open_data(disk)
+    log = store.create(PARTITION, TOPIC_ID, TopicConfig(), now_ms=NOW_MS)
+    store.registered(EPOCH - 1)
+    store.registered(EPOCH)
+    for value in (b"a", b"b", b"c"):
+        append(log, value)
+    return disk, store
+
+
+def after_a_kill(disk: SimDisk) -> LogStore:
+    disk.restart()
+    return open_data(disk)
+
+
+def damage(disk: SimDisk, position: int) -> None:
+    file = disk.open(LOG_FILE, create=False)
+    file.write_at(bytes([file.read_at(1, position)[0] ^ 1]), position)
+
+
+def test_who_was_killed_has_all_that_it_wrote() -> None:
+    disk, _ = running()
+    store = after_a_kill(disk)
+    assert (store.previous_broker_epoch, store.was_clean) == (EPOCH, False)
+    assert store.logs[PARTITION].log_end_offset == 3
+
+
+def test_it_can_say_so_once() -> None:
+    disk, _ = running()
+    after_a_kill(disk)
+    assert after_a_kill(disk).previous_broker_epoch == UNKNOWN_BROKER_EPOCH
+
+
+def test_who_was_stopped_before_it_was_registered_again_says_so_too() -> None:
+    disk, _ = running()
+    after_a_kill(disk).close(clean=True, now_ms=NOW_MS)
+    store = open_data(disk)
+    assert (store.previous_broker_epoch, store.was_clean) == (EPOCH, True)
+
+
+def test_after_a_power_cut_nobody_knows() -> None:
+    disk, store = running()
+    store.checkpoint({})
+    disk.sync_directory("/data")
+    disk.open("/data/.running", create=False).sync()
+    disk.lose_power()
+    assert disk.exists("/data/.running")
+    assert open_data(disk).previous_broker_epoch == UNKNOWN_BROKER_EPOCH
+
+
+def test_a_machine_without_a_boot_id_never_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SimDisk, "boot_id", lambda _: "")
+    disk, _ = running()
+    assert after_a_kill(disk).previous_broker_epoch == UNKNOWN_BROKER_EPOCH
+
+
+def test_a_damaged_note_says_nothing() -> None:
+    disk, _ = running()
+    replace_file(disk, "/data/.running", b"?")
+    assert after_a_kill(disk).previous_broker_epoch == UNKNOWN_BROKER_EPOCH
+
+
+@pytest.mark.parametrize("kept_bytes", [10, -1])
+def test_a_batch_that_was_just_being_written_is_no_loss(kept_bytes: int) -> None:
+    disk, _ = running()
+    file, torn = disk.open(LOG_FILE, create=False), make_batch([b"torn"])[:kept_bytes]
+    file.write_at(torn, file.size_bytes())
+    store = after_a_kill(disk)
+    assert (store.previous_broker_epoch, store.logs[PARTITION].log_end_offset) == (EPOCH, 3)
+
+
+@pytest.mark.parametrize(
+    "position",
+    [pytest.param(-1, id="a value of the last batch"), pytest.param(16, id="the first magic")],
+)
+def test_damage_is_a_loss(position: int) -> None:
+    disk, _ = running()
+    size_bytes = disk.size_bytes(LOG_FILE)
+    damage(disk, position % size_bytes)
+    store = after_a_kill(disk)
+    assert store.previous_broker_epoch == UNKNOWN_BROKER_EPOCH
+    assert store.logs[PARTITION].log_end_offset < 3
+
+
+def test_less_than_was_synced_is_a_loss() -> None:
+    disk, store = running()
+    store.checkpoint({})
+    flush = store.start_checkpoint(list(store.logs.values()))
+    flush.run()
+    store.finish_flush(flush)
+    store.checkpoint({})
+    file = disk.open(LOG_FILE, create=False)
+    file.truncate(file.size_bytes() // 2)
+    assert after_a_kill(disk).previous_broker_epoch == UNKNOWN_BROKER_EPOCH
+
+
+def test_segments_that_are_gone_are_a_loss() -> None:
+    disk, store = running()
+    flush = store.start_checkpoint(list(store.logs.values()))
+    flush.run()
+    store.finish_flush(flush)
+    store.checkpoint({})
+    disk.remove(LOG_FILE)
+    assert after_a_kill(disk).previous_broker_epoch == UNKNOWN_BROKER_EPOCH
+
+
+def test_a_disk_that_failed_may_have_lost_something() -> None:
+    disk, store = running()
+    store.logs[PARTITION].fail(FatalStorageError("it forgot"))
+    store.close(clean=False, now_ms=NOW_MS)
+    assert open_data(disk).previous_broker_epoch == UNKNOWN_BROKER_EPOCH
+
+
+def test_a_full_disk_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    disk, store = running()
+    disk.capacity_bytes = 0
+    store.registered(EPOCH + 1)
+    assert "No space left" in caplog.text
+    disk.capacity_bytes = None
+    assert after_a_kill(disk).previous_broker_epoch == UNKNOWN_BROKER_EPOCH
+
+
+def test_this_machine_can_say_when_it_was_started(tmp_path: Path) -> None:
+    fs = OsFileSystem()
+    if not fs.boot_id():
+        pytest.skip("this machine does not tell its boots apart")
+    store = open_store(fs, str(tmp_path), cluster_id="c", node_id=1, now_ms=NOW_MS)
+    store.registered(EPOCH)
+    store.close(clean=False, now_ms=NOW_MS)
+    again = open_store(fs, str(tmp_path), cluster_id="c", node_id=1, now_ms=NOW_MS)
+    assert again.previous_broker_epoch == EPOCH
+    again.close(clean=True, now_ms=NOW_MS)
