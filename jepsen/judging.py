@@ -18,6 +18,7 @@ from quorate.jepsen.checkers.insync import InsyncChecker
 from quorate.jepsen.checkers.log import ACKS_ALL, LogChecker
 from quorate.jepsen.checkers.meanings import MEANINGS
 from quorate.jepsen.checkers.metadata import MetadataChecker
+from quorate.jepsen.checkers.quorum import QuorumChecker
 from quorate.jepsen.checkers.registers import RegisterChecker
 from quorate.jepsen.checkers.replicas import ReplicaChecker
 from quorate.jepsen.checkers.topics import TopicChecker
@@ -175,6 +176,7 @@ class _Judges:
         self._insync = InsyncChecker(brokers, int(header.get("min_insync") or 0), acks)
         self._availability = AvailabilityChecker(header.get("liveness", {}))
         self._metadata = MetadataChecker()
+        self._quorum = QuorumChecker()
         self._replicas = ReplicaChecker(header.get("compacted", ()))
         self._groups = GroupChecker()
         self._topics = TopicChecker()
@@ -193,6 +195,7 @@ class _Judges:
         yield self._insync, "send fault heal"
         yield self._availability, "send fault heal phase"
         yield self._metadata, "phase view high-watermark metadata-log create delete"
+        yield self._quorum, "view"
         yield self._replicas, "replica"
         yield self._groups, "assign poll commit reset committed"
         yield self._topics, "create delete describe send poll read"
@@ -275,6 +278,7 @@ class _Judges:
             self._log.figures,
             self._availability.figures,
             self._metadata.figures,
+            self._quorum.figures,
             self._acceptance.figures,
             self._insync.figures,
             self._replicas.figures,

@@ -55,4 +55,5 @@ def _plain(view: ClusterView) -> dict[str, Any]:
         name: [state.leader, state.leader_epoch, sorted(state.in_sync)]
         for name, state in view.partitions.items()
     }
-    return {"controller": view.controller, "partitions": partitions}
+    terms = [[said.controller, said.term, said.leader] for said in view.terms]
+    return {"controller": view.controller, "partitions": partitions, "terms": terms}

@@ -73,6 +73,8 @@ MEANINGS: Final[dict[str, Meaning]] = {
     **_safety(
         nonlinearizable_register="no order explains what was read from and written to a register",
         nonlinearizable_topic="no order explains what was said of a topic",
+        two_controllers="two controllers led in one term",
+        term_regression="a controller went back to an older term",
         topic_id_reused="two topics have one id",
         predecessor_record="a topic that was created again shows a record of its predecessor",
     ),

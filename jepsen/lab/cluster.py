@@ -21,16 +21,27 @@ class PartitionView:
 
 
 @dataclass(frozen=True, slots=True)
+class TermView:
+    """What a controller says: in which term it is, and who leads that; NOBODY, if it knows none."""
+
+    controller: int
+    term: int
+    leader: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What the brokers say that can be asked; of each partition, what the newest epoch says.
+    """What the nodes say that can be asked; of each partition, what the newest epoch says.
 
     Attributes:
         controller: The active controller; None if nobody says.
         partitions: By name, such as ``t-0``.
+        terms: What controllers of ours say.
     """
 
     controller: int | None
     partitions: Mapping[str, PartitionView]
+    terms: tuple[TermView, ...] = ()
 
 
 class Lab(Protocol):

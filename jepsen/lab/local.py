@@ -117,8 +117,9 @@ class LocalLab:
 
     def view(self) -> ClusterView:
         """Return what those say that can be asked."""
-        controller = views.active_controller(_endpoints(self._controllers), LOOK_S_MAX)
-        return views.merged(self._eyes.look(_endpoints(self._brokers)), controller)
+        terms = views.quorum_terms(_endpoints(self._controllers), LOOK_S_MAX)
+        said = self._eyes.look(_endpoints(self._brokers))
+        return views.merged(said, views.newest_leader(terms), terms)
 
     def leader_of(self, partition: str) -> Host | None:
         """Return who leads a partition."""
@@ -135,7 +136,8 @@ class LocalLab:
 
     def active_controller(self) -> Host | None:
         """Return the controller that decides."""
-        return self.host(views.active_controller(_endpoints(self._controllers), LOOK_S_MAX))
+        terms = views.quorum_terms(_endpoints(self._controllers), LOOK_S_MAX)
+        return self.host(views.newest_leader(terms))
 
     def coordinator_of(self, group: str) -> Host | None:
         """Return the broker that coordinates a group."""

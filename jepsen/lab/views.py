@@ -9,7 +9,7 @@ from typing import Final
 from quorate.control import messages as m
 from quorate.jepsen.clients.controllers import MaybeDoneError, NotDoneError, QuorumClient
 from quorate.jepsen.clients.wire import Client, ClosedError
-from quorate.jepsen.lab.cluster import NOBODY, ClusterView, PartitionView
+from quorate.jepsen.lab.cluster import NOBODY, ClusterView, PartitionView, TermView
 from quorate.model import Endpoint
 from quorate.protocol.apis import ApiKey
 from quorate.protocol.messages.groups import FindCoordinatorRequest
@@ -133,9 +133,9 @@ class Eyes:
         return BrokerSaid(brokers, answer.controller_id, partitions)
 
 
-def active_controller(controllers: Sequence[Endpoint], seconds_max: float) -> int:
-    """Return which of our controllers leads, as the newest term has it; NOBODY if none says so."""
-    newest, leader = -1, NOBODY
+def quorum_terms(controllers: Sequence[Endpoint], seconds_max: float) -> tuple[TermView, ...]:
+    """Return what those of our controllers say of the quorum that answer in this time."""
+    terms: list[TermView] = []
     deadline_s = time.monotonic() + seconds_max
     for place, endpoint in enumerate(controllers):
         rest_s = max(SHORTEST_S, (deadline_s - time.monotonic()) / (len(controllers) - place))
@@ -149,19 +149,27 @@ def active_controller(controllers: Sequence[Endpoint], seconds_max: float) -> in
                 )
         except (NotDoneError, MaybeDoneError):
             continue
-        if answer.leader_id != m.NO_NODE and answer.leader_epoch > newest:
-            newest, leader = answer.leader_epoch, answer.leader_id
-    return leader
+        leader = NOBODY if answer.leader_id == m.NO_NODE else answer.leader_id
+        terms.append(TermView(answer.node_id, answer.leader_epoch, leader))
+    return tuple(terms)
 
 
-def merged(said: Iterable[BrokerSaid], controller: int) -> ClusterView:
+def newest_leader(terms: Iterable[TermView]) -> int:
+    """Return which controller leads, as the newest term has it; NOBODY if none says so."""
+    led = [said for said in terms if said.leader != NOBODY]
+    return max(led, key=lambda said: said.term).leader if led else NOBODY
+
+
+def merged(
+    said: Iterable[BrokerSaid], controller: int, terms: tuple[TermView, ...] = ()
+) -> ClusterView:
     """Return one view: of each partition, what those say that know of the newest election."""
     newest: dict[str, PartitionView] = {}
     for view in said:
         for name, state in view.partitions.items():
             if name not in newest or state.leader_epoch > newest[name].leader_epoch:
                 newest[name] = state
-    return ClusterView(None if controller == NOBODY else controller, newest)
+    return ClusterView(None if controller == NOBODY else controller, newest, terms)
 
 
 def are_whole(said: Sequence[BrokerSaid], topics: Iterable[str], brokers: int) -> bool:

@@ -34,6 +34,10 @@ def described(told: Any, span: Span, name: str = "t") -> Operation:
     return did("describe", name, told, span)
 
 
+def terms(*said: list[int]) -> Operation:
+    return did("view", None, {"controller": 1, "partitions": {}, "terms": list(said)})
+
+
 def get(value: Any, span: Span) -> Operation:
     return did("get", "k", value, span)
 
@@ -94,6 +98,17 @@ CASES = [
         "nonlinearizable-topic",
         [CREATED, delete(None, (2, 3), Kind.INFO), described(None, (4, 5)), described(["a1", 1], (6, 7))],
         [CREATED, delete(None, (2, 3), Kind.INFO), described(["a1", 1], (4, 5)), described(None, (6, 7))],
+    ),
+    Golden(
+        "two-controllers",
+        [terms([1, 4, 1], [2, 4, 2])],
+        [terms([1, 4, 1], [2, 4, -1], [3, 4, 1]), terms([2, 5, 2])],
+    ),
+    # A controller said it once, and may not have had it on its disk yet.
+    Golden(
+        "term-regression",
+        [terms([1, 4, 1]), terms([1, 4, 1]), terms([1, 3, -1])],
+        [terms([1, 3, -1]), terms([1, 3, -1]), terms([1, 4, 1]), terms([1, 3, -1])],
     ),
     Golden(
         "topic-id-reused",

@@ -1,7 +1,7 @@
 """What several brokers say of a cluster, as one view."""
 
-from quorate.jepsen.lab.cluster import NOBODY, PartitionView
-from quorate.jepsen.lab.views import BrokerSaid, are_whole, merged, topic_of
+from quorate.jepsen.lab.cluster import NOBODY, PartitionView, TermView
+from quorate.jepsen.lab.views import BrokerSaid, are_whole, merged, newest_leader, topic_of
 
 WHOLE = PartitionView(1, 3, frozenset({1, 2}), (1, 2))
 BEHIND = PartitionView(2, 2, frozenset({1, 2}), (1, 2))
@@ -17,6 +17,12 @@ def test_of_each_partition_the_newest_epoch_holds() -> None:
     view = merged([said(t_0=BEHIND, t_1=WHOLE), said(t_0=WHOLE)], 5)
     assert (view.controller, view.partitions) == (5, {"t-0": WHOLE, "t-1": WHOLE})
     assert merged([], NOBODY).controller is None
+
+
+def test_the_controller_of_the_newest_term_leads() -> None:
+    terms = [TermView(1, 4, 1), TermView(2, 5, 3), TermView(3, 6, NOBODY)]
+    assert newest_leader(terms) == 3
+    assert newest_leader(terms[2:]) == NOBODY
 
 
 def test_whole_is_what_all_brokers_say_of_all_topics() -> None:
