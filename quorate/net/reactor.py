@@ -56,7 +56,7 @@ class PlainConnection(Connection):
     descriptor, and which of its bytes were in memory when it was last asked for.
     """
 
-    __slots__ = ("fd", "interest", "loading", "reactor", "recv_into", "sock", "warm")
+    __slots__ = ("fd", "interest", "loading", "reactor", "recv_into", "sock", "sock_send", "warm")
 
     def __init__(self, reactor: "Reactor", sock: socket.socket, service: Service) -> None:
         super().__init__(peer_name(sock), service)
@@ -64,9 +64,14 @@ class PlainConnection(Connection):
         self.sock = sock
         self.fd = sock.fileno()
         self.recv_into = sock.recv_into
+        self.sock_send = sock.send
         self.interest = _IN
         self.loading = False
         self.warm: tuple[int, range] = (-1, range(0))
+
+    def answer_now(self, parts: Sequence[Part]) -> None:
+        """Answer the request that was just dispatched: the reactor looks when all have been."""
+        self.slots.append(parts)
 
     def flush(self) -> None:
         """Have the reactor send the answers whose turn it is."""
@@ -172,8 +177,9 @@ class Reactor:
         connection.abandon()
 
     def _receive(self, connection: PlainConnection) -> None:
+        end, view = connection.end, connection.view
         try:
-            size_bytes = connection.recv_into(connection.view[connection.end :])
+            size_bytes = connection.recv_into(view[end:] if end else view)
         except BlockingIOError:
             return
         except OSError:
@@ -188,8 +194,10 @@ class Reactor:
             logger.warning("closing the connection from %s: %s", connection.peer, error)
             self.close(connection)
             return
-        if not connection.may_read:
-            self._watch(connection)
+        if connection.slots:
+            self.flush(connection)
+            if not connection.may_read:
+                self._watch(connection)
 
     def _watch(self, connection: PlainConnection) -> None:
         """Have epoll watch for what the connection can go on with."""
@@ -220,7 +228,7 @@ class Reactor:
     def _send_one(self, connection: PlainConnection, part: bytes | bytearray | memoryview) -> None:
         """Send the only answer there is, in one part: the hot path of synchronous clients."""
         try:
-            sent = connection.sock.send(part)
+            sent = connection.sock_send(part)
         except BlockingIOError:
             sent = 0
         except OSError:
@@ -254,6 +262,8 @@ class Reactor:
                 logger.warning("closing the connection from %s: %s", connection.peer, error)
                 self.close(connection)
                 return
+            if connection.slots:
+                connection.answered.add(connection)
         if connection.interest != _IN or not connection.may_read:
             self._watch(connection)
 
