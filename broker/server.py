@@ -9,8 +9,9 @@ from typing import Any, Final, cast
 
 import trio
 
-from quorate.broker.handlers.context import Broker, Caller, CloseConnectionError, Shortcut
-from quorate.broker.handlers.table import API_VERSIONS_HANDLER, HANDLERS, SHORTCUTS, Handler
+from quorate.broker.handlers.context import Broker, Caller, CloseConnectionError
+from quorate.broker.handlers.produce import single_produce
+from quorate.broker.handlers.table import API_VERSIONS_HANDLER, HANDLERS, Handler
 from quorate.net.connection import Connection, FrameRefusedError, Limits, Part, Service
 from quorate.promise import Promise
 from quorate.protocol.apis import APIS, ApiKey
@@ -30,6 +31,11 @@ UNSENT_BYTES_MAX: Final = 1 << 20
 MEMBERS_MADE_BY: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT})
 """The requests whose handlers are told who calls."""
 
+VERSION_AT: Final = 3
+"""Where a request has the low byte of its version."""
+
+VERSIONS_MAX: Final = 256
+
 Decode = Callable[[bytearray, int, int], tuple[Any, int]]
 Encode = Callable[[int, Any], Sequence[Part]]
 
@@ -48,7 +54,6 @@ class _Route:
     caller: Caller
     encode: Encode
     flexible: bool
-    shortcut: Shortcut | None
     remembers_client: bool
     requests: int = 0
 
@@ -131,16 +136,22 @@ class RequestServer:
 class _Dispatcher:
     """Starts the requests of one listener."""
 
-    __slots__ = ("_broker", "_listener", "_routes")
+    __slots__ = ("_broker", "_listener", "_routes", "_short", "_shortcut")
 
     def __init__(self, broker: Broker, listener: str) -> None:
         self._broker = broker
         self._listener = listener
+        self._shortcut = single_produce(broker, listener)
         self._routes: dict[tuple[int, int], _Route] = {}
+        self._short = [0] * VERSIONS_MAX
+        """How many Produce requests of each version went the short way."""
 
     def request_counts(self) -> dict[tuple[int, int], int]:
         """Return how many requests came over this listener, by API key and version."""
-        return {key: route.requests for key, route in self._routes.items()}
+        counts = Counter({key: route.requests for key, route in self._routes.items()})
+        for version, requests in enumerate(self._short):
+            counts[ApiKey.PRODUCE, version] += requests
+        return +counts
 
     def dispatch(self, connection: Connection, buffer: bytearray, start: int, end: int) -> None:
         """Decode one request, handle it, and have its answer sent in its turn.
@@ -151,34 +162,38 @@ class _Dispatcher:
         """
         if end - start < REQUEST_START_BYTES:
             raise FrameRefusedError(f"a request of {end - start} bytes")
+        try:
+            frame = self._shortcut(buffer, start, end)
+            if frame is None:
+                self._dispatch(connection, buffer, start, end)
+                return
+            self._short[buffer[start + VERSION_AT]] += 1
+            if isinstance(frame, bytes):
+                connection.answer_now((frame,))
+            else:
+                _promise_frame(connection, frame)
+        except Exception as error:
+            raise _refusal(error, buffer, start) from error
+
+    def _dispatch(self, connection: Connection, buffer: bytearray, start: int, end: int) -> None:
         api_key, version, correlation_id, id_bytes = read_request_start(buffer, start)
         route = self._routes.get((api_key, version))
-        try:
+        if route is None:
+            route = self._route(api_key, version)
             if route is None:
-                route = self._route(api_key, version)
-                if route is None:
-                    self._answer_unsupported(connection, correlation_id)
-                    return
-            route.requests += 1
-            id_at = start + REQUEST_START_BYTES
-            position = request_body_at(buffer, id_at, end, id_bytes, flexible=route.flexible)
-            if route.shortcut is not None:
-                frame = route.shortcut(
-                    self._broker, route.caller, buffer, position, end, correlation_id
-                )
-                if frame is not None:
-                    _answer_framed(connection, frame)
-                    return
-            caller = route.caller
-            if route.remembers_client:
-                client_id = buffer[id_at : id_at + max(id_bytes, 0)]
-                caller = _identified(caller, client_id, connection.peer)
-            # Bytes behind the request are ignored, as Kafka does: librdkafka sends some (Metadata).
-            request, _ = route.decode(buffer, position, end)
-            answer = route.handler(self._broker, request, caller)
-            self._answer(connection, route, correlation_id, answer)
-        except Exception as error:
-            raise _refusal(error, api_key, version) from error
+                self._answer_unsupported(connection, correlation_id)
+                return
+        route.requests += 1
+        id_at = start + REQUEST_START_BYTES
+        position = request_body_at(buffer, id_at, end, id_bytes, flexible=route.flexible)
+        caller = route.caller
+        if route.remembers_client:
+            client_id = buffer[id_at : id_at + max(id_bytes, 0)]
+            caller = _identified(caller, client_id, connection.peer)
+        # Bytes behind the request are ignored, as Kafka does: librdkafka sends some (Metadata).
+        request, _ = route.decode(buffer, position, end)
+        answer = route.handler(self._broker, request, caller)
+        self._answer(connection, route, correlation_id, answer)
 
     def _answer(
         self, connection: Connection, route: _Route, correlation_id: int, answer: Any
@@ -196,7 +211,6 @@ class _Dispatcher:
         """Return the route of a version met for the first time; None for unknown ApiVersions."""
         api = APIS.get(api_key)
         handler = HANDLERS.get(api_key)
-        shortcut_for = SHORTCUTS.get(api_key)
         if api is None or handler is None:
             raise FrameRefusedError(f"API key {api_key} is not served here")
         if not api.min_version <= version <= api.max_version:
@@ -212,7 +226,6 @@ class _Dispatcher:
             caller=Caller(self._listener, version),
             encode=cast("Encode", response_encoder(api, version)),
             flexible=api.is_flexible(version),
-            shortcut=shortcut_for(version) if shortcut_for is not None else None,
             remembers_client=api_key in MEMBERS_MADE_BY,
         )
         self._routes[api_key, version] = route
@@ -225,11 +238,8 @@ class _Dispatcher:
         connection.answer_now(encode(correlation_id, API_VERSIONS_HANDLER.unsupported()))
 
 
-def _answer_framed(connection: Connection, frame: bytes | Promise[bytes]) -> None:
-    """Answer the request that was just dispatched with what is a frame already, or will be one."""
-    if isinstance(frame, bytes):
-        connection.answer_now((frame,))
-        return
+def _promise_frame(connection: Connection, frame: Promise[bytes]) -> None:
+    """Answer the request that was just dispatched with what will be a frame."""
     slot = connection.open_slot()
     slot.on_abandoned = frame.abandon
     frame.when_resolved(lambda known: slot.fill((known,)))
@@ -248,7 +258,7 @@ def _identified(caller: Caller, client_id: bytearray, peer: str) -> Caller:
     return replace(caller, client_id=name, client_host=f"/{peer.rpartition(':')[0].strip('[]')}")
 
 
-def _refusal(error: Exception, api_key: int, version: int) -> FrameRefusedError:
+def _refusal(error: Exception, buffer: bytearray, start: int) -> FrameRefusedError:
     """Return why the connection must be closed.
 
     An error that nobody foresaw is a bug that this request brought to light. It costs the client
@@ -260,6 +270,7 @@ def _refusal(error: Exception, api_key: int, version: int) -> FrameRefusedError:
         raise error
     if isinstance(error, FrameRefusedError):
         return error
+    api_key, version, _, _ = read_request_start(buffer, start)
     if isinstance(error, DecodeError):
         return FrameRefusedError(f"cannot decode a request with API key {api_key}: {error}")
     if isinstance(error, CloseConnectionError):

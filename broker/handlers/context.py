@@ -147,25 +147,11 @@ class Broker:
         self.ask_controller(request, timeout_ms).when_resolved(answered)
 
 
-class Shortcut(Protocol):
-    """Serves the commonest requests of one version of an API straight from bytes to bytes."""
+Shortcut = Callable[[bytearray, int, int], bytes | Promise[bytes] | None]
+"""Serves the commonest requests straight from bytes to bytes: takes a buffer, and where in it a
+request begins and ends; returns its answer's frame, which may be known later.
 
-    def __call__(
-        self,
-        broker: Broker,
-        caller: Caller,
-        buffer: bytearray,
-        pos: int,
-        end: int,
-        correlation_id: int,
-        /,
-    ) -> bytes | Promise[bytes] | None:
-        """Serve the request whose body is in ``buffer[pos:end]``; return its answer's frame.
-
-        That may be known later. None if it is none of the commonest: then nothing was done, and the
-        handler does it.
-        """
-        ...
+None if it is none of the commonest: then nothing was done, and the handler does it."""
 
 
 class CodedAnswer(Protocol):

@@ -1,5 +1,6 @@
 """Produce: record batches in, appended as the leader of their partitions."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from quorate.broker.groups.coordinator import INTERNAL_TOPICS
@@ -29,13 +30,18 @@ from quorate.protocol.messages.data import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from quorate.protocol.single_produce import single_produce_reader, single_produce_writer
+from quorate.protocol.single_produce import (
+    VERSION_MIN,
+    single_produce_writer,
+    sound_produce_reader,
+)
 from quorate.records.batch import (
     CODEC_AT,
     COMPRESSION_MASK,
     HEADER_BYTES,
     MAGIC,
     MAGIC_AT,
+    BatchHeader,
     size_of_first,
 )
 from quorate.records.compression import Codec
@@ -116,65 +122,82 @@ def _with_hints(broker: Broker, caller: Caller, response: ProduceResponse) -> Pr
     return response
 
 
-def single_produce(version: int) -> Shortcut | None:
-    """Return what serves the commonest requests of a version: one batch, outside of transactions.
+def single_produce(broker: Broker, listener: str) -> Shortcut:
+    """Return what serves the commonest requests: one sound batch, outside of transactions.
 
     It does what :func:`produce` does, by the same steps but without message objects. What would be
     refused, waits for the disk or gets no answer takes the general way.
     """
-    if version < ZSTD_FROM:
-        return None
-    read, write = single_produce_reader(version), single_produce_writer(version)
-    encode = response_encoder(APIS[ApiKey.PRODUCE], version)
-    by_id = version >= PRODUCE_TOPIC_IDS_FROM
+    read, replicas = sound_produce_reader(), broker.replicas
+    answers = {
+        version: _SingleAnswers(broker, Caller(listener, version))
+        for version in range(VERSION_MIN, APIS[ApiKey.PRODUCE].max_version + 1)
+    }
 
-    def serve(
-        broker: Broker,
-        caller: Caller,
-        buffer: bytearray,
-        pos: int,
-        end: int,
-        correlation_id: int,
-    ) -> bytes | Promise[bytes] | None:
-        request = read(buffer, pos, end)
+    def serve(buffer: bytearray, start: int, end: int) -> bytes | Promise[bytes] | None:
+        request = read(buffer, start, end)
         if request is None:
             return None
-        acks, timeout_ms, topic, partition, echo, records_at, records_end = request
-        replicas = broker.replicas
-        name = replicas.image.topic_names.get(cast("bytes", topic)) if by_id else topic
+        version, correlation_id, acks, timeout_ms, topic, partition, echo, at, stop, header = (
+            request
+        )
+        name = topic
+        if version >= PRODUCE_TOPIC_IDS_FROM:
+            name = replicas.image.topic_names.get(cast("bytes", topic), "")
         replica = replicas.find(cast("str", name), partition)
-        if replica is None or acks not in ACKS_ANSWERED:
+        if replica is None or acks not in ACKS_ANSWERED or name in INTERNAL_TOPICS:
             return None
         if acks != ACKS_ALL and replica.waits_for_sync:
             return None
         try:
-            records = memoryview(buffer)[records_at:records_end]
-            result = _append(replica, records, acks, broker.now_ms)
+            result = _append(replica, memoryview(buffer)[at:stop], acks, broker.now_ms, header)
         except KafkaError:
             return None  # nothing was appended; the general way says why
         base_offset, last_offset, append_time_ms, log_start_offset, _ = result
-        frame = write(correlation_id, echo, base_offset, append_time_ms, log_start_offset)
+        answer = answers[version]
+        frame = answer.write(correlation_id, echo, base_offset, append_time_ms, log_start_offset)
         if acks != ACKS_ALL or last_offset < replica.high_watermark:
             return frame
-
-        def refuse(code: ErrorCode) -> bytes:
-            answer = PartitionProduceResponse(
-                index=partition,
-                log_append_time_ms=append_time_ms,
-                log_start_offset=log_start_offset,
-            )
-            _give_up(answer, code)
-            refused = TopicProduceResponse(partition_responses=[answer])
-            if by_id:
-                refused.topic_id = cast("bytes", topic)
-            else:
-                refused.name = cast("str", topic)
-            response = _with_hints(broker, caller, ProduceResponse(responses=[refused]))
-            return b"".join(cast("list[bytes]", encode(correlation_id, response)))
-
+        refuse = partial(answer.refuse, correlation_id, topic, partition, result)
         return _once_committed(broker, replica, last_offset + 1, timeout_ms, frame, refuse)
 
     return serve
+
+
+class _SingleAnswers:
+    """Writes the answers of one version to requests for one partition."""
+
+    __slots__ = ("_broker", "_by_id", "_caller", "_encode", "write")
+
+    def __init__(self, broker: Broker, caller: Caller) -> None:
+        self._broker = broker
+        self._caller = caller
+        self._by_id = caller.api_version >= PRODUCE_TOPIC_IDS_FROM
+        self._encode = response_encoder(APIS[ApiKey.PRODUCE], caller.api_version)
+        self.write = single_produce_writer(caller.api_version)
+
+    def refuse(
+        self,
+        correlation_id: int,
+        topic: str | bytes,
+        partition: int,
+        result: AppendResult,
+        code: ErrorCode,
+    ) -> bytes:
+        """Return the answer about a batch that was appended, but is not as safe as was asked."""
+        answer = PartitionProduceResponse(
+            index=partition,
+            log_append_time_ms=result.log_append_time_ms,
+            log_start_offset=result.log_start_offset,
+        )
+        _give_up(answer, code)
+        refused = TopicProduceResponse(partition_responses=[answer])
+        if self._by_id:
+            refused.topic_id = cast("bytes", topic)
+        else:
+            refused.name = cast("str", topic)
+        response = _with_hints(self._broker, self._caller, ProduceResponse(responses=[refused]))
+        return b"".join(cast("list[bytes]", self._encode(correlation_id, response)))
 
 
 def _once_committed(
@@ -203,15 +226,22 @@ def _once_committed(
 
 
 def _append(
-    replica: LeaderReplica, records: memoryview | None, acks: int, now_ms: int
+    replica: LeaderReplica,
+    records: memoryview | None,
+    acks: int,
+    now_ms: int,
+    sound: BatchHeader | None = None,
 ) -> AppendResult:
+    """Append a partition's records: one batch, whose header is known if it was found sound."""
+    if records is not None and sound is not None:
+        return replica.append(records, acks, now_ms, sound)
     if not records:
         raise InvalidRecordError("the request has no records for the partition")
     if replica.topic_partition.topic in INTERNAL_TOPICS:
         raise InvalidTopicError("clients cannot write to internal topics")
     if len(records) < HEADER_BYTES or size_of_first(records) != len(records):
         _check_shape(records)
-    return replica.append(records, acks=acks, now_ms=now_ms)
+    return replica.append(records, acks, now_ms)
 
 
 def _check_shape(records: memoryview) -> None:

@@ -23,7 +23,7 @@ from quorate.broker.handlers import (
     session,
     topics,
 )
-from quorate.broker.handlers.context import Broker, Caller, Shortcut
+from quorate.broker.handlers.context import Broker, Caller
 from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.messages.session import ApiVersion
 
@@ -84,8 +84,3 @@ API_VERSIONS_HANDLER: Final = session.ApiVersionsHandler(
 
 HANDLERS: Final[dict[int, Handler]] = {**_SERVED, ApiKey.API_VERSIONS: API_VERSIONS_HANDLER}
 """Every API that the broker serves, by key."""
-
-SHORTCUTS: Final[dict[int, Callable[[int], Shortcut | None]]] = {
-    ApiKey.PRODUCE: produce.single_produce
-}
-"""What serves the commonest requests of an API: made for a version, if there is any for it."""

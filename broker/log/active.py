@@ -82,14 +82,11 @@ class RecentBatches:
         self.last_offsets = array("q")
         self.positions = array("q")
 
-    def add(self, last_offset: int, position: int) -> None:
-        """Note the newest batch."""
-        self.last_offsets.append(last_offset)
-        self.positions.append(position)
-        if len(self.positions) == 2 * RECENT_BATCHES_MAX:
-            self.floor_offset = self.last_offsets[RECENT_BATCHES_MAX - 1]
-            del self.last_offsets[:RECENT_BATCHES_MAX]
-            del self.positions[:RECENT_BATCHES_MAX]
+    def forget(self) -> None:
+        """Forget all but the last RECENT_BATCHES_MAX, because there are twice as many."""
+        self.floor_offset = self.last_offsets[-RECENT_BATCHES_MAX - 1]
+        del self.last_offsets[:-RECENT_BATCHES_MAX]
+        del self.positions[:-RECENT_BATCHES_MAX]
 
 
 class RollRules:
@@ -135,6 +132,7 @@ class ActiveSegment:
         "_created_ms",
         "_files",
         "_first_timestamp_ms",
+        "_indexes_due",
         "_indexes_full",
         "_largest_offset",
         "_largest_timestamp_ms",
@@ -172,6 +170,8 @@ class ActiveSegment:
         self._created_ms = now_ms
         self._first_timestamp_ms: int | None = None
         self._bytes_since_entry = 0
+        self._indexes_due = False
+        """Whether many index entries wait in memory to be written."""
         self._recent = RecentBatches(base_offset + last_offset)
         self.configure(config)
 
@@ -218,7 +218,7 @@ class ActiveSegment:
         return FrozenSegment(files, self)
 
     def must_roll(
-        self, size_bytes: int, *, last_offset: int, max_timestamp_ms: int, now_ms: int
+        self, size_bytes: int, last_offset: int, max_timestamp_ms: int, now_ms: int
     ) -> bool:
         """Whether so many bytes more belong into a new segment (Kafka: LogSegment.shouldRoll)."""
         rules = self._rules
@@ -242,7 +242,7 @@ class ActiveSegment:
         Raises:
             OSError: any part of them may have been written.
         """
-        if self.offset_index.pending_bytes > PENDING_INDEX_BYTES_MAX:
+        if self._indexes_due:
             self.write_out_indexes()
         self.file.write_at(records, self.size_bytes)
 
@@ -256,7 +256,11 @@ class ActiveSegment:
         if self._bytes_since_entry > self._rules.index_interval_bytes:
             self._add_entries(last_offset, position)
         self._bytes_since_entry += size_bytes
-        self._recent.add(last_offset, position)
+        recent = self._recent
+        recent.last_offsets.append(last_offset)
+        recent.positions.append(position)
+        if len(recent.positions) >= 2 * RECENT_BATCHES_MAX:
+            recent.forget()
 
     def account_batch(self, header: BatchHeader) -> None:
         """Count in, and index, a batch by its header."""
@@ -284,6 +288,7 @@ class ActiveSegment:
         """Hand the index entries in memory to the file system."""
         self.offset_index.write_out()
         self.time_index.write_out()
+        self._indexes_due = False
 
     def sync_indexes(self) -> None:
         """Make the indexes durable, here and now."""
@@ -329,6 +334,7 @@ class ActiveSegment:
         self.offset_index.append(last_offset - self.base_offset, position)
         self.note_largest()
         self._bytes_since_entry = 0
+        self._indexes_due = self.offset_index.pending_bytes > PENDING_INDEX_BYTES_MAX
         self._note_index_space()
 
     def _note_index_space(self) -> None:

@@ -21,10 +21,10 @@ from quorate.broker.log.segment import Segment, closed_segment
 from quorate.broker.log.segments import Segments
 from quorate.broker.log.swap import Swap
 from quorate.broker.log.times import TimeLookup, start_lookup
-from quorate.broker.log.validation import AppendRules, check_replicated, date_batches
+from quorate.broker.log.validation import AppendRules, check_replicated, date_batch
 from quorate.errors import FencedLeaderEpochError, OffsetOutOfRangeError, StorageError
 from quorate.model import NO_TIMESTAMP, UNKNOWN_EPOCH, TopicPartition
-from quorate.records.batch import LOG_OVERHEAD_BYTES, BatchHeader, assign_offset
+from quorate.records.batch import BatchHeader, assign_offset
 from quorate.records.slices import FileSlice
 from quorate.settings import TopicConfig
 
@@ -145,13 +145,16 @@ class Log:
         """Segments, the active one included."""
         return len(self._segments)
 
-    def append(self, records: memoryview, *, leader_epoch: int, now_ms: int) -> AppendResult:
-        """Append what a client sent, as the partition's leader.
+    def append(
+        self, records: memoryview, leader_epoch: int, now_ms: int, header: BatchHeader | None = None
+    ) -> AppendResult:
+        """Append the batch that a client sent, as the partition's leader in that epoch.
 
         Args:
-            records: whole batches, writable: offsets, epoch and append time are filled in there.
-            leader_epoch: the epoch in which this broker leads.
+            records: one batch, writable: offset, epoch and append time are filled in there.
+            leader_epoch: in which this broker leads.
             now_ms: the time.
+            header: of the batch, if that is known to be sound.
 
         Raises:
             KafkaError: the records are refused, nothing was written.
@@ -160,25 +163,30 @@ class Log:
         """
         if self._failure is not None:
             raise self._failure
-        headers = self._rules.check(records, now_ms)
-        written = self.producers.check(headers)
-        if written is not None:
-            return self._answer_duplicate(written)
+        rules, producers = self._rules, self.producers
+        if header is None:
+            header = rules.check(records, now_ms)
+        else:
+            rules.check_sound(records, header, now_ms)
+        # Unpacked, because attributes of a named tuple cost more.
+        _, _, _, _, _, _, last_delta, _, latest_ms, producer_id, _, _, _ = header
+        if producer_id >= 0:
+            written = producers.check(header)
+            if written is not None:
+                return self._answer_duplicate(written)
         base_offset = self.log_end_offset
         if leader_epoch != self.leader_epochs.latest_epoch:
             self._begin_epoch(leader_epoch, base_offset, now_ms)
         append_time_ms = NO_TIMESTAMP
-        if self._rules.append_time:
-            append_time_ms = now_ms
-            headers = date_batches(records, headers, now_ms)
-        offset = base_offset
-        position = 0
-        for header in headers:
-            assign_offset(records, position, offset, leader_epoch)
-            offset += header.record_count
-            position += header.batch_length + LOG_OVERHEAD_BYTES
-        self._write(records, headers, offset, now_ms)
-        placed = (base_offset, offset - 1, append_time_ms, self.log_start_offset, False)
+        if rules.append_time:
+            header, append_time_ms, latest_ms = date_batch(records, header, now_ms), now_ms, now_ms
+        assign_offset(records, 0, base_offset, leader_epoch)
+        last_offset = base_offset + last_delta
+        active = self._write(records, last_offset, latest_ms, now_ms)
+        producers.note(header, base_offset)
+        active.account(last_offset, latest_ms, len(records))
+        self.log_end_offset = last_offset + 1
+        placed = (base_offset, last_offset, append_time_ms, self.log_start_offset, False)
         return new_append_result(AppendResult, placed)
 
     def append_replicated(self, records: memoryview, *, now_ms: int) -> None:
@@ -199,33 +207,26 @@ class Log:
         for header in headers:
             if header.leader_epoch != self.leader_epochs.latest_epoch:
                 self._begin_epoch(header.leader_epoch, header.base_offset, now_ms)
+        last = headers[-1]
         whole = records[: sum(header.size_bytes for header in headers)]
-        self._write(whole, headers, headers[-1].next_offset, now_ms)
+        active = self._write(whole, last.last_offset, last.max_timestamp_ms, now_ms)
+        for header in headers:
+            self.producers.note(header, header.base_offset)
+            active.account_batch(header)
+        self.log_end_offset = last.next_offset
 
     def _write(
-        self, records: memoryview, headers: Sequence[BatchHeader], end_offset: int, now_ms: int
-    ) -> None:
-        """Write batches whose offsets begin at the log's end, and count them in."""
+        self, records: memoryview, last_offset: int, latest_ms: int, now_ms: int
+    ) -> ActiveSegment:
+        """Write batches that continue the log; return the segment that is to count them in."""
         active = self._segments.active
         try:
-            if active.must_roll(
-                len(records),
-                last_offset=end_offset - 1,
-                max_timestamp_ms=headers[-1].max_timestamp_ms,
-                now_ms=now_ms,
-            ):
+            if active.must_roll(len(records), last_offset, latest_ms, now_ms):
                 active = self.roll(now_ms)
             active.write(records)
         except OSError as error:
             raise self._undo(active, error) from error
-        offset = self.log_end_offset
-        note = self.producers.note
-        for header in headers:
-            note(header, offset)
-            offset += header.last_offset_delta + 1
-            active.account(offset - 1, header.max_timestamp_ms, header.batch_length + 12)
-        assert offset == end_offset
-        self.log_end_offset = offset
+        return active
 
     def _answer_duplicate(self, written: WrittenBatch) -> AppendResult:
         append_time_ms = written.max_timestamp_ms if self._rules.append_time else NO_TIMESTAMP

@@ -11,15 +11,11 @@ The rules are Kafka's (classes ``ProducerStateManager``, ``ProducerAppendInfo``)
   expired, or its records may have been deleted.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from quorate.broker.log.documents import CorruptDocumentError, decode_document, encode_document
-from quorate.errors import (
-    InvalidProducerEpochError,
-    InvalidRecordError,
-    OutOfOrderSequenceError,
-)
+from quorate.errors import InvalidProducerEpochError, OutOfOrderSequenceError
 from quorate.records.batch import NO_SEQUENCE, SEQUENCE_MAX, BatchHeader
 
 BATCHES_KEPT: Final = 5
@@ -121,8 +117,8 @@ class ProducerStates:
             if producer.batches
         }
 
-    def check(self, headers: Sequence[BatchHeader]) -> WrittenBatch | None:
-        """Check the sequences of batches that a client wants appended together.
+    def check(self, header: BatchHeader) -> WrittenBatch | None:
+        """Check the sequence of a batch that a client wants appended against its producer's last.
 
         Returns:
             The batch as it stands in the log, if it was written before; then nothing may be
@@ -130,19 +126,9 @@ class ProducerStates:
 
         Raises:
             InvalidProducerEpochError: a newer epoch has written since.
-            InvalidRecordError: there are several (Kafka: ``ProduceRequest.validateRecords``).
             OutOfOrderSequenceError: a sequence is missing, or was written too long ago to know
-            where.
+                where.
         """
-        if len(headers) == 1:
-            return self._check_next(headers[0])
-        if any(header.has_producer_id for header in headers):
-            # Some of them might have been written before, and there is one answer for all.
-            raise InvalidRecordError("a batch of an idempotent producer comes alone")
-        return None
-
-    def _check_next(self, header: BatchHeader) -> WrittenBatch | None:
-        """Check a batch against what its producer wrote last."""
         if header.producer_id < 0:
             return None
         producer = self._producers.get(header.producer_id)

@@ -20,7 +20,6 @@ from quorate.records.batch import (
     COMPRESSION_MASK,
     CONTROL_BIT,
     HEADER_BYTES,
-    LOG_OVERHEAD_BYTES,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
     assign_append_time,
@@ -72,55 +71,53 @@ class AppendRules:
         self._checks_records = self._checks_ages or self._checks_keys
         self._after_max_ms = config.message_timestamp_after_max_ms
 
-    def check(self, records: memoryview, now_ms: int) -> list[BatchHeader]:
-        """Return the headers of the batches, all of them acceptable.
+    def check(self, records: memoryview, now_ms: int) -> BatchHeader:
+        """Return the header of the one batch there is, which is acceptable.
 
         Raises:
             KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE,
                 INVALID_TIMESTAMP or UNSUPPORTED_COMPRESSION_TYPE.
         """
-        end = len(records)
-        if end > self._unchecked_bytes_max:
-            self._check_sizes(records)
-        headers: list[BatchHeader] = []
-        pos = 0
-        while pos < end:
-            header = read_sound_header(records, pos)
-            # Unpacked, because attributes of a named tuple cost more than the checks.
-            _, length, _, _, _, attributes, last_delta, _, latest_ms, producer_id, _, _, count = (
-                header
-            )
-            # In nearly all batches nothing can be wrong with the content.
-            if (
-                producer_id >= 0
-                or not 0 <= attributes <= CODEC_MAX
-                or count != last_delta + 1
-                or latest_ms - now_ms > self._after_max_ms
-            ):
-                self._check_content(header, now_ms)
-            if self._checks_records:
-                self._check_records(records[pos : pos + length + LOG_OVERHEAD_BYTES], now_ms)
-            headers.append(header)
-            pos += length + LOG_OVERHEAD_BYTES
-        if not headers:
+        if not records:
             raise InvalidRecordError("no record batch")
-        return headers
+        if len(records) > self._unchecked_bytes_max:
+            self._check_size(records)
+        header = read_sound_header(records, 0)
+        if header.size_bytes != len(records):
+            raise InvalidRecordError("one record batch is appended at a time, not several")
+        self.check_sound(records, header, now_ms)
+        return header
 
-    def _check_sizes(self, records: memoryview) -> None:
-        end = len(records)
-        if end > self._segment_bytes:
-            message = f"{end} bytes do not fit into a segment of {self._segment_bytes} bytes"
+    def check_sound(self, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
+        """Check a batch that was found whole, with the sum that its producer gave it.
+
+        Raises:
+            KafkaError: see :meth:`check`.
+        """
+        if len(batch) > self._unchecked_bytes_max:
+            self._check_size(batch)
+        # Unpacked, because attributes of a named tuple cost more than the checks.
+        _, _, _, _, _, attributes, last_delta, _, latest_ms, producer_id, _, _, count = header
+        # In nearly all batches nothing can be wrong with the content.
+        if (
+            producer_id >= 0
+            or not 0 <= attributes <= CODEC_MAX
+            or count != last_delta + 1
+            or latest_ms - now_ms > self._after_max_ms
+        ):
+            self._check_content(header, now_ms)
+        if self._checks_records:
+            self._check_records(batch, header, now_ms)
+
+    def _check_size(self, records: memoryview) -> None:
+        size_bytes, limit = len(records), self._segment_bytes
+        if size_bytes > limit:
+            message = f"{size_bytes} bytes do not fit into a segment of {limit} bytes"
             raise RecordListTooLargeError(message)
-        pos = 0
-        while pos < end:
-            header = parse_header(records, pos)
-            check_header(header, end - pos)
-            if header.size_bytes > self._message_max_bytes:
-                message = (
-                    f"a batch of {header.size_bytes} bytes, the limit is {self._message_max_bytes}"
-                )
-                raise MessageTooLargeError(message)
-            pos += header.size_bytes
+        check_header(parse_header(records, 0), size_bytes)
+        if size_bytes > self._message_max_bytes:
+            message = f"a batch of {size_bytes} bytes, the limit is {self._message_max_bytes}"
+            raise MessageTooLargeError(message)
 
     def _check_content(self, header: BatchHeader, now_ms: int) -> None:
         attributes = header.attributes
@@ -143,9 +140,8 @@ class AppendRules:
             message = f"timestamp {header.max_timestamp_ms} is too far ahead of {now_ms}"
             raise InvalidTimestampError(message)
 
-    def _check_records(self, batch: memoryview, now_ms: int) -> None:
+    def _check_records(self, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
         data = bytes(batch)
-        header = parse_header(data, 0)
         records = read_records(data, header, NOWHERE, bytes_max=DECOMPRESSED_BYTES_MAX)
         if self._checks_keys:
             keyless = [index for index, record in enumerate(records) if record.key is None]
@@ -190,14 +186,7 @@ def check_replicated(
     return headers
 
 
-def date_batches(
-    records: memoryview, headers: Sequence[BatchHeader], now_ms: int
-) -> list[BatchHeader]:
-    """Give all records the broker's time; return the headers as they are then."""
-    position = 0
-    dated: list[BatchHeader] = []
-    for header in headers:
-        assign_append_time(records, position, header, now_ms)
-        dated.append(header._replace(max_timestamp_ms=now_ms))
-        position += header.size_bytes
-    return dated
+def date_batch(batch: memoryview, header: BatchHeader, now_ms: int) -> BatchHeader:
+    """Give all records of a batch the broker's time; return its header as it is then."""
+    assign_append_time(batch, 0, header, now_ms)
+    return header._replace(max_timestamp_ms=now_ms)

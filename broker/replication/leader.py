@@ -38,6 +38,7 @@ from quorate.errors import (
 )
 from quorate.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, TopicPartition
 from quorate.quorum.metadata.image import PartitionState
+from quorate.records.batch import BatchHeader
 from quorate.records.compression import Codec, codec_named
 from quorate.records.recompress import recompressed
 from quorate.records.slices import FileSlice
@@ -149,8 +150,16 @@ class LeaderReplica(Replica):
         self._codec = _codec(config.compression_type)
         self._min_isr = min(config.min_insync_replicas, len(self.state.replicas))
 
-    def append(self, records: memoryview, *, acks: int, now_ms: int) -> AppendResult:
-        """Append batches as the leader; they are patched in place.
+    def append(
+        self, records: memoryview, acks: int, now_ms: int, header: BatchHeader | None = None
+    ) -> AppendResult:
+        """Append a batch as the leader; it is patched in place.
+
+        Args:
+            records: the batch, writable.
+            acks: of the request they came with.
+            now_ms: the time.
+            header: of the batch, if that is known to be sound.
 
         Raises:
             NotEnoughReplicasError: ``acks`` is all, and too few replicas are in sync.
@@ -163,11 +172,11 @@ class LeaderReplica(Replica):
         if self._refusals.waiting_for:
             self._refusals.check(records, log.producers, now_ms)
         if self._codec is not None:
-            records = recompressed(records, self._codec)
+            records, header = recompressed(records, self._codec), None
         if self.followers:
             self._note_who_is_caught_up()
         try:
-            result = log.append(records, leader_epoch=self.state.leader_epoch, now_ms=now_ms)
+            result = log.append(records, self.state.leader_epoch, now_ms, header)
         except StorageError as error:
             self._refusals.note(records, error.code, now_ms)
             self._disk_refused(error)
@@ -178,7 +187,8 @@ class LeaderReplica(Replica):
         self.advance()
         for part in self.parts:
             part.on_append()
-        if log.log_end_offset - log.flushed_offset >= self._flush_messages:
+        end_offset, flush_messages = log.log_end_offset, self._flush_messages
+        if end_offset >= flush_messages and end_offset - log.flushed_offset >= flush_messages:
             self._news.unsynced[self] = None
         return result
 
@@ -208,7 +218,8 @@ class LeaderReplica(Replica):
         if replicated <= self.high_watermark:
             return
         self.high_watermark = replicated
-        _serve(self._commit_waiters, replicated)
+        if self._commit_waiters:
+            _serve(self._commit_waiters, replicated)
         if self.read_waiters:
             self._news.progressed[self] = None
         if self.parts:

@@ -25,7 +25,7 @@ from quorate.jepsen.mutants.patching import Patches
 from quorate.promise import Promise
 from quorate.quorum.control import partitions
 from quorate.quorum.metadata.image import MetadataImage
-from quorate.records.batch import parse_header
+from quorate.records.batch import BatchHeader, parse_header
 from quorate.records.slices import FileSlice
 
 LOST: Final = frozenset(
@@ -89,7 +89,11 @@ def ack_before_append(patches: Patches) -> None:
             return  # nobody will ever know
 
     def acknowledge(
-        replica: LeaderReplica, records: memoryview | None, acks: int, now_ms: int
+        replica: LeaderReplica,
+        records: memoryview | None,
+        acks: int,
+        now_ms: int,
+        _sound: BatchHeader | None = None,
     ) -> AppendResult:
         if not records:
             return append(replica, records, acks, now_ms)  # type: ignore[no-any-return]

@@ -1,7 +1,9 @@
-/* Sums up and checks record batches several times faster than Python can.
+/* Sums up and checks record batches several times faster than Python can, and reads the commonest
+ * Produce request.
  *
  * Optional, and only for processors with an instruction for CRC-32C (x86-64 with SSE 4.2): twins
- * are in quorate/records/checksum.py and batch.py, and tests hold both to the same results.
+ * are in quorate/records/checksum.py, batch.py and quorate/protocol/single_produce.py, and tests
+ * hold both to the same results.
  *
  * Bytes come from strangers: nothing is read beyond what was checked to be there.
  */
@@ -120,6 +122,7 @@ enum {
     HEADER_BYTES = 61,
     HEADER_FIELDS = 13,
     LOG_OVERHEAD_BYTES = 12,
+    LEADER_EPOCH_AT = 12,
     MAGIC_AT = 16,
     MAGIC = 2,
     CRC_AT = 17,
@@ -184,6 +187,14 @@ make_header(PyTypeObject *kind, const unsigned char *at)
     return header;
 }
 
+/* Whether that can be made by make_header. */
+static int
+is_kind(PyObject *kind)
+{
+    return PyType_Check(kind) && PyType_IsSubtype((PyTypeObject *)kind, &PyTuple_Type) &&
+           ((PyTypeObject *)kind)->tp_basicsize == PyTuple_Type.tp_basicsize;
+}
+
 PyDoc_STRVAR(sound_header_doc,
 "sound_header(buffer, pos, kind)\n"
 "--\n\n"
@@ -193,9 +204,7 @@ PyDoc_STRVAR(sound_header_doc,
 static PyObject *
 sound_header(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
 {
-    if (nargs != 3 || !PyType_Check(args[2]) ||
-        !PyType_IsSubtype((PyTypeObject *)args[2], &PyTuple_Type) ||
-        ((PyTypeObject *)args[2])->tp_basicsize != PyTuple_Type.tp_basicsize) {
+    if (nargs != 3 || !is_kind(args[2])) {
         PyErr_SetString(PyExc_TypeError, "sound_header(buffer, pos, kind), kind a named tuple");
         return NULL;
     }
@@ -218,11 +227,276 @@ sound_header(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
     return header;
 }
 
+static void
+write_big_endian(unsigned char *at, int size, uint64_t value)
+{
+    for (int i = size - 1; i >= 0; i--) {
+        at[i] = (unsigned char)value;
+        value >>= 8;
+    }
+}
+
+PyDoc_STRVAR(assign_offset_doc,
+"assign_offset(buffer, pos, offset, leader_epoch)\n"
+"--\n\n"
+"Write the base offset and the leader epoch into the batch at pos.");
+
+static PyObject *
+assign_offset(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 4) {
+        PyErr_SetString(PyExc_TypeError, "assign_offset(buffer, pos, offset, leader_epoch)");
+        return NULL;
+    }
+    Py_ssize_t pos = PyLong_AsSsize_t(args[1]);
+    long long offset = PyLong_AsLongLong(args[2]);
+    long epoch = PyLong_AsLong(args[3]);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    Py_buffer view;
+    if (PyObject_GetBuffer(args[0], &view, PyBUF_WRITABLE) < 0) {
+        return NULL;
+    }
+    int fits = 0 <= pos && pos <= view.len && view.len - pos >= HEADER_BYTES &&
+               (int32_t)epoch == epoch;
+    if (fits) {
+        unsigned char *batch = (unsigned char *)view.buf + pos;
+        write_big_endian(batch, 8, (uint64_t)offset);
+        write_big_endian(batch + LEADER_EPOCH_AT, 4, (uint64_t)epoch);
+    } else {
+        PyErr_SetString(PyExc_ValueError, "there is no batch, or no such epoch");
+    }
+    PyBuffer_Release(&view);
+    return fits ? Py_NewRef(Py_None) : NULL;
+}
+
+/* ---------------------------------------------------------------- Produce requests */
+
+/* What is read is described in quorate/protocol/single_produce.py. */
+enum {
+    PRODUCE_KEY = 0,
+    VERSION_MIN = 7,
+    FLEXIBLE_FROM = 9,
+    TOPIC_IDS_FROM = 13,
+    VERSION_MAX = 13,
+    UUID_BYTES = 16,
+    UVARINT_BYTES_MAX = 5,
+    TAGS_BYTES = 3
+};
+
+/* Where in a request we are. Once something does not fit, nothing is read any more. */
+typedef struct {
+    const unsigned char *at;
+    const unsigned char *end;
+    int fits;
+} Cursor;
+
+/* Returns where so many bytes begin, and goes on behind them; NULL if there are not so many. */
+static const unsigned char *
+take(Cursor *cursor, int64_t size)
+{
+    const unsigned char *at = cursor->at;
+    if (!cursor->fits || size < 0 || size > cursor->end - at) {
+        cursor->fits = 0;
+        return NULL;
+    }
+    cursor->at += size;
+    return at;
+}
+
+/* Returns a signed number; 0 if it does not fit. */
+static int64_t
+take_signed(Cursor *cursor, int size)
+{
+    const unsigned char *at = take(cursor, size);
+    return at == NULL ? 0 : read_signed(at, size);
+}
+
+static void
+expect(Cursor *cursor, int holds)
+{
+    cursor->fits &= holds;
+}
+
+static int64_t
+take_uvarint(Cursor *cursor)
+{
+    int64_t value = 0;
+    for (int i = 0; i < UVARINT_BYTES_MAX; i++) {
+        const unsigned char *at = take(cursor, 1);
+        if (at == NULL) {
+            return 0;
+        }
+        value |= (int64_t)(*at & 0x7F) << 7 * i;
+        if (*at < 0x80) {
+            return value;
+        }
+    }
+    cursor->fits = 0;
+    return 0;
+}
+
+/* A request for one partition; pointers into its bytes. */
+typedef struct {
+    int64_t version, correlation_id, acks, timeout_ms, partition, topic_bytes, records_bytes;
+    const unsigned char *echo, *echo_end, *topic, *records;
+} Single;
+
+/* Reads the part from the transactional id to the size of the records, versions 7 and 8. */
+static void
+take_plain(Cursor *cursor, Single *single)
+{
+    expect(cursor, take_signed(cursor, 2) == -1); /* no transactional id */
+    single->acks = take_signed(cursor, 2);
+    single->timeout_ms = take_signed(cursor, 4);
+    single->echo = cursor->at;
+    expect(cursor, take_signed(cursor, 4) == 1); /* topics */
+    single->topic_bytes = take_signed(cursor, 2);
+    single->topic = take(cursor, single->topic_bytes);
+    expect(cursor, take_signed(cursor, 4) == 1); /* partitions */
+    single->partition = take_signed(cursor, 4);
+    single->echo_end = cursor->at;
+    single->records_bytes = take_signed(cursor, 4);
+}
+
+/* The same, from version 9 on: sizes are one more than they are, because 0 is null. */
+static void
+take_flexible(Cursor *cursor, Single *single)
+{
+    expect(cursor, take_signed(cursor, 1) == 0);
+    single->acks = take_signed(cursor, 2);
+    single->timeout_ms = take_signed(cursor, 4);
+    single->echo = cursor->at;
+    expect(cursor, take_signed(cursor, 1) == 2);
+    if (single->version >= TOPIC_IDS_FROM) {
+        single->topic_bytes = UUID_BYTES;
+    } else {
+        int64_t length = take_signed(cursor, 1); /* negative: of more than one byte */
+        expect(cursor, length > 0);
+        single->topic_bytes = length - 1;
+    }
+    single->topic = take(cursor, single->topic_bytes);
+    expect(cursor, take_signed(cursor, 1) == 2);
+    single->partition = take_signed(cursor, 4);
+    single->echo_end = cursor->at;
+    single->records_bytes = take_uvarint(cursor) - 1;
+}
+
+/* Returns whether that is the commonest request, with one sound batch. */
+static int
+take_single(Cursor *cursor, Single *single)
+{
+    if (take_signed(cursor, 2) != PRODUCE_KEY) {
+        return 0;
+    }
+    single->version = take_signed(cursor, 2);
+    single->correlation_id = take_signed(cursor, 4);
+    int64_t id_bytes = take_signed(cursor, 2);
+    take(cursor, id_bytes == -1 ? 0 : id_bytes);
+    if (!cursor->fits || single->version < VERSION_MIN || single->version > VERSION_MAX) {
+        return 0;
+    }
+    int tags_bytes = 0;
+    if (single->version < FLEXIBLE_FROM) {
+        take_plain(cursor, single);
+    } else {
+        expect(cursor, take_signed(cursor, 1) == 0); /* no tags in the header */
+        take_flexible(cursor, single);
+        tags_bytes = TAGS_BYTES;
+    }
+    single->records = take(cursor, single->records_bytes);
+    for (int i = 0; i < tags_bytes; i++) {
+        expect(cursor, take_signed(cursor, 1) == 0);
+    }
+    return cursor->fits && cursor->at == cursor->end &&
+           is_sound(single->records, single->records_bytes) &&
+           read_signed(single->records + 8, 4) + LOG_OVERHEAD_BYTES == single->records_bytes;
+}
+
+/* Returns what was read as a tuple; None if the topic is no text. */
+static PyObject *
+make_single(const Single *single, Py_ssize_t records_at, PyTypeObject *kind)
+{
+    const char *topic = (const char *)single->topic, *echo = (const char *)single->echo;
+    PyObject *name = single->version < TOPIC_IDS_FROM
+                         ? PyUnicode_DecodeUTF8(topic, single->topic_bytes, NULL)
+                         : PyBytes_FromStringAndSize(topic, single->topic_bytes);
+    if (name == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
+            return NULL;
+        }
+        PyErr_Clear();
+        Py_RETURN_NONE;
+    }
+    PyObject *echoed = PyBytes_FromStringAndSize(echo, single->echo_end - single->echo);
+    PyObject *header = make_header(kind, single->records);
+    if (echoed == NULL || header == NULL) {
+        Py_DECREF(name);
+        Py_XDECREF(echoed);
+        Py_XDECREF(header);
+        return NULL;
+    }
+    return Py_BuildValue("LLLLNLNnnN", (long long)single->version,
+                         (long long)single->correlation_id, (long long)single->acks,
+                         (long long)single->timeout_ms, name, (long long)single->partition,
+                         echoed, records_at, records_at + (Py_ssize_t)single->records_bytes,
+                         header);
+}
+
+PyDoc_STRVAR(sound_produce_doc,
+"sound_produce(kind, buffer, start, end)\n"
+"--\n\n"
+"Return what the request in buffer[start:end] says if it is a Produce request for one partition.\n\n"
+"See quorate.protocol.single_produce. Returns None if it is anything else, or its batch is not\n"
+"sound. kind is a named tuple of a batch header's fields.");
+
+static PyObject *
+sound_produce(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 4 || !is_kind(args[0])) {
+        PyErr_SetString(PyExc_TypeError,
+                        "sound_produce(kind, buffer, start, end), kind a named tuple");
+        return NULL;
+    }
+    Py_ssize_t start = PyLong_AsSsize_t(args[2]);
+    if (start == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    Py_ssize_t end = PyLong_AsSsize_t(args[3]);
+    if (end == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    Py_buffer view;
+    if (PyObject_GetBuffer(args[1], &view, PyBUF_SIMPLE) < 0) {
+        return NULL;
+    }
+    const unsigned char *bytes = view.buf;
+    PyObject *read = NULL;
+    if (0 <= start && start <= end && end <= view.len) {
+        Cursor cursor = {bytes + start, bytes + end, 1};
+        Single single;
+        if (take_single(&cursor, &single)) {
+            read = make_single(&single, single.records - bytes, (PyTypeObject *)args[0]);
+        } else {
+            read = Py_NewRef(Py_None);
+        }
+    } else {
+        read = Py_NewRef(Py_None);
+    }
+    PyBuffer_Release(&view);
+    return read;
+}
+
 /* ---------------------------------------------------------------- module */
 
 static PyMethodDef methods[] = {
     {"crc32c", crc32c, METH_O, crc32c_doc},
     {"sound_header", (PyCFunction)(void (*)(void))sound_header, METH_FASTCALL, sound_header_doc},
+    {"assign_offset", (PyCFunction)(void (*)(void))assign_offset, METH_FASTCALL,
+     assign_offset_doc},
+    {"sound_produce", (PyCFunction)(void (*)(void))sound_produce, METH_FASTCALL,
+     sound_produce_doc},
     {NULL, NULL, 0, NULL},
 };
 

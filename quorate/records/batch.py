@@ -221,10 +221,18 @@ def read_sound_header(buffer: memoryview, pos: int) -> BatchHeader:
     return header
 
 
-def assign_offset(buffer: bytearray | memoryview, pos: int, offset: int, leader_epoch: int) -> None:
+def assign_offset_in_python(
+    buffer: bytearray | memoryview, pos: int, offset: int, leader_epoch: int
+) -> None:
     """Write the base offset and the leader epoch into the batch at ``pos``."""
     _pack_base_offset(buffer, pos, offset)
     _pack_leader_epoch(buffer, pos + 12, leader_epoch)
+
+
+assign_offset: "Callable[[bytearray | memoryview, int, int, int], None]" = (
+    assign_offset_in_python if _batch is None else _batch.assign_offset
+)
+"""Writes the base offset and the leader epoch into the batch at a position of a buffer."""
 
 
 def assign_append_time(buffer: memoryview, pos: int, header: BatchHeader, now_ms: int) -> None:

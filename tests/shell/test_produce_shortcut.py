@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.broker import server
+from quorate.broker.handlers.context import Broker, Shortcut
 from quorate.broker.handlers.table import HANDLERS
 from quorate.net.connection import FrameRefusedError
 from quorate.protocol.apis import APIS, ApiKey
@@ -97,6 +98,10 @@ def must_not_be_called(*_: object) -> None:
     pytest.fail("the long way was taken")
 
 
+def without_short_way(_broker: Broker, _listener: str) -> Shortcut:
+    return lambda _buffer, _start, _end: None
+
+
 def new_cluster() -> Node:
     node = new_node()
     node.join()
@@ -171,7 +176,7 @@ def test_both_ways_lead_to_the_same(steps: list[Step]) -> None:
         patch.setattr(trio, "current_time", lambda: 1.0)
         patch.setattr(server, "wall_clock_ms", lambda: NOW_MS)
         short = outcome(steps)
-        patch.setattr(server, "SHORTCUTS", {})
+        patch.setattr(server, "single_produce", without_short_way)
         assert outcome(steps) == short
 
 

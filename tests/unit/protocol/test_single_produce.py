@@ -1,4 +1,4 @@
-"""The reader and writer for single partitions say what the general ones say, or nothing."""
+"""The readers and the writer for single partitions say what the general ones say, or nothing."""
 
 from typing import Any, cast
 
@@ -19,9 +19,21 @@ from quorate.protocol.messages.data import (
     TopicProduceResponse,
 )
 from quorate.protocol.primitives import DecodeError
-from quorate.protocol.single_produce import single_produce_reader, single_produce_writer
+from quorate.protocol.single_produce import (
+    VERSION_MIN,
+    read_sound_produce,
+    single_produce_reader,
+    single_produce_writer,
+    sound_produce_reader,
+)
+from quorate.records.batch import BatchHeader, parse_header
+from quorate.records.compiled import load_compiled
+from quorate.records.record import NO_PRODUCER, ProducerStamp
+from tests.unit.broker.log.batches import make_batch
 
 API = APIS[ApiKey.PRODUCE]
+COMPILED = load_compiled("_batch")
+SIZE_BYTES = 4
 BODY_AT = 14
 """Behind size and header, without a client id and in versions that are not flexible."""
 
@@ -150,3 +162,124 @@ def test_an_answer_is_the_general_writer_s(
     parts = cast("list[Any]", response_encoder(API, version)(77, response))
     written = single_produce_writer(version)(77, read.echo, *places)
     assert written == b"".join(parts)
+
+
+# --- requests with a sound batch
+
+batches = st.builds(
+    make_batch,
+    st.lists(st.binary(max_size=20), min_size=1, max_size=3),
+    producer=st.sampled_from([NO_PRODUCER, ProducerStamp(7, 1, 5)]),
+)
+sound_requests = st.builds(
+    ProduceRequest,
+    acks=st.sampled_from([1, -1, 0, 7]),
+    timeout_ms=int32s,
+    topic_data=st.builds(
+        TopicProduceData,
+        name=st.text(max_size=30),
+        topic_id=st.binary(min_size=16, max_size=16),
+        partition_data=st.builds(PartitionProduceData, index=int32s, records=batches).map(
+            lambda data: [data]
+        ),
+    ).map(lambda topic: [topic]),
+)
+short_versions = st.integers(VERSION_MIN, API.max_version)
+client_ids = st.none() | st.text(max_size=5)
+
+
+def frame_of(request: ProduceRequest, version: int, client_id: str | None) -> bytearray:
+    return bytearray(encode_request(API, version, 77, client_id, request)[SIZE_BYTES:])
+
+
+def both(buffer: bytearray, start: int, end: int) -> Any:
+    """Return what the twins read, which is the same."""
+    read: Any = read_sound_produce(buffer, start, end)
+    if COMPILED is not None:
+        assert COMPILED.sound_produce(BatchHeader, buffer, start, end) == read
+    return read
+
+
+@given(sound_requests, short_versions, client_ids, st.binary(max_size=4))
+def test_a_sound_request_is_read_with_its_header(
+    request: ProduceRequest, version: int, client_id: str | None, around: bytes
+) -> None:
+    frame = frame_of(request, version, client_id)
+    buffer = bytearray(around) + frame + around
+    read = both(buffer, len(around), len(around) + len(frame))
+    (topic,) = request.topic_data
+    (data,) = topic.partition_data
+    assert read[:4] == (version, 77, request.acks, request.timeout_ms)
+    assert read[4:6] == (topic.topic_id if version >= 13 else topic.name, data.index)
+    batch = memoryview(buffer)[read[7] : read[8]]
+    assert batch == data.records
+    assert read[9] == parse_header(batch, 0)
+    assert both(buffer, len(around), len(around) + len(frame) + len(around)) is None or not around
+
+
+@given(
+    sound_requests | requests,
+    versions,
+    client_ids,
+    st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_size=3),
+    st.integers(-3, 3),
+)
+def test_the_twins_read_the_same_of_anything(
+    request: ProduceRequest,
+    version: int,
+    client_id: str | None,
+    damage: list[tuple[int, int]],
+    longer: int,
+) -> None:
+    frame = frame_of(request, version, client_id)
+    for at, value in damage:
+        frame[at % len(frame)] = value
+    both(frame, 0, min(len(frame), max(0, len(frame) + longer)))
+    whole = bytes(frame)
+    for end in range(0, len(frame), 7):
+        assert both(frame, 0, end) is None
+        assert both(frame[:end], 0, end) is None
+    assert bytes(frame) == whole
+
+
+def test_several_batches_and_none_are_left_to_the_general_reader() -> None:
+    for records in (make_batch([b"a"]).tobytes() + make_batch([b"b"]).tobytes(), b""):
+        data = PartitionProduceData(index=0, records=view_of(records))
+        topic = TopicProduceData(name="t", topic_id=bytes(16), partition_data=[data])
+        request = ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic])
+        for version in range(VERSION_MIN, API.max_version + 1):
+            frame = frame_of(request, version, "client")
+            assert both(frame, 0, len(frame)) is None
+
+
+def test_tagged_fields_in_the_header_are_left_to_the_general_reader() -> None:
+    data = PartitionProduceData(index=0, records=make_batch([b"a"]))
+    topic = TopicProduceData(name="t", topic_id=bytes(16), partition_data=[data])
+    frame = frame_of(ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic]), 9, None)
+    tagged = frame[:10] + b"\1\0\1x" + frame[11:]
+    assert both(frame, 0, len(frame)) is not None
+    assert both(tagged, 0, len(tagged)) is None
+
+
+@pytest.mark.skipif(COMPILED is None, reason="not compiled here")
+def test_the_compiled_reader_is_taken_and_refuses_what_would_harm_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = PartitionProduceData(index=0, records=make_batch([b"a"]))
+    topic = TopicProduceData(name="t", topic_id=bytes(16), partition_data=[data])
+    frame = frame_of(ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic]), 9, None)
+    end = len(frame)
+    assert sound_produce_reader()(frame, 0, end) == both(frame, 0, end)
+    for arguments in [(), (BatchHeader, frame, 0), (dict, frame, 0, end), (7, frame, 0, end)]:
+        with pytest.raises(TypeError):
+            COMPILED.sound_produce(*arguments)
+    for wrong in [("text", 0, 1), (frame, "0", 1), (frame, 0, "1"), (frame, 0, None)]:
+        with pytest.raises(TypeError):
+            COMPILED.sound_produce(BatchHeader, *wrong)
+    for large in [(2**70, end), (0, 2**70)]:
+        with pytest.raises(OverflowError):
+            COMPILED.sound_produce(BatchHeader, frame, *large)
+    for start, stop in [(-1, end), (0, end + 1), (5, 4), (2**62, 2**62), (0, -1), (-5, -1)]:
+        assert COMPILED.sound_produce(BatchHeader, frame, start, stop) is None
+    monkeypatch.setenv("QUORATE_PURE_PYTHON", "1")
+    assert sound_produce_reader() is read_sound_produce

@@ -19,6 +19,7 @@ from quorate.records.batch import (
     add_sequence,
     assign_append_time,
     assign_offset,
+    assign_offset_in_python,
     check_header,
     crc_matches,
     parse_header,
@@ -212,6 +213,37 @@ def test_compiled_code_finds_sound_what_its_twin_does(
     assert (type(compiled), str(compiled)) == (type(python), str(python))
     found = COMPILED.sound_header(buffer, pos, BatchHeader)
     assert found == (python if isinstance(python, BatchHeader) else None)
+
+
+@given(
+    offset=st.integers(-(2**63), 2**63 - 1),
+    epoch=st.integers(-(2**31), 2**31 - 1),
+    pos=st.integers(0, 9),
+)
+def test_both_twins_assign_offset_and_epoch(offset: int, epoch: int, pos: int) -> None:
+    buffers = [bytearray(9) + batch_of(header_of()) for _ in range(2)]
+    assign_offset(buffers[0], pos, offset, epoch)
+    assign_offset_in_python(memoryview(buffers[1]), pos, offset, epoch)
+    assert buffers[0] == buffers[1]
+    header = parse_header(buffers[0], pos)
+    assert (header.base_offset, header.leader_epoch) == (offset, epoch)
+
+
+@pytest.mark.skipif(COMPILED is None, reason="not compiled here")
+def test_compiled_code_writes_nowhere_but_into_a_batch() -> None:
+    batch = bytearray(HEADER_BYTES)
+    for pos, offset, epoch in [(1, 0, 0), (-1, 0, 0), (2**62, 0, 0), (0, 0, 2**31)]:
+        with pytest.raises(ValueError, match="no batch"):
+            COMPILED.assign_offset(batch, pos, offset, epoch)
+    for arguments in [(2**70, 0, 0), (0, 2**63, 0), (0, 0, 2**70)]:
+        with pytest.raises(OverflowError):
+            COMPILED.assign_offset(batch, *arguments)
+    for wrong in [(), (batch, 0, 0), (batch, "0", 0, 0), ("text", 0, 0, 0)]:
+        with pytest.raises(TypeError):
+            COMPILED.assign_offset(*wrong)
+    with pytest.raises(BufferError):
+        COMPILED.assign_offset(bytes(HEADER_BYTES), 0, 0, 0)
+    assert batch == bytes(HEADER_BYTES)
 
 
 @pytest.mark.skipif(COMPILED is None, reason="not compiled here")

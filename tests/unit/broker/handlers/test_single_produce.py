@@ -13,7 +13,7 @@ from tests.unit.broker.harness import Node, new_node, over
 from tests.unit.broker.log.batches import make_batch
 
 API = APIS[ApiKey.PRODUCE]
-HEADER_BYTES = 14
+SIZE_BYTES = 4
 
 
 def request_to(topic: str, topic_id: bytes, *, acks: int = 1) -> ProduceRequest:
@@ -25,11 +25,8 @@ def request_to(topic: str, topic_id: bytes, *, acks: int = 1) -> ProduceRequest:
 def short_answer(
     node: Node, request: ProduceRequest, version: int
 ) -> bytes | Promise[bytes] | None:
-    serve = single_produce(version)
-    assert serve is not None
-    frame = bytearray(encode_request(API, version, 1, None, request))
-    start = HEADER_BYTES + API.is_flexible(version)
-    return serve(node.broker, over(version), frame, start, len(frame), 77)
+    frame = bytearray(encode_request(API, version, 77, None, request))
+    return single_produce(node.broker, "PLAINTEXT")(frame, SIZE_BYTES, len(frame))
 
 
 @pytest.mark.parametrize("version", [7, 8, 9, 12, 13])
@@ -46,7 +43,15 @@ def test_the_short_way_answers_as_the_general_one(version: int, acks: int) -> No
 
 
 def test_versions_of_old_have_no_short_way() -> None:
-    assert single_produce(3) is None
+    node = new_node()
+    assert short_answer(node, request_to("appLogs", node.create_topic("appLogs")), 6) is None
+
+
+def test_clients_cannot_write_to_internal_topics_the_short_way_either() -> None:
+    node = new_node()
+    topic_id = node.create_topic("__consumer_offsets")
+    assert short_answer(node, request_to("__consumer_offsets", topic_id), 13) is None
+    assert node.leader("__consumer_offsets").log.log_end_offset == 0
 
 
 @pytest.mark.parametrize("version", [12, 13])

@@ -62,36 +62,32 @@ def test_offsets_are_dense_and_records_come_back_unchanged() -> None:
     assert records == [(0, b"a"), (1, b"b"), (2, b""), (3, b"c"), (4, b"d"), (5, b"e")]
 
 
-def test_several_batches_are_appended_as_one() -> None:
+def test_an_append_tells_where_it_is_and_writes_its_epoch() -> None:
     log = new_log()
     append(log, b"first")
 
-    result = log.append(
-        join([make_batch([b"a", b"b"]), make_batch([b"c"])]), leader_epoch=4, now_ms=NOW_MS
-    )
+    result = log.append(make_batch([b"a", b"b"]), leader_epoch=4, now_ms=NOW_MS)
 
-    assert (result.base_offset, result.last_offset, result.duplicate) == (1, 3, False)
+    assert (result.base_offset, result.last_offset, result.duplicate) == (1, 2, False)
     assert result.log_append_time_ms == -1
     stored = [headers_of(batch)[0] for batch in read_all(log).values()]
-    assert [header.base_offset for header in stored] == [0, 1, 3]
-    assert [header.leader_epoch for header in stored] == [0, 4, 4]
+    assert [header.base_offset for header in stored] == [0, 1]
+    assert [header.leader_epoch for header in stored] == [0, 4]
 
 
 def test_append_time_is_given_to_all_records_and_told() -> None:
     log = new_log(config=TopicConfig(message_timestamp_type="LogAppendTime"))
 
     result = log.append(
-        join([make_batch([b"a"], timestamps_ms=[5]), make_batch([b"b"], timestamps_ms=[9])]),
-        leader_epoch=0,
-        now_ms=NOW_MS,
+        make_batch([b"a", b"b"], timestamps_ms=[5, 9]), leader_epoch=0, now_ms=NOW_MS
     )
 
     assert result.log_append_time_ms == NOW_MS
-    for batch in read_all(log).values():
-        header = parse_header(batch, 0)
-        assert header.is_log_append_time
-        assert header.max_timestamp_ms == NOW_MS
-        assert header.crc == crc32c(batch[21:])
+    (batch,) = read_all(log).values()
+    header = parse_header(batch, 0)
+    assert header.is_log_append_time
+    assert header.max_timestamp_ms == NOW_MS
+    assert header.crc == crc32c(batch[21:])
     assert find_time(log, None) == (NOW_MS, 0, 0)
 
 
@@ -107,7 +103,8 @@ TRUNCATED = make_batch([b"value"])[:-1]
         (memoryview(bytes(60)), CorruptRecordError),
         (CORRUPT, CorruptRecordError),
         (TRUNCATED, CorruptRecordError),
-        (join([make_batch([b"a"]), TRUNCATED]), CorruptRecordError),
+        (join([make_batch([b"a"]), make_batch([b"b"])]), InvalidRecordError),
+        (join([make_batch([b"a"]), TRUNCATED]), InvalidRecordError),
         (reseal(make_batch([b"v"]), magic=1), InvalidRecordError),
         (reseal(make_batch([b"v"]), record_count=2), InvalidRecordError),
         (reseal(make_batch([b"v"]), record_count=0), InvalidRecordError),
@@ -158,13 +155,6 @@ def test_records_that_fit_into_no_segment_are_refused() -> None:
 
     with pytest.raises(RecordListTooLargeError):
         append(log, bytes(1000))
-
-
-def test_the_limit_of_a_batch_is_none_for_several_together() -> None:
-    batches = [make_batch([bytes(500)]) for _ in range(3)]
-    log = new_log(config=TopicConfig(max_message_bytes=len(batches[0])))
-    log.append(join(batches), leader_epoch=0, now_ms=NOW_MS)
-    assert log.log_end_offset == 3
 
 
 def test_an_idempotent_producers_records_get_the_brokers_time_too() -> None:

@@ -8,7 +8,6 @@ from quorate.broker.log.documents import CorruptDocumentError, encode_document
 from quorate.broker.log.producers import KIND, VERSION, Origin, ProducerStates, decode_producers
 from quorate.errors import (
     InvalidProducerEpochError,
-    InvalidRecordError,
     OutOfOrderSequenceError,
 )
 from quorate.records.batch import SEQUENCE_MAX, BatchHeader
@@ -46,7 +45,7 @@ def batch_of(
 
 def write(states: ProducerStates, header: BatchHeader) -> None:
     """Check and note a batch, as a leader does."""
-    assert states.check([header]) is None
+    assert states.check(header) is None
     states.note(header, states.end_offset)
 
 
@@ -69,7 +68,7 @@ def test_a_gap_and_a_step_back_are_out_of_order() -> None:
     write(states, batch_of(0, 3))
     for sequence in (1, 2, 4, 1000):
         with pytest.raises(OutOfOrderSequenceError):
-            states.check([batch_of(sequence)])
+            states.check(batch_of(sequence))
 
 
 def test_after_the_largest_sequence_comes_zero() -> None:
@@ -79,7 +78,7 @@ def test_after_the_largest_sequence_comes_zero() -> None:
 
     across = ProducerStates(0)
     write(across, batch_of(SEQUENCE_MAX, 3))
-    found = across.check([batch_of(SEQUENCE_MAX, 3)])
+    found = across.check(batch_of(SEQUENCE_MAX, 3))
     assert found is not None
     assert found.last_sequence == 1
     write(across, batch_of(2))
@@ -91,13 +90,13 @@ def test_each_of_the_last_five_batches_is_known_again_and_no_older_one() -> None
         write(states, batch_of(number * 2, 2))
 
     for number in range(1, 6):
-        written = states.check([batch_of(number * 2, 2)])
+        written = states.check(batch_of(number * 2, 2))
         assert written is not None
         assert (written.base_offset, written.last_offset) == (number * 2, number * 2 + 1)
     with pytest.raises(OutOfOrderSequenceError):
-        states.check([batch_of(0, 2)])
+        states.check(batch_of(0, 2))
     with pytest.raises(OutOfOrderSequenceError):
-        states.check([batch_of(10, 1)])  # the same beginning, but not the same batch
+        states.check(batch_of(10, 1))  # the same beginning, but not the same batch
 
 
 def test_a_new_epoch_begins_at_zero_and_fences_the_old_one() -> None:
@@ -105,22 +104,13 @@ def test_a_new_epoch_begins_at_zero_and_fences_the_old_one() -> None:
     write(states, batch_of(0, 5))
 
     with pytest.raises(OutOfOrderSequenceError):
-        states.check([batch_of(5, epoch=1)])
+        states.check(batch_of(5, epoch=1))
     write(states, batch_of(0, epoch=1))
     with pytest.raises(InvalidProducerEpochError):
-        states.check([batch_of(5, epoch=0)])
+        states.check(batch_of(5, epoch=0))
     with pytest.raises(InvalidProducerEpochError):
-        states.check([batch_of(0, 5, epoch=0)])  # no duplicate any more
+        states.check(batch_of(0, 5, epoch=0))  # no duplicate any more
     write(states, batch_of(1, epoch=1))
-
-
-def test_batches_that_come_together_must_not_be_of_idempotent_producers() -> None:
-    states = ProducerStates(0)
-    plain = batch_of(-1, producer_id=-1)
-    assert states.check([plain, plain]) is None
-    for batches in ([batch_of(0, 2), batch_of(2)], [plain, batch_of(0)], [batch_of(0), plain]):
-        with pytest.raises(InvalidRecordError):
-            states.check(batches)
 
 
 def test_producers_that_count_nothing_leave_no_trace() -> None:
@@ -138,9 +128,9 @@ def test_a_marker_may_begin_an_epoch_and_has_no_sequence() -> None:
 
     states.note(batch_of(-1, epoch=2, timestamp_ms=9), 5)
     with pytest.raises(InvalidProducerEpochError):
-        states.check([batch_of(4, epoch=1)])
+        states.check(batch_of(4, epoch=1))
     with pytest.raises(OutOfOrderSequenceError):
-        states.check([batch_of(4, epoch=2)])
+        states.check(batch_of(4, epoch=2))
     write(states, batch_of(0, epoch=2))
 
 
