@@ -227,7 +227,7 @@ class RangeReader:
 
     def _lose(self, what: str, next_offset: int) -> None:
         report_loss(self.options, what)
-        self.batches.next_offset = min(next_offset, self.task.offsets.end)
+        self.batches.next_offset = self.decoder.start = min(next_offset, self.task.offsets.end)
 
 
 def _chunks(wanted: list[tuple[int, BatchHeader]]) -> Iterator[list[tuple[int, BatchHeader]]]:

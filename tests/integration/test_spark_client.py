@@ -1,0 +1,176 @@
+"""What tasks of Spark do with a node, without Spark: reading, writing, and what goes wrong."""
+
+import socket
+import threading
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+from quorate.client.spark.cluster import Cluster
+from quorate.client.spark.options import ReadOptions, parse_batch_read
+from quorate.client.spark.plan import DataLossError, OffsetRange, Task
+from quorate.client.spark.sizing import batch_ranges, log_bytes
+from quorate.client.spark.write_options import parse_write
+from quorate.client.sync import Admin, Producer
+from quorate.errors import NetworkError, UnknownTopicOrPartitionError
+from quorate.model import TopicPartition
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(find_spec("pyarrow") is None, reason="pyarrow is not installed"),
+]
+
+
+def options(bootstrap: str, topic: str, **texts: str) -> ReadOptions:
+    given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, **texts}
+    return parse_batch_read(given, now_ms=0)
+
+
+def read(cluster: Cluster, wanted: ReadOptions, task: Task) -> list[int]:
+    from quorate.client.spark.reading import RangeReader  # noqa: PLC0415 - needs Arrow
+
+    batches = list(RangeReader(cluster, wanted, task, ["offset"]).read())
+    return [offset for batch in batches for offset in batch.column(0).to_pylist()]
+
+
+@pytest.fixture
+def topic(bootstrap: str, request: pytest.FixtureRequest) -> str:
+    name = str(request.node.originalname)
+    with Admin(bootstrap) as admin:
+        admin.create_topic(name, partitions=1)
+    fill(bootstrap, name, 100)
+    return name
+
+
+def fill(bootstrap: str, topic: str, count: int) -> None:
+    with Producer(bootstrap, batch_size_bytes=500) as producer:
+        for i in range(count):
+            producer.enqueue(topic, b"%d" % i)
+
+
+def whole(cluster: Cluster, wanted: ReadOptions) -> Task:
+    (only,) = batch_ranges(cluster, wanted)
+    return Task(only, cluster.topic_ids([only.topic_partition.topic])[only.topic_partition.topic])
+
+
+def test_a_range_is_read_however_small_the_fetches(bootstrap: str, topic: str) -> None:
+    small = {"kafka.max.partition.fetch.bytes": "100"}
+    wanted = options(bootstrap, topic, **small)
+    cluster = Cluster(wanted.connection)
+    task = whole(cluster, wanted)
+    assert read(cluster, wanted, task) == list(range(100))
+    middle = replace(task, offsets=OffsetRange(TopicPartition(topic, 0), 33, 77))
+    assert read(cluster, wanted, middle) == list(range(33, 77))
+    assert log_bytes(cluster, wanted) > 0
+    cluster.close()
+
+
+def test_a_reader_that_is_left_early_leaves_a_clean_connection(bootstrap: str, topic: str) -> None:
+    from quorate.client.spark.reading import RangeReader  # noqa: PLC0415 - needs Arrow
+
+    wanted = options(bootstrap, topic, **{"kafka.max.partition.fetch.bytes": "100"})
+    cluster = Cluster(wanted.connection)
+    task = whole(cluster, wanted)
+    batches: Any = RangeReader(cluster, wanted, task, ["offset"]).read()
+    next(batches)
+    batches.close()
+    assert read(cluster, wanted, task) == list(range(100))
+    cluster.close()
+
+
+def test_records_deleted_meanwhile_are_a_loss(bootstrap: str, topic: str) -> None:
+    wanted = options(bootstrap, topic)
+    cluster = Cluster(wanted.connection)
+    task = whole(cluster, wanted)
+    with Admin(bootstrap) as admin:
+        admin.delete_records({TopicPartition(topic, 0): 40})
+    with pytest.raises(DataLossError, match=f"Cannot fetch offset 0 of topic {topic}, partition 0"):
+        read(cluster, wanted, task)
+    tolerant = replace(wanted, fail_on_data_loss=False)
+    assert read(cluster, tolerant, task) == list(range(40, 100))
+    cluster.close()
+
+
+def test_a_topic_created_again_meanwhile_is_a_loss(bootstrap: str, topic: str) -> None:
+    wanted = options(bootstrap, topic)
+    cluster = Cluster(wanted.connection)
+    task = whole(cluster, wanted)
+    with Admin(bootstrap) as admin:
+        admin.delete_topics([topic])
+        admin.create_topic(topic, partitions=1)
+    fill(bootstrap, topic, 5)
+    with pytest.raises(DataLossError, match="was deleted and created again while"):
+        read(cluster, wanted, task)
+    assert read(cluster, replace(wanted, fail_on_data_loss=False), task) == []
+    cluster.close()
+
+
+def test_an_offset_that_never_comes_is_waited_for_and_no_longer(bootstrap: str, topic: str) -> None:
+    wanted = replace(options(bootstrap, topic), poll_timeout_ms=300)
+    cluster = Cluster(wanted.connection)
+    task = replace(whole(cluster, wanted), offsets=OffsetRange(TopicPartition(topic, 0), 90, 200))
+    with pytest.raises(NetworkError, match="Cannot fetch record for offset 100 of"):
+        read(cluster, wanted, task)
+    cluster.close()
+
+
+def test_rows_are_written_once_and_in_their_order(bootstrap: str, topic: str) -> None:
+    from quorate.client.spark.producing import TaskProducer  # noqa: PLC0415 - needs Arrow
+    from quorate.client.spark.rows import Rows  # noqa: PLC0415
+
+    write = parse_write({"kafka.bootstrap.servers": bootstrap, "topic": topic})
+    cluster = Cluster(write.connection)
+    producer = TaskProducer(cluster, write)
+    assert producer.partition_count(topic) == 1
+    partition = TopicPartition(topic, 0)
+    values = [b"%d" % i for i in range(50)]
+    rows = Rows(partition, [None] * 50, values, [b""] * 50, [1] * 50)
+    producer.send([rows.part(0, 20), rows.part(20, 50)])
+    assert producer.record_count == 50
+    wanted = options(bootstrap, topic)
+    assert read(cluster, wanted, whole(cluster, wanted)) == list(range(150))
+    with Admin(bootstrap) as admin:
+        admin.create_topic(f"{topic}-small", partitions=1, configs={"max.message.bytes": "300"})
+    cluster.topics([f"{topic}-small"])
+    producer.send([replace(rows, topic_partition=TopicPartition(f"{topic}-small", 0))])
+    assert producer.record_count == 100
+    cluster.close()
+
+
+def test_what_is_not_there_is_said(bootstrap: str, topic: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr("quorate.client.spark.cluster.TOPIC_WAIT_MS", 100)
+    cluster = Cluster(options(bootstrap, topic).connection)
+    with pytest.raises(UnknownTopicOrPartitionError, match="there is no topic 'nowhere'"):
+        batch_ranges(cluster, options(bootstrap, "nowhere"))
+    texts = {"kafka.bootstrap.servers": bootstrap, "assign": f'{{"{topic}":[7]}}'}
+    with pytest.raises(UnknownTopicOrPartitionError, match="has no partition 7; it has 1"):
+        batch_ranges(cluster, parse_batch_read(texts, now_ms=0))
+    texts = {"kafka.bootstrap.servers": bootstrap, "subscribePattern": f"{topic[:-1]}."}
+    assert len(batch_ranges(cluster, parse_batch_read(texts, now_ms=0))) == 1
+    cluster.close()
+
+
+def test_somebody_who_does_not_speak_the_protocol_is_recognized() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1_000)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        cluster = Cluster(options(f"127.0.0.1:{port}", "t").connection)
+        with pytest.raises(NetworkError, match="does not speak the Kafka protocol"):
+            cluster.refresh(["t"])
+        thread.join()
+
+
+def test_a_broker_that_is_not_there_is_said() -> None:
+    cluster = Cluster(options("127.0.0.1:1", "t").connection)
+    with pytest.raises(NetworkError, match=r"no broker at 127\.0\.0\.1:1: cannot"):
+        cluster.refresh(["t"])

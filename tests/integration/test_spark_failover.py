@@ -1,0 +1,62 @@
+"""Tasks of Spark read and write on while leaders die, without Spark."""
+
+import threading
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from quorate.client.spark.cluster import Cluster
+from quorate.client.spark.options import parse_batch_read
+from quorate.client.spark.plan import Task
+from quorate.client.spark.sizing import batch_ranges
+from quorate.client.spark.write_options import parse_write
+from quorate.model import TopicPartition
+from tests.integration.brokers import Cluster as Brokers
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(find_spec("pyarrow") is None, reason="pyarrow is not installed"),
+]
+COUNT = 3_000
+
+
+def test_every_record_is_written_and_read_once_though_leaders_are_killed(tmp_path: Path) -> None:
+    from quorate.client.spark.producing import TaskProducer  # noqa: PLC0415 - needs Arrow
+    from quorate.client.spark.reading import RangeReader  # noqa: PLC0415
+    from quorate.client.spark.rows import Rows  # noqa: PLC0415
+
+    brokers = Brokers(tmp_path)
+    try:
+        brokers.create("t", min_insync_replicas="2")
+        servers = str(brokers.options["bootstrap.servers"])
+        write = parse_write({"kafka.bootstrap.servers": servers, "topic": "t"})
+        cluster = Cluster(write.connection)
+        producer = TaskProducer(cluster, write)
+        producer.partition_count("t")
+        values = [b"%d" % i for i in range(COUNT)]
+        rows = Rows(TopicPartition("t", 0), [None] * COUNT, values, [b""] * COUNT, [1] * COUNT)
+        killing = threading.Timer(0.1, brokers.brokers[brokers.leader("t")].kill)
+        killing.start()
+        producer.send([rows.part(at, at + 10) for at in range(0, COUNT, 10)])
+        killing.join()
+        cluster.close()
+
+        texts = {"kafka.bootstrap.servers": servers, "subscribe": "t"}
+        wanted = parse_batch_read({**texts, "kafka.max.partition.fetch.bytes": "500"}, now_ms=0)
+        cluster = Cluster(wanted.connection)
+        (only,) = batch_ranges(cluster, wanted)
+        reader = RangeReader(cluster, wanted, Task(only, ""), ["value"])
+        found: list[bytes] = []
+        second = None
+        for batch in reader.read():
+            found += batch.column(0).to_pylist()
+            if second is None and len(found) >= 100:
+                second = cluster.view.leader_of(TopicPartition("t", 0))
+                assert second is not None
+                brokers.brokers[second.broker_id].kill()
+        assert second is not None
+        assert found == values
+        cluster.close()
+    finally:
+        brokers.close()
