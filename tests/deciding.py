@@ -1,6 +1,7 @@
 """What of the sources decides, as the import contract has it: that is to be covered completely.
 
-Prints what ``coverage report --include`` takes: ``python -m tests.deciding``.
+Prints what ``coverage report --include`` takes: ``python -m tests.deciding``; with ``--omit``, what
+that option takes.
 """
 
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 CONTRACT = "Sub-packages decide, shells act"
+CONNECTOR = "quorate.client.spark."
 FOLDERS = ("quorum", "broker", "client", "tools", "jepsen")
 """Which coverage reports as they lie in the repository, not below quorate/."""
 
@@ -20,6 +22,14 @@ def deciding_patterns(project: str) -> list[str]:
     return [pattern for module in contract["source_modules"] for pattern in _files_of(module)]
 
 
+def shell_patterns(project: str) -> list[str]:
+    """Return the files among these that wait all the same: the connector's, in Spark's process."""
+    contracts = tomllib.loads(project)["tool"]["importlinter"]["contracts"]
+    (contract,) = (each for each in contracts if each["name"].startswith(CONTRACT))
+    modules = {each.partition(" -> ")[0] for each in contract["ignore_imports"]}
+    return sorted(_files_of(module)[0] for module in modules if module.startswith(CONNECTOR))
+
+
 def _files_of(module: str) -> tuple[str, str]:
     """Return where a module's file is, and the files of the package if it is one."""
     names = module.split(".")
@@ -29,7 +39,8 @@ def _files_of(module: str) -> tuple[str, str]:
 
 def main() -> None:
     """Print the patterns of this repository."""
-    sys.stdout.write(",".join(deciding_patterns((ROOT / "pyproject.toml").read_text())) + "\n")
+    patterns = shell_patterns if "--omit" in sys.argv else deciding_patterns
+    sys.stdout.write(",".join(patterns((ROOT / "pyproject.toml").read_text())) + "\n")
 
 
 if __name__ == "__main__":
