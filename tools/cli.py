@@ -33,11 +33,20 @@ COMMANDS: Final = {
     "why": "Ask why: who leads, what is in sync or offline, why a group rebalances or lags.",
     "quorum": "Show and change the controllers: who leads, who votes, how far each is.",
     "verify": "Load a cluster, break it, heal it, and judge what clients saw.",
+    "spark": "Read topics to Parquet files with PySpark.",
     "broker": "Start a broker; list, describe, drain and retire brokers.",
     "controller": "Start a controller.",
     "version": "Print the version.",
 }
 """Each is a module of ``quorate.tools.commands`` with an ``app``, imported when it is needed."""
+
+
+KAFKA_TOOLS: Final = (
+    "kafka-topics", "kafka-console-producer", "kafka-console-consumer", "kafka-consumer-groups",
+    "kafka-configs", "kafka-get-offsets", "kafka-delete-records", "kafka-metadata-quorum",
+    "kafka-leader-election", "kafka-log-dirs", "kafka-reassign-partitions",
+)  # fmt: skip
+"""Kafka's own tools: they take Kafka's arguments and print Kafka's text."""
 
 
 class LazyGroup(Group):
@@ -61,6 +70,8 @@ class LazyGroup(Group):
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+        with formatter.section("Kafka's tools, with Kafka's arguments and text"):
+            formatter.write_text(", ".join(KAFKA_TOOLS))
 
 
 app = typer.Typer(
@@ -99,6 +110,8 @@ def run_command(words: list[str]) -> int:
     """Run a command line and return the exit code; what goes wrong is told on standard error."""
     try:
         refuse_zookeeper(words)
+        if words and words[0] in KAFKA_TOOLS:
+            sys.exit(_run_kafka_tool(words))
         _run(words)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -123,6 +136,12 @@ def _run(words: list[str]) -> None:
     with command.make_context(PROGRAM, words) as context:
         command.invoke(context)
     sys.stdout.flush()
+
+
+def _run_kafka_tool(words: list[str]) -> int:
+    from quorate.tools.shims.running import run_shim
+
+    return run_shim(words[0], words[1:])
 
 
 def _usage_error(error: typer.TyperException) -> UsageError:

@@ -1,0 +1,216 @@
+"""What is typed into Kafka's tools, in this order, on a new node: their words are our golden text.
+
+``python -m tests.compat.shim_steps`` runs Kafka's tools and writes tests/golden/shims/kafka.json.
+"""
+
+import json
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.compat.clients.agent import Java
+from tests.compat.peers import nodes
+
+GOLDEN: Final = Path(__file__).parents[1] / "golden" / "shims" / "kafka.json"
+
+TOOLS: Final = "org.apache.kafka.tools."
+MAINS: Final = {
+    "kafka-topics": TOOLS + "TopicCommand",
+    "kafka-console-producer": TOOLS + "ConsoleProducer",
+    "kafka-console-consumer": TOOLS + "consumer.ConsoleConsumer",
+    "kafka-consumer-groups": TOOLS + "consumer.group.ConsumerGroupCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-get-offsets": TOOLS + "GetOffsetShell",
+    "kafka-metadata-quorum": TOOLS + "MetadataQuorumCommand",
+    "kafka-reassign-partitions": TOOLS + "reassign.ReassignPartitionsCommand",
+    "kafka-leader-election": TOOLS + "LeaderElectionCommand",
+    "kafka-log-dirs": TOOLS + "LogDirsCommand",
+    "kafka-delete-records": TOOLS + "DeleteRecordsCommand",
+}
+
+FILES: Final = {
+    "delete.json": {"partitions": [{"topic": "keyed", "partition": 0, "offset": 1}], "version": 1},
+    "move.json": {
+        "version": 1,
+        "partitions": [{"topic": "orders", "partition": 0, "replicas": [1]}],
+    },
+    "topics.json": {"topics": [{"topic": "keyed"}], "version": 1},
+    "elect.json": {"partitions": [{"topic": "orders", "partition": 0}]},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A command line, and what is typed into it."""
+
+    tool: str
+    words: str
+    stdin: str = ""
+
+    def arguments(self, bootstrap: str, folder: Path) -> list[str]:
+        """Return the words; ``FOLDER`` stands for where the files are."""
+        words = [word.replace("FOLDER", str(folder)) for word in self.words.split()]
+        return ["--bootstrap-server", bootstrap, *words]
+
+
+T, P, C = "kafka-topics", "kafka-console-producer", "kafka-console-consumer"
+G, F, O = "kafka-consumer-groups", "kafka-configs", "kafka-get-offsets"  # noqa: E741
+R, L = "kafka-reassign-partitions", "kafka-leader-election"
+
+STEPS: Final = (
+    Step(T, "--create --topic orders --partitions 3 --replication-factor 1"),
+    Step(T, "--create --topic orders"),
+    Step(T, "--create --topic orders --if-not-exists"),
+    Step(T, "--create --topic keyed --config retention.ms=3600000 --config cleanup.policy=delete"),
+    Step(T, "--create --topic my_topic.a --partitions 1"),
+    Step(T, "--create --topic bad/name"),
+    Step(T, "--create --topic many --replication-factor 3"),
+    Step(T, "--create --topic x --config nonsense=1"),
+    Step(T, "--list"),
+    Step(T, "--list --topic or.*"),
+    Step(T, "--describe --topic orders"),
+    Step(T, "--describe"),
+    Step(T, "--describe --topics-with-overrides"),
+    Step(T, "--describe --under-replicated-partitions"),
+    Step(T, "--describe --unavailable-partitions"),
+    Step(T, "--describe --topic nowhere"),
+    Step(T, "--describe --topic nowhere --if-exists"),
+    Step(T, "--alter --topic orders --partitions 4"),
+    Step(T, "--alter --topic orders --partitions 2"),
+    Step(T, "--alter --topic nowhere --partitions 2"),
+    Step(T, "--delete --topic nowhere"),
+    Step(T, "--delete --topic nowhere --if-exists"),
+    Step(T, "--delete --topic my_topic.a"),
+    Step(T, "--create --list"),
+    Step(T, "--create"),
+    Step(
+        P, "--topic keyed --property parse.key=true --property key.separator=:", "a:1\nb:2\nc:3\n"
+    ),
+    Step(P, "--topic orders --sync", "one\ntwo\n"),
+    Step(C, "--topic keyed --from-beginning --max-messages 3"),
+    Step(
+        C,
+        "--topic keyed --from-beginning --max-messages 3 --property print.key=true"
+        " --property key.separator== --property print.offset=true --property print.partition=true",
+    ),
+    Step(C, "--topic keyed --partition 0 --offset 1 --max-messages 1"),
+    Step(C, "--topic keyed --from-beginning --timeout-ms 2000 --group billing"),
+    Step(C, "--topic keyed --offset 1"),
+    Step(O, "--topic keyed"),
+    Step(O, "--topic keyed --time -2"),
+    Step(O, "--topic keyed --time earliest"),
+    Step(O, "--topic-partitions keyed:0-2,orders:9"),
+    Step(O, "--topic nowhere"),
+    Step(G, "--list"),
+    Step(G, "--list --state"),
+    Step(G, "--describe --group billing"),
+    Step(G, "--describe --group billing --members"),
+    Step(G, "--describe --group billing --state"),
+    Step(G, "--describe --group nobody"),
+    Step(G, "--reset-offsets --group billing --topic keyed --to-earliest --dry-run"),
+    Step(G, "--reset-offsets --group billing --topic keyed --to-earliest --execute"),
+    Step(G, "--reset-offsets --group billing --topic keyed:0 --shift-by 1 --execute"),
+    Step(G, "--reset-offsets --group billing --topic keyed --to-offset 99 --execute"),
+    Step(G, "--reset-offsets --group billing --all-topics --to-latest --export --dry-run"),
+    Step(G, "--delete-offsets --group billing --topic keyed"),
+    Step(G, "--delete --group billing"),
+    Step(G, "--delete --group nobody"),
+    Step(F, "--describe --entity-type topics --entity-name keyed"),
+    Step(F, "--alter --entity-type topics --entity-name keyed --add-config retention.ms=1000"),
+    Step(F, "--describe --topic keyed"),
+    Step(F, "--alter --topic keyed --delete-config retention.ms"),
+    Step(F, "--describe --entity-type topics --entity-name nowhere"),
+    Step(F, "--describe --entity-type brokers --entity-default"),
+    Step("kafka-delete-records", "--offset-json-file FOLDER/delete.json"),
+    Step("kafka-metadata-quorum", "describe --status"),
+    Step("kafka-log-dirs", "--describe --topic-list keyed"),
+    Step(L, "--election-type preferred --topic orders --partition 0"),
+    Step(L, "--election-type preferred --path-to-json-file FOLDER/elect.json"),
+    Step(R, "--reassignment-json-file FOLDER/move.json --execute"),
+    Step(R, "--reassignment-json-file FOLDER/move.json --verify"),
+    Step(R, "--topics-to-move-json-file FOLDER/topics.json --broker-list 1 --generate"),
+    Step(R, "--list"),
+    Step(T, "--delete --topic keyed"),
+    Step(T, "--list"),
+)
+
+NORMAL: Final = (
+    (re.compile(r"TopicId: \S+"), "TopicId: <id>"),
+    (re.compile(r"ClusterId: +\S+"), "ClusterId: <id>"),
+    (re.compile(r"127\.0\.0\.1:\d+"), "<address>"),
+    (re.compile(r'"size":\d+'), '"size":<n>'),
+    (re.compile(r'"logDir":"[^"]*"'), '"logDir":"<path>"'),
+    (re.compile(r"^\[[0-9- :,]+\] (ERROR|WARN|INFO) ", re.MULTILINE), r"[<time>] \1 "),
+    (re.compile(r"^(HighWatermark|LeaderEpoch|MaxFollowerLagTimeMs): +\d+$", re.MULTILINE),
+     r"\1: <n>"),
+    (re.compile(r'"directoryId": "[\w-]+"'), '"directoryId": "<id>"'),
+    (re.compile(r"  +(STATE|Empty) *$", re.MULTILINE), r"  \1"),
+    (re.compile(r"\n\tat .*"), ""),
+    (re.compile(r"^console-consumer-\d+.*\n", re.MULTILINE), ""),
+    (re.compile(r'"log_dirs":\["/[^"]*"\]'), '"log_dirs":["<path>"]'),
+)  # fmt: skip
+
+
+def normal(text: str) -> str:
+    """Return a text without what differs from run to run."""
+    for pattern, replacement in NORMAL:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a tool said, without what differs from run to run."""
+
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[[str, Sequence[str], str], Said]
+
+
+def run_all(bootstrap: str, run: Run) -> list[Said]:
+    """Run all steps and return what was said."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for file, content in FILES.items():
+            (folder / file).write_text(json.dumps(content))
+        said = [run(s.tool, s.arguments(bootstrap, folder), s.stdin) for s in STEPS]
+        return [Said(s.status, normal(s.out).replace(name, "FOLDER"), normal(s.err)) for s in said]
+
+
+def golden() -> list[Said]:
+    """Return what Kafka's tools said."""
+    return [Said(**each["said"]) for each in json.loads(GOLDEN.read_text())["steps"]]
+
+
+def record() -> None:
+    """Have Kafka's tools say it once more."""
+    java = Java()
+
+    def run(tool: str, words: Sequence[str], stdin: str) -> Said:
+        done = java.tool(MAINS[tool], *words, stdin=stdin)
+        return Said(done.status, done.stdout, done.stderr)
+
+    try:
+        with nodes.quorate() as node:
+            said = run_all(node.bootstrap, run)
+    finally:
+        java.close()
+    steps = [
+        {
+            "tool": step.tool,
+            "words": step.words,
+            "said": {"status": each.status, "out": each.out, "err": each.err},
+        }
+        for step, each in zip(STEPS, said, strict=True)
+    ]
+    GOLDEN.write_text(json.dumps({"kafka": "4.3.1", "steps": steps}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    record()

@@ -1,0 +1,142 @@
+"""Arguments as Kafka's tools take them: long options, ``--name value`` or ``--name=value``."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from quorate.errors import QuorateError
+
+
+class ShimError(QuorateError):
+    """A tool ends with an error, in Kafka's words; ``on_stdout`` says where Kafka prints it."""
+
+    def __init__(self, text: str, *, status: int = 1, on_stdout: bool = False) -> None:
+        super().__init__(text)
+        self.text = text
+        self.status = status
+        self.on_stdout = on_stdout
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a tool understands: flags, options with a value, and what a value may be left out of."""
+
+    flags: frozenset[str]
+    values: frozenset[str]
+    optional: frozenset[str] = frozenset()
+    positional: bool = False
+
+
+COMMON = ("bootstrap-server", "command-config", "command-property", "bootstrap-controller")
+
+
+def options(flags: str, values: str, optional: str = "", *, positional: bool = False) -> Options:
+    """Return what a tool understands, besides what all do, from words."""
+    return Options(
+        frozenset((*flags.split(), "help", "version")),
+        frozenset((*values.split(), *COMMON)),
+        frozenset(optional.split()),
+        positional,
+    )
+
+
+@dataclass(slots=True)
+class Given:
+    """What was said: options with all of their values, and words without an option."""
+
+    values: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    words: list[str] = field(default_factory=list[str])
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.values
+
+    def all(self, name: str) -> list[str]:
+        """Return the values of an option, in their order."""
+        return self.values.get(name, [])
+
+    def one(self, name: str, default: str = "") -> str:
+        """Return the last value of an option."""
+        return (self.values.get(name) or [default])[-1]
+
+    def number(self, name: str) -> int | None:
+        """Return the value of an option as a number, None if it was not given.
+
+        Raises:
+            ShimError: it is none.
+        """
+        if name not in self:
+            return None
+        try:
+            return int(self.one(name))
+        except ValueError:
+            raise ShimError(f"Cannot parse argument '{self.one(name)}' of option {name}") from None
+
+    def check(self, *names: str) -> None:
+        """Refuse a command line without some options.
+
+        Raises:
+            ShimError: which one is missing.
+        """
+        for name in names:
+            if name not in self:
+                raise ShimError(f'Missing required argument "[{name}]"')
+
+    def one_of(self, names: Sequence[str], complaint: str) -> str:
+        """Return which one of some options was given.
+
+        Raises:
+            ShimError: none, or several.
+        """
+        found = [name for name in names if name in self]
+        if len(found) != 1:
+            raise ShimError(complaint)
+        return found[0]
+
+    def properties(self, *names: str) -> dict[str, str]:
+        """Return the ``key=value`` pairs of some options.
+
+        Raises:
+            ShimError: one has no value.
+        """
+        found: dict[str, str] = {}
+        for text in (text for name in names for text in self.all(name)):
+            key, equals, value = text.partition("=")
+            if not equals:
+                raise ShimError(f"Invalid command line properties: {text}")
+            found[key.strip()] = value
+        return found
+
+
+def parse(words: Iterable[str], known: Options) -> Given:
+    """Return what a command line says.
+
+    Raises:
+        ShimError: it says what the tool does not understand.
+    """
+    given = Given()
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-"):
+            if not known.positional:
+                raise ShimError(f"Found non-option argument: {word}")
+            given.words.append(word)
+            continue
+        name, equals, value = word.lstrip("-").partition("=")
+        values = given.values.setdefault(name, [])
+        if name in known.flags:
+            continue
+        if name in known.values | known.optional:
+            if equals:
+                values.append(value)
+            elif rest and not rest[0].startswith("--"):
+                values.append(rest.pop(0))
+            elif name in known.values:
+                raise ShimError(f"Option {name} requires an argument")
+            continue
+        raise ShimError(f"{name} is not a recognized option")
+    return given
+
+
+def split(texts: Iterable[str]) -> list[str]:
+    """Return the parts of lists with commas."""
+    return [part for text in texts for part in text.split(",") if part]

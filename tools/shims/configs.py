@@ -1,0 +1,187 @@
+"""``kafka-configs``, for topics, brokers and groups."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from quorate.client.admin import Admin, raise_first
+from quorate.client.admin_results import (
+    ConfigChange,
+    ConfigOperation,
+    ConfigResource,
+    ResourceType,
+)
+from quorate.errors import QuorateError
+from quorate.protocol.apis import ApiKey
+from quorate.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from quorate.tools.shims.arguments import Given, ShimError, options
+from quorate.tools.shims.asking import client, message_of
+
+CONFIGS: Final = options(
+    "describe alter all force entity-default broker-defaults user-defaults client-defaults",
+    "entity-type entity-name add-config add-config-file delete-config topic broker group"
+    " user client ip broker-logger",
+)
+SOURCES: Final = {
+    1: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
+    7: "CLIENT_METRICS_CONFIG",
+    8: "GROUP_CONFIG",
+}
+TYPES: Final = {
+    "topics": ResourceType.TOPIC,
+    "brokers": ResourceType.BROKER,
+    "groups": ResourceType.GROUP,
+}
+OWN_SOURCES: Final = {
+    ResourceType.TOPIC: (1,),
+    ResourceType.BROKER: (2,),
+    ResourceType.GROUP: (8,),
+}
+
+
+async def configs(given: Given, environment: Mapping[str, str]) -> Iterator[str]:
+    """Carry out ``kafka-configs``; return the lines to print.
+
+    Raises:
+        ShimError: it failed.
+    """
+    action = given.one_of(
+        ("alter", "describe"), "Command must include exactly one action: --describe, --alter"
+    )
+    kind, name = _entity(given)
+    try:
+        async with client(given, environment).admin() as admin:
+            if action == "alter":
+                return iter(await _alter(admin, given, ConfigResource(kind, name or "")))
+            return iter(await _describe(admin, given, kind, name))
+    except QuorateError as error:
+        if isinstance(error, ShimError):
+            raise
+        text = f"Error while executing config command with args: {message_of(error)}"
+        raise ShimError(text) from None
+
+
+def _entity(given: Given) -> tuple[ResourceType, str | None]:
+    """Return what the command is about; a name of None stands for all, "" for the default.
+
+    Raises:
+        ShimError: it is about nothing, or what Quorate does not have.
+    """
+    for kind in TYPES:
+        short = kind.removesuffix("s")
+        if short in given:
+            return TYPES[kind], given.one(short)
+    if "broker-defaults" in given:
+        return ResourceType.BROKER, ""
+    if "entity-type" not in given:
+        raise ShimError("At least one entity type must be specified")
+    kind = given.one("entity-type")
+    if kind not in TYPES:
+        raise ShimError(
+            f"Invalid entity type {kind}, the entity type must be one of {', '.join(TYPES)}"
+        )
+    if "entity-default" in given:
+        return TYPES[kind], ""
+    return TYPES[kind], given.one("entity-name") if "entity-name" in given else None
+
+
+async def _alter(admin: Admin, given: Given, resource: ConfigResource) -> list[str]:
+    changes = [ConfigChange(name, value) for name, value in _added(given).items()]
+    changes += [
+        ConfigChange(name.strip(), None, ConfigOperation.DELETE)
+        for text in given.all("delete-config")
+        for name in text.split(",")
+    ]
+    if not changes:
+        raise ShimError(
+            "At least one of --add-config, --add-config-file, or --delete-config must be "
+            "specified with --alter"
+        )
+    raise_first(await admin.alter_configs({resource: changes}))
+    noun = resource.type.name.lower()
+    if not resource.name and resource.type is ResourceType.BROKER:
+        return ["Completed updating default config for brokers in the cluster."]
+    return [f"Completed updating config for {noun} {resource.name}."]
+
+
+def _added(given: Given) -> dict[str, str]:
+    """Return properties to set; a list stands in square brackets: ``a=[x,y],b=z``."""
+    found: dict[str, str] = {}
+    for text in given.all("add-config"):
+        name, value, depth = "", "", 0
+        for part in text.split(","):
+            if depth:
+                value += "," + part
+            else:
+                name, equals, value = part.partition("=")
+                if not equals:
+                    raise ShimError(
+                        "Invalid entity config: all configs to be added must be in the format "
+                        '"key=val".'
+                    )
+            depth = value.count("[") - value.count("]")
+            found[name.strip()] = value.strip().removeprefix("[").removesuffix("]")
+    return found
+
+
+async def _describe(admin: Admin, given: Given, kind: ResourceType, name: str | None) -> list[str]:
+    names = [name] if name is not None else await _all_names(admin, kind)
+    lines: list[str] = []
+    for each in names:
+        lines += await _describe_one(admin, ConfigResource(kind, each), everything="all" in given)
+    return lines
+
+
+async def _all_names(admin: Admin, kind: ResourceType) -> list[str]:
+    if kind is ResourceType.TOPIC:
+        return [topic.name for topic in await admin.list_topics(include_internal=True)]
+    if kind is ResourceType.GROUP:
+        return sorted(group.group_id for group in await admin.list_groups())
+    brokers = (await admin.describe_cluster()).brokers
+    return [*(str(broker.broker_id) for broker in brokers), ""]
+
+
+async def _describe_one(admin: Admin, resource: ConfigResource, *, everything: bool) -> list[str]:
+    kind, name = resource.type, resource.name
+    noun = kind.name.lower()
+    if kind is ResourceType.TOPIC:
+        there = {topic.name for topic in await admin.list_topics(include_internal=True)}
+        if name not in there:
+            return [f"The {noun} '{name}' doesn't exist and doesn't have dynamic config."]
+    request = DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsResource(
+                resource_type=kind.value, resource_name=name, configuration_keys=None
+            )
+        ],
+        include_synonyms=True,
+    )
+    broker_id = int(name) if kind is ResourceType.BROKER and name else None
+    (told,) = (await admin.call(ApiKey.DESCRIBE_CONFIGS, request, broker_id)).results
+    if told.error_code:
+        raise ShimError(f"Error while executing config command: {told.error_message}")
+    sources = (3,) if kind is ResourceType.BROKER and not name else OWN_SOURCES[kind]
+    entries = [c for c in told.configs if everything or c.config_source in sources]
+    if kind is ResourceType.BROKER and not name:
+        heading = "Default configs for brokers in the cluster are:"
+    else:
+        heading = f"{'All' if everything else 'Dynamic'} configs for {noun} {name} are:"
+    return [heading, *(_entry_line(entry) for entry in sorted(entries, key=lambda e: e.name))]
+
+
+def _entry_line(entry: Any) -> str:
+    synonyms = ", ".join(
+        f"{SOURCES.get(each.source, 'UNKNOWN')}:{each.name}={_shown(entry, each.value)}"
+        for each in entry.synonyms
+    )
+    sensitive = "true" if entry.is_sensitive else "false"
+    value = _shown(entry, entry.value)
+    return f"  {entry.name}={value} sensitive={sensitive} synonyms={{{synonyms}}}"
+
+
+def _shown(entry: Any, value: str | None) -> str:
+    return "null" if value is None or entry.is_sensitive else value
