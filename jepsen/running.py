@@ -60,6 +60,8 @@ DELETED_MS_MAX: Final = 10_000
 DELETE_TOPICS_VERSION: Final = 5
 POLL_S: Final = 0.05
 ALIVE_S: Final = 1.0
+SNAPSHOTS_ODDS: Final = 0.25
+SNAPSHOT_ENTRIES: Final = "quorate.quorum.snapshot.entries"
 EXISTS: Final = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
@@ -215,13 +217,25 @@ class Run:
         plan = LocalPlan(
             options.brokers,
             options.controllers,
-            options.properties,
+            {**self._drawn_properties(), **options.properties},
             command,
             needs,
             namespaces=network == capabilities.NAMESPACES,
             damaged_max=damaged_max(self._options),
         )
         return LocalLab(self.folder.nodes, plan, reaper)
+
+    def _drawn_properties(self) -> dict[str, str]:
+        """Let controllers take snapshots in some of the runs in which their bits may flip.
+
+        Not in all: what was decided before a snapshot is not there any more to be judged.
+        """
+        family = self._families.get("disk")
+        if family is None or "flip-snapshot" not in family.variants:
+            return {}
+        is_only = len(family.variants) == 1
+        is_drawn = Random(self._options.seed).random() < SNAPSHOTS_ODDS
+        return {SNAPSHOT_ENTRIES: "30"} if is_only or is_drawn else {}
 
     def _choose_faults(self) -> str:
         """Leave out the faults that cannot be had here, and say so; return the kind of network."""

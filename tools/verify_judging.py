@@ -115,11 +115,10 @@ def reported(options: GlobalOptions, source: Source) -> Report:
     Raises:
         CommandError: it is no history, or one that this version cannot read.
     """
-    verdict = judged(options, source)
     try:
-        with Bar(options, "gathering") as bar:
-            again = HistoryFile(source.path, _progress(bar, source, "gathering"))
-            return make_report(again, verdict, source.name, source.repeat)
+        with Bar(options, "judging") as bar:
+            history = HistoryFile(source.path, _progress(bar, source, "judging"))
+            return make_report(history, source.name, source.repeat)
     except HistoryError as error:
         raise not_a_history(source, error) from None
 

@@ -1,7 +1,7 @@
 """One pass over a history: all that pictures of it need, in memory that does not grow with it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
 
@@ -161,10 +161,16 @@ class Gatherer:
 
     def add_all(self, operations: Iterable[Operation]) -> Gathered:
         """Take all operations, and return what was gathered."""
+        for _ in self.watch(operations):
+            pass
+        return self.result
+
+    def watch(self, operations: Iterable[Operation]) -> Iterator[Operation]:
+        """Take all operations as they pass to somebody else."""
         for operation in operations:
             self.add(operation)
+            yield operation
         self.result.partitions_left_out = len(self._left_out)
-        return self.result
 
     def add(self, operation: Operation) -> None:
         """Take an operation."""

@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 from quorate.jepsen.checkers.anomalies import Anomalies
 from quorate.jepsen.history import Kind
-from quorate.jepsen.judging import Verdict
+from quorate.jepsen.judging import Verdict, judge
 from quorate.jepsen.reading import HistoryFile
 from quorate.jepsen.report.evidence import Evidence, collect
 from quorate.jepsen.report.frame import Mark
@@ -58,13 +58,16 @@ class Report:
         return named[number] if number < len(named) else None
 
 
-def make_report(history: HistoryFile, verdict: Verdict, name: str, repeat: str) -> Report:
-    """Read a history twice: once for the pictures, once for the evidence, if there is any.
+def make_report(history: HistoryFile, name: str, repeat: str) -> Report:
+    """Judge a history and gather what pictures need while it is read; again if there is evidence.
 
     Raises:
         HistoryError: something in the middle of it is no event.
     """
-    gathered = Gatherer(history.header).add_all(history.operations())
+    gatherer = Gatherer(history.header)
+    passing = gatherer.watch(history.operations())
+    verdict = judge(history.header, passing, is_cut_off=lambda: history.cut_off)
+    gathered = gatherer.result
     both = Anomalies()
     both.merge(verdict.anomalies)
     both.merge(verdict.allowed)

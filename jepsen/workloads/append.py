@@ -12,8 +12,7 @@ from random import Random
 from typing import Final
 
 from quorate.jepsen.clients import choosing
-from quorate.jepsen.clients.sending import SenderOptions
-from quorate.jepsen.workloads.producing import Producing, producers, stop_all
+from quorate.jepsen.workloads.producing import Producing, start_all, stop_all
 from quorate.jepsen.workloads.reading_back import read_back
 from quorate.jepsen.workloads.workload import Context, Topic, WorkloadKind
 from quorate.model import TopicPartition
@@ -43,18 +42,10 @@ class Append:
         """Begin to send and to read."""
         context = self._context
         numbers = range(self._topic.partitions)
-        self._producers = producers(
-            PRODUCERS,
-            context.client,
-            SenderOptions(context.bootstrap, context.acks),
-            recorder=context.recorder,
-            topic=self._topic.name,
-            partitions=lambda: self._topic.partitions,
-            rng=context.rng,
-        )
         shares = [PRODUCERS - 1, *[1] * (PRODUCERS - 1)]
-        for producer, share in zip(self._producers, shares, strict=True):
-            producer.start(context.rate_per_s * share / sum(shares))
+        self._producers = start_all(
+            context, self._topic.name, lambda: self._topic.partitions, shares=shares
+        )
         self._readers = [
             choosing.reader(
                 context.client,

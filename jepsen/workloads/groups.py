@@ -20,12 +20,11 @@ from quorate.jepsen.clients.grouping import Member, Membership
 from quorate.jepsen.clients.own_member import OwnMember
 from quorate.jepsen.clients.raw import NotNowError, Raw
 from quorate.jepsen.clients.rereading import list_offset
-from quorate.jepsen.clients.sending import SenderOptions
 from quorate.jepsen.clients.stock_member import StockMember
 from quorate.jepsen.clients.wire import LATEST, ClosedError
 from quorate.jepsen.history import Kind
 from quorate.jepsen.recorder import Recorder, Scribe
-from quorate.jepsen.workloads.producing import Producing, producers, stop_all
+from quorate.jepsen.workloads.producing import Producing, start_all, stop_all
 from quorate.jepsen.workloads.reading_back import read_back
 from quorate.jepsen.workloads.workload import Context, Topic, WorkloadKind
 from quorate.model import TopicPartition
@@ -107,17 +106,9 @@ class Groups:
     def start(self) -> None:
         """Begin to send, and to read in groups."""
         context = self._context
-        self._producers = producers(
-            PRODUCERS,
-            context.client,
-            SenderOptions(context.bootstrap, context.acks),
-            recorder=context.recorder,
-            topic=self._topic.name,
-            partitions=lambda: self._topic.partitions,
-            rng=context.rng,
+        self._producers = start_all(
+            context, self._topic.name, lambda: self._topic.partitions, shares=[1] * PRODUCERS
         )
-        for producer in self._producers:
-            producer.start(context.rate_per_s / PRODUCERS)
         is_ours = bool(context.lab.brokers)  # elsewhere sessions may be long
         session_ms = SESSION_MS if is_ours else OTHERS_SESSION_MS
         for name, (protocol, strategy) in PROTOCOLS.items():

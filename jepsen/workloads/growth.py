@@ -15,11 +15,10 @@ from quorate.errors import ErrorCode
 from quorate.jepsen.clients import choosing
 from quorate.jepsen.clients.administering import grow_topic, kind_of
 from quorate.jepsen.clients.raw import NotNowError, Raw
-from quorate.jepsen.clients.sending import SenderOptions
 from quorate.jepsen.clients.wire import ClosedError
 from quorate.jepsen.history import Kind
 from quorate.jepsen.recorder import Scribe
-from quorate.jepsen.workloads.producing import Producing, producers, stop_all
+from quorate.jepsen.workloads.producing import Producing, start_all, stop_all
 from quorate.jepsen.workloads.reading_back import read_back
 from quorate.jepsen.workloads.workload import Context, Topic, WorkloadKind
 from quorate.model import TopicPartition
@@ -56,18 +55,9 @@ class Growth:
     def start(self) -> None:
         """Begin to send, and to add partitions."""
         context = self._context
-        self._producers = producers(
-            PRODUCERS,
-            context.client,
-            SenderOptions(context.bootstrap, context.acks),
-            recorder=context.recorder,
-            topic=self._topic.name,
-            partitions=lambda: self._count,
-            rng=context.rng,
-            keyed=0,
+        self._producers = start_all(
+            context, self._topic.name, lambda: self._count, shares=[1] * PRODUCERS, keyed=0
         )
-        for producer in self._producers:
-            producer.start(context.rate_per_s / PRODUCERS)
         self._thread.start()
 
     def _run(self) -> None:

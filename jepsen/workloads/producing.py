@@ -12,6 +12,7 @@ from quorate.jepsen.clients.sending import UNKNOWN_OFFSET, Outcome, Outgoing, Se
 from quorate.jepsen.clients.values import encode, key_of, value_of
 from quorate.jepsen.history import Kind
 from quorate.jepsen.recorder import Call, Recorder
+from quorate.jepsen.workloads.workload import Context
 
 TICK_S: Final = 0.005
 BACKLOG_S_MAX: Final = 0.5
@@ -159,6 +160,38 @@ def producers(  # noqa: PLR0913 - what producers are made of
         Producing(recorder, topic, partitions, make, Random(rng.getrandbits(64)), keyed=keyed)
         for _ in range(count)
     ]
+
+
+def start_all(
+    context: Context,
+    topic: str,
+    partitions: Partitions,
+    *,
+    shares: Sequence[float],
+    keyed: float = KEYED,
+) -> list[Producing]:
+    """Return producers that send, as the context wants it.
+
+    Args:
+        context: Whose client, acks and rate.
+        topic: Where they send to.
+        partitions: Says how many there are now.
+        shares: Of the rate, one for each of them.
+        keyed: As for :func:`producers`.
+    """
+    found = producers(
+        len(shares),
+        context.client,
+        SenderOptions(context.bootstrap, context.acks),
+        recorder=context.recorder,
+        topic=topic,
+        partitions=partitions,
+        rng=context.rng,
+        keyed=keyed,
+    )
+    for producer, share in zip(found, shares, strict=True):
+        producer.start(context.rate_per_s * share / sum(shares))
+    return found
 
 
 def stop_all(producing: Sequence[Producing], seconds_max: float) -> None:

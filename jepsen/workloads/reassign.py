@@ -15,11 +15,10 @@ from quorate.errors import ErrorCode
 from quorate.jepsen.clients import choosing
 from quorate.jepsen.clients.administering import create_topic, kind_of, moving, reassign
 from quorate.jepsen.clients.raw import NotNowError, Raw
-from quorate.jepsen.clients.sending import SenderOptions
 from quorate.jepsen.clients.wire import ClosedError
 from quorate.jepsen.history import Kind
 from quorate.jepsen.recorder import Scribe
-from quorate.jepsen.workloads.producing import Producing, producers, stop_all
+from quorate.jepsen.workloads.producing import Producing, start_all, stop_all
 from quorate.jepsen.workloads.reading_back import read_back
 from quorate.jepsen.workloads.workload import Context, Topic, WorkloadKind
 from quorate.model import TopicPartition
@@ -65,17 +64,9 @@ class Reassign:
         if not self._create():
             self._errors.append(f"topic {self._topic.name} could not be created")
             return
-        self._producers = producers(
-            PRODUCERS,
-            context.client,
-            SenderOptions(context.bootstrap, context.acks),
-            recorder=context.recorder,
-            topic=self._topic.name,
-            partitions=lambda: self._topic.partitions,
-            rng=context.rng,
+        self._producers = start_all(
+            context, self._topic.name, lambda: self._topic.partitions, shares=[1] * PRODUCERS
         )
-        for producer in self._producers:
-            producer.start(context.rate_per_s / PRODUCERS)
         self._thread.start()
 
     def _create(self) -> bool:

@@ -1,13 +1,12 @@
 """The page and the terminal's report of made-up runs: their structure, not their bytes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from quorate.jepsen.history import Event, Kind
-from quorate.jepsen.judging import judge
+from quorate.jepsen.history import Event, Kind, Operation
 from quorate.jepsen.reading import HistoryFile
 from quorate.jepsen.report import page, terminal
 from quorate.jepsen.report.gathering import Gatherer
@@ -25,8 +24,7 @@ def made(tmp_path: Path) -> Made:
         path = tmp_path / "history.cbor"
         write_history(path, HEADER, maker.events())
         history = HistoryFile(path)
-        verdict = judge(history.header, history.operations())
-        return make_report(history, verdict, "a <run>", "quorate verify run append --seed 7")
+        return make_report(history, "a <run>", "quorate verify run append --seed 7")
 
     return make
 
@@ -109,8 +107,7 @@ def test_of_an_empty_history_there_is_a_report_too(tmp_path: Path) -> None:
     for events in ([], [Event(5, 7, Kind.INVOKE, "send", ["t-0", 1])]):
         write_history(path, {}, events)
         history = HistoryFile(path)
-        verdict = judge(history.header, history.operations())
-        report = make_report(history, verdict, "empty", "")
+        report = make_report(history, "empty", "")
         Page(page.page(report))
         assert plain(report)
 
@@ -137,3 +134,20 @@ def test_times_and_values_in_sentences_are_made_readable() -> None:
 
 def test_gathering_nothing_is_possible() -> None:
     assert Gatherer({}).add_all(()).operations == 0
+
+
+def test_a_history_is_read_once_if_there_is_nothing_to_prove(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, times = tmp_path / "history.cbor", 0
+    write_history(path, HEADER, Maker(7, 5, 50).events())
+    whole = HistoryFile.operations
+
+    def counted(history: HistoryFile) -> Iterator[Operation]:
+        nonlocal times
+        times += 1
+        return whole(history)
+
+    monkeypatch.setattr(HistoryFile, "operations", counted)
+    make_report(HistoryFile(path), "a run", "")
+    assert times == 1
