@@ -13,6 +13,7 @@ from quorate.client.spark.sizing import batch_ranges
 from quorate.client.spark.write_options import parse_write
 from quorate.model import TopicPartition
 from tests.integration.brokers import Cluster as Brokers
+from tests.integration.brokers import wait_until
 
 pytestmark = [
     pytest.mark.integration,
@@ -36,14 +37,23 @@ def test_every_record_is_written_and_read_once_though_leaders_are_killed(tmp_pat
         producer.partition_count("t")
         values = [b"%d" % i for i in range(COUNT)]
         rows = Rows(TopicPartition("t", 0), [None] * COUNT, values, [b""] * COUNT, [1] * COUNT)
-        killing = threading.Timer(0.1, brokers.brokers[brokers.leader("t")].kill)
+        first = brokers.leader("t")
+        killing = threading.Timer(0.1, brokers.brokers[first].kill)
         killing.start()
         producer.send([rows.part(at, at + 10) for at in range(0, COUNT, 10)])
         killing.join()
         cluster.close()
+        brokers.start(first)
+        wait_until(lambda: len(brokers.isr("t")) == 3, "the first one is in sync again")
 
         texts = {"kafka.bootstrap.servers": servers, "subscribe": "t"}
-        wanted = parse_batch_read({**texts, "kafka.max.partition.fetch.bytes": "500"}, now_ms=0)
+        wanted = parse_batch_read(
+            {
+                **texts,
+                "kafka.max.partition.fetch.bytes": "500",
+            },
+            now_ms=0,
+        )
         cluster = Cluster(wanted.connection)
         (only,) = batch_ranges(cluster, wanted)
         reader = RangeReader(cluster, wanted, Task(only, ""), ["value"])
