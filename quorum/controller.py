@@ -388,6 +388,12 @@ class Controller:
                     nursery.start_soon(self._look_for, broker_id)
 
     async def _look_for(self, broker_id: int) -> None:
+        try:
+            await self._end_if_gone(broker_id)
+        finally:
+            self._presence.looked(broker_id, _session_clock_ms())
+
+    async def _end_if_gone(self, broker_id: int) -> None:
         broker = self.image.brokers.get(broker_id)
         if broker is None or broker.fenced:
             self._presence.forget(broker_id)

@@ -8,7 +8,10 @@ ABSENT_MS: Final = 200
 """A broker that has not waited for metadata for so long is looked for."""
 
 LOOKED_FOR_MS: Final = 500
-"""It is looked for again after so long."""
+"""It is looked for again so long after that."""
+
+LOOKS_MAX: Final = 20
+"""So many are looked for at once: a controller that has just become active may miss thousands."""
 
 FIRST_MS: Final = 1000
 """How long brokers have to find a controller that has just become active."""
@@ -24,11 +27,13 @@ class Presence:
     def __init__(self) -> None:
         self._waiting: Counter[int] = Counter()
         self._look_ms: dict[int, int] = {}
+        self._looking: set[int] = set()
 
     def expect(self, brokers: Iterable[int], now_ms: int) -> None:
         """Give brokers some time to come: their controller has just become active."""
         absent = (broker_id for broker_id in brokers if broker_id not in self._waiting)
         self._look_ms = dict.fromkeys(absent, now_ms + FIRST_MS)
+        self._looking.clear()
 
     def begin(self, broker_id: int) -> None:
         """Note that a broker waits."""
@@ -51,8 +56,18 @@ class Presence:
         self._look_ms.pop(broker_id, None)
 
     def absent(self, now_ms: int) -> list[int]:
-        """Return the brokers to look for now."""
-        found = [broker_id for broker_id, look_ms in self._look_ms.items() if look_ms <= now_ms]
-        for broker_id in found:
-            self._look_ms[broker_id] = now_ms + LOOKED_FOR_MS
+        """Return the brokers to look for now; say :meth:`looked` of each when that is over."""
+        due = sorted(
+            (look_ms, broker_id)
+            for broker_id, look_ms in self._look_ms.items()
+            if look_ms <= now_ms and broker_id not in self._looking
+        )
+        found = [broker_id for _, broker_id in due[: max(0, LOOKS_MAX - len(self._looking))]]
+        self._looking.update(found)
         return found
+
+    def looked(self, broker_id: int, now_ms: int) -> None:
+        """Note that a broker was looked for, whatever was found."""
+        self._looking.discard(broker_id)
+        if broker_id in self._look_ms:
+            self._look_ms[broker_id] = now_ms + LOOKED_FOR_MS
