@@ -359,9 +359,7 @@ def _tuple_converters(item: Any) -> tuple[Encode, Decode]:
         return [encode_item(v) for v in value]
 
     def decode(value: Any) -> tuple[Any, ...]:
-        if type(value) is not list:
-            _wrong(value, "list")
-        return tuple([decode_item(v) for v in cast("list[Any]", value)])
+        return tuple([decode_item(v) for v in as_array(value)])
 
     return encode, decode
 
