@@ -51,6 +51,7 @@ def tui(
     from quorate.tools.session import run
     from quorate.tools.topic_options import client_of
     from quorate.tools.tui import running
+    from quorate.tools.tui.asked import Asked
     from quorate.tools.tui.views.lens import Lens
 
     options = options_of(context)
@@ -61,7 +62,9 @@ def tui(
     client = client_of(options)
     if once:
         lens = Lens(pattern, sort.lstrip("-"), sort.startswith("-"), options.format == "wide")
-        running.print_once(options, client, place, lens)
+        ours = place.view == "events" and bool(ids) and run(running.cluster_id_of, client) in ids
+        alone = (directory or Path(".quorate")) if ours and not local_bootstrap else None
+        running.print_once(Asked(options, client, alone), place, lens)
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
@@ -69,5 +72,6 @@ def tui(
             why="standard input or output goes elsewhere",
             hint="quorate tui --once prints one frame",
         )
-    can_write = rw or (bool(ids) and run(running.cluster_id_of, client) in ids)
-    running.run_screen(options, client, place, can_write=can_write)
+    ours = bool(ids) and run(running.cluster_id_of, client) in ids
+    alone = (directory or Path(".quorate")) if ours and not local_bootstrap else None
+    running.run_screen(Asked(options, client, alone), place, can_write=rw or ours)

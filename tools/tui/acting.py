@@ -9,13 +9,12 @@ from quorate.client.admin_results import ConfigEntry, NewTopic
 from quorate.errors import ErrorCode, KafkaError, QuorateError
 from quorate.model import NO_LEADER, TopicPartition
 from quorate.tools import brokers_work, groups_work, why_work
-from quorate.tools.arguments import GlobalOptions
 from quorate.tools.configs import entries_of, parse_resource
 from quorate.tools.groups.resetting import To, parse_spec
 from quorate.tools.problems import UsageError
 from quorate.tools.quorum_work import wall_clock_ms
-from quorate.tools.topics import Client
 from quorate.tools.tui import requests as ask
+from quorate.tools.tui.asked import Asked
 from quorate.tools.tui.requests import Answer
 from quorate.tools.tui.views import describing, places
 from quorate.tools.tui.views.cells import Line
@@ -28,9 +27,10 @@ HARMLESS: Final = frozenset({ErrorCode.ELECTION_NOT_NEEDED})
 class Actor:
     """Does one thing at a time for each request; keeps nothing."""
 
-    def __init__(self, options: GlobalOptions, client: Client) -> None:
-        self._options = options
-        self._client = client
+    def __init__(self, asked: Asked) -> None:
+        self._directory = asked.directory
+        self._options = asked.options
+        self._client = asked.client
 
     async def do(self, request: ask.Request, snapshot: Snapshot) -> Answer:
         """Do what is asked for.
@@ -130,7 +130,7 @@ class Actor:
         return f"broker {request.broker_id} leads nothing now{left}"
 
     async def _why(self, request: ask.Why, snapshot: Snapshot) -> tuple[Line, ...]:
-        asked = await why_work.whom_to_ask(self._options, os.environ)
+        asked = await why_work.whom_to_ask(self._options, os.environ, self._directory)
         subject = request.subject
         match request.place.view:
             case places.PARTITIONS if isinstance(subject, TopicPartition):

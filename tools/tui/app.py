@@ -382,10 +382,9 @@ def help_lines(main: ClusterScreen) -> list[Line]:
     here = keys_of(main.place.view, can_write=main.mode.can_write)
     lines: list[Line] = [(Part("keys", Tone.STRONG),)]
     for key in KEYS:
-        where = f"  ({', '.join(key.views)})" if key.views else ""
         tone = Tone.PLAIN if key in here else Tone.DIM
         needs = "  needs --rw" if key.writes and not main.mode.can_write else ""
-        text = f"{key.meaning}{where}{needs}"
+        text = f"{key.meaning}{needs}"
         lines.append((Part(f"  {key.shown:<10}", Tone.ACCENT), Part(text, tone)))
     lines += [(Part(""),), (Part("views", Tone.STRONG),)]
     for view, meaning in places.VIEWS.items():

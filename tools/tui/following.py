@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 import trio
@@ -12,6 +13,7 @@ from quorate.records.record import Record
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.consuming import find_bounds, marks_of
 from quorate.tools.metadata.decided import Batch, Decided, Reader
+from quorate.tools.metadata.directory import batches_of, controller_folder
 from quorate.tools.metadata_feed import follow_feed
 from quorate.tools.positions import parse_span
 from quorate.tools.quorum_work import wall_clock_ms
@@ -24,6 +26,7 @@ KEPT_MAX: Final = 1_000
 DEFAULT_FROM: Final = "-50"
 POLL_MS: Final = 250
 RETRY_S: Final = 1.0
+DIRECTORY_S: Final = 2.0
 
 
 class Pause:
@@ -79,6 +82,31 @@ async def follow_records(
         except QuorateError as error:
             on_trouble(error)
         await trio.sleep(RETRY_S)
+
+
+async def follow_directory(
+    directory: Path,
+    tell: Callable[[Sequence[Decided]], None],
+    on_trouble: Callable[[Exception], None],
+) -> None:
+    """Tell the last decisions that a node's directory holds, whenever there are more."""
+    told: Decided | None = None
+    while True:
+        try:
+            batches = await trio.to_thread.run_sync(_batches_in, directory)
+        except (QuorateError, OSError) as error:
+            on_trouble(error)
+        else:
+            reader = Reader()
+            kept = [decided for batch in batches for decided in reader.read(batch)][-KEPT_MAX:]
+            if kept and kept[-1] != told:
+                told = kept[-1]
+                tell(tuple(kept))
+        await trio.sleep(DIRECTORY_S)
+
+
+def _batches_in(directory: Path) -> list[Batch]:
+    return list(batches_of(controller_folder(directory)))
 
 
 async def follow_events(

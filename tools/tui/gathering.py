@@ -14,12 +14,11 @@ import trio
 
 from quorate.errors import QuorateError
 from quorate.records.record import Record
-from quorate.tools.arguments import GlobalOptions
 from quorate.tools.metadata.decided import Decided
 from quorate.tools.problems import explain, root_error
-from quorate.tools.topics import Client
 from quorate.tools.tui.acting import Actor
-from quorate.tools.tui.following import Pause, follow_events, follow_records
+from quorate.tools.tui.asked import Asked
+from quorate.tools.tui.following import Pause, follow_directory, follow_events, follow_records
 from quorate.tools.tui.looking import Looker
 from quorate.tools.tui.requests import READING, Answer, Request
 from quorate.tools.tui.source import Tell
@@ -39,10 +38,10 @@ class Gatherer:
     The methods are for the other thread: they leave a message, and do not wait.
     """
 
-    def __init__(self, options: GlobalOptions, client: Client) -> None:
-        self._options = options
-        self._client = client
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
         self._token: trio.lowlevel.TrioToken | None = None
+        self._inside: _Inside | None = None
         self._is_ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="quorate-gatherer", daemon=True)
         self._tell: Tell = lambda _: None
@@ -59,30 +58,30 @@ class Gatherer:
 
     def watch(self, place: Place) -> None:
         """Look at what another place needs."""
-        self._leave(lambda: self._inside.watch(place))
+        self._leave(lambda inside: inside.watch(place))
 
     def look_now(self) -> None:
         """Look now."""
-        self._leave(self._inside.wake.set)
+        self._leave(_Inside.look_now)
 
     def pause(self, *, paused: bool) -> None:
         """Stop looking, or go on."""
-        self._leave(lambda: self._inside.pause.set(paused=paused))
+        self._leave(lambda inside: inside.pause.set(paused=paused))
 
     def ask(self, request: Request) -> None:
         """Do something."""
-        self._leave(lambda: self._inside.ask(request))
+        self._leave(lambda inside: inside.ask(request))
 
     def stop(self) -> None:
         """End, and wait until it has."""
-        self._leave(self._inside.stopped.set)
+        self._leave(_Inside.stop)
         if self._thread.is_alive():
             self._thread.join(START_TIMEOUT_S)
 
-    def _leave(self, what: Callable[[], None]) -> None:
-        if self._token is not None:
+    def _leave(self, what: "Callable[[_Inside], None]") -> None:
+        if self._token is not None and self._inside is not None:
             with contextlib.suppress(trio.RunFinishedError):
-                self._token.run_sync_soon(what)
+                self._token.run_sync_soon(what, self._inside)
 
     # In the thread of Trio
 
@@ -90,20 +89,20 @@ class Gatherer:
         trio.run(self._main)
 
     async def _main(self) -> None:
-        self._inside = _Inside(self._options, self._client, self._tell, self._place)
+        inside = _Inside(self._asked, self._tell, self._place)
+        self._inside = inside
         self._token = trio.lowlevel.current_trio_token()
         self._is_ready.set()
-        await self._inside.run()
+        await inside.run()
 
 
 class _Inside:
     """What runs in Trio's thread."""
 
-    def __init__(self, options: GlobalOptions, client: Client, tell: Tell, place: Place) -> None:
-        self._options = options
-        self._looker = Looker(options, client)
-        self._client = client
-        self._actor = Actor(options, client)
+    def __init__(self, asked: Asked, tell: Tell, place: Place) -> None:
+        self._asked = asked
+        self._looker = Looker(asked)
+        self._actor = Actor(asked)
         self._tell = tell
         self._place = place
         self.wake = trio.Event()
@@ -122,6 +121,14 @@ class _Inside:
             self._follow()
             await self.stopped.wait()
             nursery.cancel_scope.cancel()
+
+    def stop(self) -> None:
+        """End."""
+        self.stopped.set()
+
+    def look_now(self) -> None:
+        """Look now."""
+        self.wake.set()
 
     def watch(self, place: Place) -> None:
         """Look at what another place needs."""
@@ -180,15 +187,20 @@ class _Inside:
             self._take_stream(records=records)
 
         with scope:
-            await follow_records(self._client, argument, self.pause, tell, self._looker.trouble)
+            await follow_records(
+                self._asked.client, argument, self.pause, tell, self._looker.stream_trouble
+            )
 
     async def _follow_events(self, scope: trio.CancelScope) -> None:
         def tell(events: Sequence[Decided]) -> None:
             self._take_stream(events=events)
 
         with scope:
-            environment = dict(os.environ)
-            await follow_events(self._options, environment, tell, self._looker.trouble)
+            trouble = self._looker.stream_trouble
+            if self._asked.directory is None:
+                await follow_events(self._asked.options, dict(os.environ), tell, trouble)
+            else:
+                await follow_directory(self._asked.directory, tell, trouble)
 
     def _take_stream(self, **found: Any) -> None:
         self._looker.take_stream(**found)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from quorate.client.admin import Admin
 from quorate.errors import KafkaError, QuorateError
-from quorate.tools.arguments import GlobalOptions
 from quorate.tools.cluster_looking import min_isr_of
 from quorate.tools.configs import parse_resource
 from quorate.tools.groups_work import described, lags_of, with_times
@@ -17,6 +16,7 @@ from quorate.tools.quorum.view import QuorumView, view_of_answers, view_of_descr
 from quorate.tools.quorum_work import ask_all, wall_clock_ms
 from quorate.tools.reaching import tls_of
 from quorate.tools.topics import Client
+from quorate.tools.tui.asked import Asked
 from quorate.tools.tui.views import places
 from quorate.tools.tui.views.frames import DEFAULT_RESOURCE
 from quorate.tools.tui.views.places import Place
@@ -38,6 +38,7 @@ TIMED_LAGS_MAX: Final = 300
 """With more partitions that somebody lags in, the lag is told in records only."""
 
 NEED_SIZES: Final = frozenset({places.TOPICS, places.BROKERS, places.PARTITIONS})
+STREAMS: Final = frozenset({places.MESSAGES, places.EVENTS})
 NEED_GROUPS: Final = frozenset({places.GROUPS, places.OFFSETS})
 
 
@@ -52,13 +53,14 @@ def patient_client(client: Client) -> Client:
 class Looker:
     """Owns what was seen last; every look takes over what cannot be asked anew."""
 
-    def __init__(self, options: GlobalOptions, client: Client) -> None:
-        self._client = patient_client(client)
-        self._tls = tls_of(options)
+    def __init__(self, asked: Asked) -> None:
+        self._client = patient_client(asked.client)
+        self._tls = tls_of(asked.options)
         self._controllers: tuple[Endpoint, ...] = ()
         self._measures: deque[Measures] = deque(maxlen=12)
         self._troubles: list[str] = []
-        self.snapshot = Snapshot(0, bootstrap=client.bootstrap)
+        self._stream_trouble = ""
+        self.snapshot = Snapshot(0, bootstrap=asked.client.bootstrap)
 
     async def look_on(
         self, place: Callable[[], Place], tick: Callable[[], Awaitable[None]]
@@ -105,6 +107,8 @@ class Looker:
         if place.view == places.CONFIGS:
             resource = place.argument or DEFAULT_RESOURCE
             await self._part("settings", self._configs(admin, resource))
+        if self._stream_trouble and place.view in STREAMS:
+            self._troubles.append(self._stream_trouble)
         self._measure()
         self._take(troubles=tuple(self._troubles))
 
@@ -137,8 +141,13 @@ class Looker:
             troubles=(f"no broker answers at {self._client.bootstrap}: {_short(error)}",),
         )
 
+    def stream_trouble(self, error: Exception) -> None:
+        """Remember that what has no end cannot be followed now."""
+        self._stream_trouble = _short(error)
+
     def take_stream(self, **found: Any) -> None:
         """Take over what comes one after the other: records, events."""
+        self._stream_trouble = ""
         self._take(**found)
 
     def _take(self, **found: Any) -> None:

@@ -7,7 +7,7 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
@@ -23,6 +23,7 @@ from quorate.tools.tui.views.places import History, Place
 from quorate.tools.tui.views.snapshot import Snapshot
 
 STATE_COLUMNS = ("state", "role", "source", "record")
+SCROLLBAR = 1
 AGE_COLUMNS = ("time", "lag", "rate/s", "behind", "log_end", "replicas")
 
 
@@ -57,12 +58,14 @@ class ClusterScreen(Screen[None]):
         self._footer = Static(id="footer")
         self._box = Vertical(self.table, id="frame")
         self._prompt = Prompt()
+        self._sign = Static(id="sign")
+        self._line = Horizontal(self._sign, self._prompt, id="line")
 
     def compose(self) -> ComposeResult:
         """Make the widgets."""
         yield self._header
         yield self._box
-        yield self._prompt
+        yield self._line
         yield self._footer
 
     def on_mount(self) -> None:
@@ -114,7 +117,7 @@ class ClusterScreen(Screen[None]):
         self.frame = frame_of(self.place, snapshot)
         if self.snapshot is None or self.snapshot.answered_ms is None:
             self.frame = replace(self.frame, remark="nothing seen yet")
-        width = max(20, self.table.size.width - GUTTER)
+        width = max(20, self.table.outer_size.width - GUTTER - SCROLLBAR)
         try:
             shown = look(self.frame, self.lens, width)
         except PatternError as error:
@@ -192,11 +195,14 @@ class ClusterScreen(Screen[None]):
     def open_prompt(self, kind: str) -> None:
         """Let somebody type."""
         text = self.lens.pattern if kind == FILTER else ""
+        self._sign.update(f" {kind}")
+        self._line.display = True
         self._prompt.open(kind, text, self.snapshot)
 
     def close_prompt(self) -> None:
         """Go back to the table."""
-        self._prompt.close()
+        self._line.display = False
+        self._prompt.is_open = False
         self.table.focus()
 
     def on_prompt_closed(self) -> None:
@@ -206,7 +212,7 @@ class ClusterScreen(Screen[None]):
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter while somebody types, as soon as it is an expression."""
         prompt = self._prompt
-        if event.input is prompt and prompt.display and prompt.kind == FILTER:
+        if event.input is prompt and prompt.is_open and prompt.kind == FILTER:
             lens = replace(self.lens, pattern=event.value)
             try:
                 if self.frame is not None:

@@ -42,6 +42,7 @@ class Prompt(Input):
         super().__init__(id="prompt", compact=True)
         self.suggester = _Completer(self)
         self.kind = COMMAND
+        self.is_open = False
         self.known: Snapshot | None = None
 
     def open(self, kind: str, text: str, known: Snapshot | None) -> None:
@@ -49,8 +50,7 @@ class Prompt(Input):
         self.kind = kind
         self.known = known
         self.value = text
-        self.border_title = ""
-        self.display = True
+        self.is_open = True
         self.placeholder = (
             "topics, brokers, partitions, groups, quorum, configs, messages TOPIC, events, q"
             if kind == COMMAND
@@ -58,10 +58,6 @@ class Prompt(Input):
         )
         self.focus()
         self.cursor_position = len(text)
-
-    def close(self) -> None:
-        """Be gone."""
-        self.display = False
 
     def completions(self, value: str) -> list[str]:
         """Return what a command may become."""

@@ -1,8 +1,8 @@
 """Starts the screen, or prints one frame of it."""
 
 import json
+import os
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,13 @@ from quorate.tools.arguments import GlobalOptions
 from quorate.tools.cluster_directory import ClusterDirectory
 from quorate.tools.problems import UsageError, root_error
 from quorate.tools.topics import Client
-from quorate.tools.tui.following import Pause, follow_events, follow_records
+from quorate.tools.tui.asked import Asked
+from quorate.tools.tui.following import (
+    Pause,
+    follow_directory,
+    follow_events,
+    follow_records,
+)
 from quorate.tools.tui.looking import Looker
 from quorate.tools.tui.palette import HEADING
 from quorate.tools.tui.table import cell_segments, fitted_text, part_segments
@@ -96,17 +102,17 @@ async def cluster_id_of(client: Client) -> str:
         return (await admin.describe_cluster()).cluster_id
 
 
-def run_screen(options: GlobalOptions, client: Client, place: Place, *, can_write: bool) -> None:
+def run_screen(asked: Asked, place: Place, *, can_write: bool) -> None:
     """Show the screen until somebody quits."""
     from quorate.tools.tui.app import QuorateApp
     from quorate.tools.tui.gathering import Gatherer
     from quorate.tools.tui.main_screen import Mode
 
-    alarm = can_write and not is_loopback(client.bootstrap)
-    QuorateApp(Gatherer(options, client), place, Mode(can_write, alarm)).run()
+    alarm = can_write and not is_loopback(asked.client.bootstrap)
+    QuorateApp(Gatherer(asked), place, Mode(can_write, alarm)).run()
 
 
-def print_once(options: GlobalOptions, client: Client, place: Place, lens: Lens) -> None:
+def print_once(asked: Asked, place: Place, lens: Lens) -> None:
     """Print one frame.
 
     Raises:
@@ -114,10 +120,10 @@ def print_once(options: GlobalOptions, client: Client, place: Place, lens: Lens)
         UsageError: the filter is no regular expression.
     """
     try:
-        snapshot = trio.run(partial(_look_once, options, client, place))
+        snapshot = trio.run(partial(_look_once, asked, place))
     except BaseExceptionGroup as group:
         raise root_error(group) from group
-    console = Console(highlight=False, no_color=not options.color)
+    console = Console(highlight=False, no_color=not asked.options.color)
     frame = frame_of(place, snapshot)
     width = console.width if sys.stdout.isatty() else 200
     try:
@@ -130,35 +136,32 @@ def print_once(options: GlobalOptions, client: Client, place: Place, lens: Lens)
         sys.stdout.write(plain_frame(snapshot, shown))
 
 
-async def _look_once(options: GlobalOptions, client: Client, place: Place) -> Snapshot:
-    looker = Looker(options, client)
-    async with client.admin() as admin:
+async def _look_once(asked: Asked, place: Place) -> Snapshot:
+    looker = Looker(asked)
+    async with asked.client.admin() as admin:
         await looker.look(admin, place)
     if place.view in (places.MESSAGES, places.EVENTS):
-        await _stream_once(options, client, place, looker)
+        await _stream_once(asked, place, looker)
     return looker.snapshot
 
 
-async def _stream_once(
-    options: GlobalOptions, client: Client, place: Place, looker: Looker
-) -> None:
+async def _stream_once(asked: Asked, place: Place, looker: Looker) -> None:
     """Take what there is, until nothing came for a moment."""
-    import os
-
     errors: list[Exception] = []
     with trio.move_on_after(STREAM_WAIT_S) as patience:
 
-        def tell(name: str) -> Callable[[Any], None]:
-            def take(found: Any) -> None:
-                looker.take_stream(**{name: found})
-                patience.deadline = trio.current_time() + STREAM_SILENCE_S
+        def take(name: str, found: Any) -> None:
+            looker.take_stream(**{name: found})
+            patience.deadline = trio.current_time() + STREAM_SILENCE_S
 
-            return take
-
+        events = partial(take, "events")
         if place.view == places.MESSAGES:
-            await follow_records(client, place.argument, Pause(), tell("records"), errors.append)
+            tell = partial(take, "records")
+            await follow_records(asked.client, place.argument, Pause(), tell, errors.append)
+        elif asked.directory is not None:
+            await follow_directory(asked.directory, events, errors.append)
         else:
-            await follow_events(options, dict(os.environ), tell("events"), errors.append)
+            await follow_events(asked.options, dict(os.environ), events, errors.append)
     if errors and isinstance(errors[0], QuorateError):
         raise errors[0]
 

@@ -32,13 +32,32 @@ Screen {
     text-overflow: ellipsis;
     background: #161d27;
 }
-#prompt {
+#line {
     display: none;
     height: 1;
     background: #223044;
+}
+#sign {
+    width: 2;
+    color: #56b4e9;
+    text-style: bold;
+}
+#prompt {
+    height: 1;
+    width: 1fr;
+    background: #223044;
     color: #ffffff;
     border: none;
-    padding: 0 1;
+    padding: 0;
+}
+* {
+    scrollbar-color: #3a4d66;
+    scrollbar-color-hover: #56b4e9;
+    scrollbar-color-active: #56b4e9;
+    scrollbar-background: #10151c;
+    scrollbar-background-hover: #10151c;
+    scrollbar-background-active: #10151c;
+    scrollbar-corner-color: #10151c;
 }
 RowsTable {
     background: #10151c;
@@ -46,8 +65,6 @@ RowsTable {
     height: 1fr;
     scrollbar-size-vertical: 1;
     scrollbar-size-horizontal: 1;
-    scrollbar-background: #10151c;
-    scrollbar-color: #3a4d66;
 }
 ModalScreen {
     align: center middle;

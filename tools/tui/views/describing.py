@@ -248,12 +248,12 @@ def answers_lines(answers: Iterable[Answer]) -> tuple[cells.Line, ...]:
 
 
 def described_lines(texts: Iterable[str]) -> tuple[cells.Line, ...]:
-    """Return a description with what is not indented standing out."""
+    """Return a description; its first line stands out."""
     return tuple(
-        (Part(text[: -len(text.lstrip())]), Part(text.lstrip()))
-        if text.startswith(" ")
-        else (Part(text, Tone.STRONG),)
-        for text in texts
+        (Part(text, Tone.STRONG),)
+        if i == 0
+        else (Part(text[: len(text) - len(text.lstrip())]), Part(text.lstrip()))
+        for i, text in enumerate(texts)
     )
 
 

@@ -44,7 +44,7 @@ KEYS: Final = (
     Key("y", "y", "raw", "the row as JSON"),
     Key("l", "l", "tail", "follow the messages of the topic", "messages", (_T, _P, _O)),
     Key("p", "p", "pause", "stop following and refreshing, or go on", "pause", (_M,)),
-    Key("space", "space", "mark", "mark the row; keys that take several take the marked ones"),
+    Key("space", "space", "mark", "mark the row; what takes several takes the marked"),
     Key("O", "shift-o", "sort_next", "sort by the next column; shift-i turns it round"),
     Key("I", "shift-i", "sort_turn", "turn the order round"),
     Key("N", "shift-n", "sort_name", "sort by the first column: name, id"),

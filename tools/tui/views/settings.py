@@ -15,7 +15,7 @@ OWN_SOURCES: Final = {"topic": frozenset({1}), "broker": frozenset({2}), "defaul
 
 CONFIG_COLUMNS: Final = (
     Column("name", shrinks=True), Column("value", shrinks=True), Column("source"),
-    Column("change"), Column("meaning", wide_only=True),
+    Column("access", wide_only=True), Column("meaning", wide_only=True),
 )  # fmt: skip
 
 

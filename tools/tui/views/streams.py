@@ -7,6 +7,7 @@ from quorate.records.record import Record
 from quorate.tools.metadata.decided import Decided
 from quorate.tools.positions import time_text
 from quorate.tools.tui.views.cells import (
+    UNKNOWN,
     Cell,
     Column,
     Frame,
@@ -84,9 +85,10 @@ def _null_tone(value: bytes | None) -> Tone:
 
 
 EVENT_COLUMNS: Final = (
-    Column("offset", is_number=True, falls=True), Column("time"), Column("record"),
+    Column("offset", is_number=True, falls=True), Column("time"), Column("record", shrinks=True),
     Column("about", shrinks=True), Column("cause", shrinks=True),
     Column("term", is_number=True, wide_only=True), Column("topic", wide_only=True),
+    Column("date", wide_only=True),
 )  # fmt: skip
 
 
@@ -99,15 +101,17 @@ def events_frame(snapshot: Snapshot) -> Frame:
 
 
 def _event_row(decided: Decided, number: int) -> Row:
-    time = None if decided.time_ms is None else time_text(decided.time_ms).replace("T", " ")[:-1]
+    time = "" if decided.time_ms is None else time_text(decided.time_ms)
+    date, _, clock = time.rstrip("Z").partition("T")
     cells = (
         number_cell(decided.offset),
-        text_cell(time, Tone.DIM),
+        Cell(clock or UNKNOWN, Tone.DIM, decided.time_ms),
         text_cell(decided.type, Tone.STRONG),
         text_cell(one_line(about(decided))),
         text_cell(one_line(decided.record.cause), Tone.ACCENT),
         number_cell(decided.term),
         text_cell(decided.topic),
+        text_cell(date, Tone.DIM),
     )
     return Row(f"{decided.offset}/{number}", cells, decided)
 

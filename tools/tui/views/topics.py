@@ -1,5 +1,6 @@
 """Topics and partitions as tables."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,7 +38,7 @@ from quorate.tools.tui.views.shapes import (
 from quorate.tools.tui.views.snapshot import OnBrokers, Snapshot, ends_of
 
 TOPIC_COLUMNS: Final = (
-    Column("name", shrinks=True), Column("partitions", is_number=True, falls=True),
+    Column("name", shrinks=True), Column("partitions", is_number=True, falls=True, title="PARTS"),
     Column("replicas", is_number=True, falls=True), Column("records", is_number=True, falls=True),
     Column("rate/s", is_number=True, falls=True), Column("size", is_number=True, falls=True),
     Column("state"), Column("min_isr", is_number=True, wide_only=True),
@@ -48,8 +49,14 @@ TOPIC_COLUMNS: Final = (
 def topics_frame(snapshot: Snapshot) -> Frame:
     """Return a row for each topic."""
     ends = ends_of(snapshot)
-    rows = tuple(_topic_row(snapshot, topic, ends.get(topic.name)) for topic in snapshot.topics)
+    topics = _in_order(snapshot.topics)
+    rows = tuple(_topic_row(snapshot, topic, ends.get(topic.name)) for topic in topics)
     return Frame("topics", TOPIC_COLUMNS, rows, "no topics yet; ctrl-n creates one")
+
+
+def _in_order(topics: Iterable[TopicDescription]) -> list[TopicDescription]:
+    """Return topics by name, those behind that the cluster keeps for itself."""
+    return sorted(topics, key=lambda topic: (topic.is_internal, topic.name))
 
 
 def _topic_row(snapshot: Snapshot, topic: TopicDescription, end: int | None) -> Row:
@@ -142,7 +149,7 @@ def _log_of(found: Found, on_brokers: OnBrokers) -> _Log:
 
 def partitions_frame(snapshot: Snapshot, topic_name: str) -> Frame:
     """Return a row for each partition, of a topic or of all."""
-    topics = [t for t in snapshot.topics if topic_name in ("", t.name)]
+    topics = [t for t in _in_order(snapshot.topics) if topic_name in ("", t.name)]
     dead = snapshot.dead
     rows: list[Row] = []
     for topic in topics:

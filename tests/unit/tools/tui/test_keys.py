@@ -411,6 +411,6 @@ def test_every_view_fits_every_terminal(view: str, size: tuple[int, int]) -> Non
         lines = seat.drawn()
         assert len(lines) == size[1] - 5
         assert all(len(line) <= size[0] - 2 for line in lines)
-        assert seat.app.main.table.virtual_size.width <= size[0] - 2
+        assert seat.app.main.table.virtual_size.width <= size[0] - 3
 
     sit(body, view=Place(view), size=size)

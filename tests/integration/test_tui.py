@@ -1,0 +1,185 @@
+"""quorate tui with a node: what its keys do is done, and it outlives the node."""
+
+import asyncio  # noqa: TID251 - Textual's, not ours
+import os
+import subprocess
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from textual.pilot import Pilot
+
+from quorate.client.sync import Producer
+from quorate.tools.arguments import GlobalOptions
+from quorate.tools.topic_options import client_of
+from quorate.tools.tui.app import QuorateApp
+from quorate.tools.tui.asked import Asked
+from quorate.tools.tui.gathering import Gatherer
+from quorate.tools.tui.main_screen import Mode
+from quorate.tools.tui.views.places import Place
+from tests.compat import serving
+from tests.integration.controllers import COMMAND, TIMEOUT_S, environment
+
+pytestmark = pytest.mark.integration
+
+DEADLINE_S = 60
+POLL_S = 0.05
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Generator[serving.Broker]:
+    with serving.quorate({}, tmp_path_factory.mktemp("node")) as broker:
+        yield broker
+
+
+class Seat:
+    """A screen in front of a node; waits for what is to be seen."""
+
+    def __init__(self, app: QuorateApp, pilot: Pilot[None]) -> None:
+        self.app = app
+        self.pilot = pilot
+
+    async def press(self, *keys: str) -> None:
+        for key in keys:
+            await self.pilot.press(key)
+            await self.pilot.pause()
+
+    async def type(self, text: str) -> None:
+        names = {" ": "space", "/": "slash", ".": "full_stop", "=": "equals_sign"}
+        await self.press(*(names.get(character, character) for character in text))
+
+    async def command(self, text: str) -> None:
+        await self.press("colon")
+        await self.type(text)
+        await self.press("enter")
+
+    async def until(self, is_so: Callable[[str], bool]) -> str:
+        """Wait until the screen's text is as it should be; return it."""
+        give_up = time.monotonic() + DEADLINE_S
+        while True:
+            text = self.text()
+            if is_so(text):
+                return text
+            assert time.monotonic() < give_up, text
+            await self.pilot.pause(POLL_S)
+
+    def text(self) -> str:
+        main = self.app.main
+        lines = [main.header_text]
+        lines += [main.table.render_line(y).text for y in range(main.table.size.height)]
+        over = getattr(self.app.screen, "lines", ())
+        lines += ["".join(part.text for part in line) for line in over]
+        return "\n".join(lines)
+
+
+def test_a_topic_lives_and_dies_on_the_screen(node: serving.Broker) -> None:
+    bootstrap = node.server.bootstrap
+
+    async def main(seat: Seat) -> None:
+        await seat.until(lambda text: "no topics yet" in text)
+        await seat.press("ctrl+n")
+        await seat.type("orders")
+        await seat.press("enter", "2", "enter", "enter", "enter")
+        await seat.until(lambda text: "orders" in text and "● ok" in text)
+        await asyncio.to_thread(produce, bootstrap)
+        await seat.press("l")
+        await seat.until(lambda text: "value-9" in text and "k=v" in text)
+        await seat.press("escape", "e")
+        await seat.until(lambda _: seat.app.screen is not seat.app.main)
+        await seat.type("retention.ms=5000")
+        await seat.press("ctrl+s")
+        await seat.until(lambda text: "+ retention.ms=5000" in text)
+        await seat.press("enter")
+        await seat.command("configs topic/orders")
+        await seat.until(lambda text: "retention.ms" in text and "5000" in text)
+        await seat.command("events")
+        await seat.until(lambda text: "TopicCreated" in text and "by User:ANONYMOUS" in text)
+        await seat.command("partitions orders")
+        await seat.until(lambda text: "orders-1" in text and "▸1" in text)
+        await seat.press("w")
+        await seat.until(
+            lambda text: "leads orders-0, as preferred" in text and "metadata@" in text
+        )
+        await seat.press("escape", "d")
+        await seat.until(lambda text: "orders-0: ok" in text)
+        await seat.press("escape")
+        await seat.command("quorum")
+        await seat.until(lambda text: "▸ leader" in text)
+        await seat.command("topics")
+        await seat.press("ctrl+d")
+        await seat.type("orders")
+        await seat.press("enter")
+        await seat.until(lambda text: "no topics yet" in text)
+
+    look_at(bootstrap, node.data, main)
+
+
+def produce(bootstrap: str) -> None:
+    with Producer(bootstrap) as producer:
+        for number in range(10):
+            headers = [("k", b"v")]
+            producer.enqueue("orders", b"value-%d" % number, partition=1, headers=headers)
+
+
+def look_at(bootstrap: str, data: Path, body: Callable[[Seat], object]) -> None:
+    options = GlobalOptions(bootstrap=bootstrap)
+
+    async def main() -> None:
+        app = QuorateApp(
+            Gatherer(Asked(options, client_of(options), data)),
+            Place("topics"),
+            Mode(can_write=True),
+        )
+        async with app.run_test(size=(160, 40)) as pilot:
+            await pilot.pause()
+            result = body(Seat(app, pilot))
+            assert asyncio.iscoroutine(result)
+            await result
+
+    with patch.dict(os.environ, environment()):
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["brokers"], "● in service"),
+        (["quorum"], "▸ leader"),
+        (["groups"], "no consumer groups yet"),
+    ],
+)
+def test_one_frame_is_printed(node: serving.Broker, words: list[str], wanted: str) -> None:
+    command = [*COMMAND, "tui", *words, "--once", "-b", node.server.bootstrap]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S, env=environment()
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "controller 1 term" in done.stdout
+    assert wanted in done.stdout
+
+
+def test_without_a_terminal_it_says_what_to_do(node: serving.Broker) -> None:
+    command = [*COMMAND, "tui", "-b", node.server.bootstrap]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S, env=environment(),
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "--once" in done.stderr
+
+
+def test_the_screen_outlives_its_node(tmp_path: Path) -> None:
+    with serving.quorate({}, tmp_path / "node") as broker:
+        bootstrap = broker.server.bootstrap
+
+        async def main(seat: Seat) -> None:
+            await seat.until(lambda text: "brokers 1/1" in text)
+            os.kill(broker.node.popen.pid, 19)  # SIGSTOP: it hangs, which is worse than dying
+            await seat.until(lambda text: "no broker answers" in text)
+            await seat.press("down", "question_mark", "escape")
+            os.kill(broker.node.popen.pid, 18)
+            await seat.until(lambda text: "no broker answers" not in text)
+
+        look_at(bootstrap, broker.data, main)

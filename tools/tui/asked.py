@@ -1,0 +1,16 @@
+"""Whom the screen asks."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from quorate.tools.arguments import GlobalOptions
+from quorate.tools.topics import Client
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Brokers by options; ``directory`` is a single node's, which holds its controller's log."""
+
+    options: GlobalOptions
+    client: Client
+    directory: Path | None = None
