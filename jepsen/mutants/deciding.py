@@ -25,6 +25,9 @@ from quorate.quorum.raft.storage import FileStorage
 VERY_SOON: Final = ("--property", "replica.lag.time.max.ms=400")
 """So that followers are given up before any connection to a controller is."""
 
+UNBALANCED: Final = ("--property", "auto.leader.rebalance.enable=false")
+"""So that nobody else gives a partition back to its first replica."""
+
 STALE: Final = frozenset({"nonlinearizable-register", "nonlinearizable-topic"})
 
 
@@ -118,7 +121,12 @@ MUTANTS: Final = (
         "Requests are served in whichever epoch they were made, changes of ISRs, too.",
         ("E1", "E4"),
         DIVERGED | {"unclean-election"},
-        Proof(("append",), ("directed:late-shrink",), 5, (*ONE_COPY, *LATE_NOT_SILENT, *VERY_SOON)),
+        Proof(
+            ("append",),
+            ("directed:late-shrink",),
+            5,
+            (*ONE_COPY, *LATE_NOT_SILENT, *VERY_SOON, *UNBALANCED),
+        ),
         epoch_unchecked,
     ),
     Mutant(

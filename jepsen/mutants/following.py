@@ -27,8 +27,8 @@ from quorate.protocol.messages.data import FetchPartition, PartitionData
 from quorate.records.batch import BatchHeader
 
 DIVERGED: Final = LOST | {"divergence"}
-SELDOM_PER_S: Final = 20
-"""Followers hear of a high watermark with the next records: if these come late, so does it."""
+ALONE: Final = ("--partitions", "1")
+"""With each record followers hear what is committed of all other partitions of their leader."""
 
 SYNCED: Final = ("--topic-config", "flush.messages=1")
 
@@ -138,7 +138,7 @@ MUTANTS: Final = (
         "Followers cut off what they do not know to be committed, before they ask their leader.",
         ("E5", "D1", "D3"),
         DIVERGED,
-        Proof(("append",), ("directed:unreachable-successor",), 5, rate_per_s=SELDOM_PER_S),
+        Proof(("append",), ("directed:unreachable-successor",), 5, ALONE),
         truncate_to_hw,
     ),
     Mutant(
@@ -162,7 +162,7 @@ MUTANTS: Final = (
         "Nothing is known of producers after a restart or a change of the leader.",
         ("I1", "I5"),
         REPEATED,
-        Proof(("idempotent",), ("directed:sleeping-leader",), 8),
+        Proof(("idempotent",), ("directed:unheard-leader",), 8),
         producer_state_not_rebuilt,
     ),
     Mutant(

@@ -10,6 +10,7 @@ from typing import Any, Final
 from quorate.jepsen.clients.wire import Client, ClosedError
 from quorate.jepsen.lab.cluster import NOBODY
 from quorate.jepsen.lab.hosts import Host
+from quorate.jepsen.lab.namespaces import CLIENTS
 from quorate.jepsen.nemesis import directed_nodes
 from quorate.jepsen.nemesis.fault import Family, Variant
 from quorate.jepsen.nemesis.stage import Cast, Directed, NotReachedError, Play, Stage
@@ -101,6 +102,24 @@ def sleeping_leader(stage: Stage) -> str:
         cast.leader.resume()
         _wait_for_join(stage, cast)
     return "two leaders slept through their successors' elections"
+
+
+def unheard_leader(stage: Stage) -> str:
+    """Kill a leader that clients have heard nothing of for a moment: what it has, they send again.
+
+    Where the network cannot keep them apart, what they have not heard of is what was under way.
+    """
+    network = stage.network
+    cast = stage.cast()
+    if network.has_clients:
+        network.cut([(stage.place(cast.leader), CLIENTS)])
+        stage.load(ASLEEP_S)
+    cast.leader.kill()
+    stage.heal(hard=True)
+    _wait_for_another(stage, cast)
+    cast.leader.start()
+    _wait_for_join(stage, cast)
+    return f"{cast.leader.name} was killed when clients lacked its answers, and another led"
 
 
 def last_in_sync(stage: Stage) -> str:
@@ -250,9 +269,15 @@ def wiped_joiner(stage: Stage) -> str:
 
 
 def unreachable_successor(stage: Stage) -> str:
-    """Kill a leader and stop its successor: the next one follows nobody, then leads."""
+    """Kill a leader and stop its successor: the next one follows nobody, then leads.
+
+    It does not know how much of what it has is committed: its leader could not tell it any more.
+    """
+    network = stage.network
     cast = stage.cast()
     successor, *others = cast.others
+    network.cut(stage.between([cast.leader], others))
+    stage.load(TOLD_S)
     successor.pause()
     cast.leader.kill()
     stage.until(
@@ -376,6 +401,7 @@ PLAYS: Final[dict[str, Play]] = {
     "lonely-coordinators": lonely_coordinators,
     "killed-leader": killed_leader,
     "sleeping-leader": sleeping_leader,
+    "unheard-leader": unheard_leader,
     "last-in-sync": last_in_sync,
     "isolated-leader": isolated_leader,
     "unheard-expansion": unheard_expansion,
