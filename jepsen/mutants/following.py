@@ -3,7 +3,7 @@
 # They replace what is private, that is their trade.
 # pyright: reportPrivateUsage=false
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from quorate.broker.log import files, recovery
@@ -71,7 +71,7 @@ def no_truncation(patches: Patches) -> None:
 def dedup_off(patches: Patches) -> None:
     """Write every batch that comes, however often it comes."""
 
-    def check(_self: ProducerStates, _headers: Sequence[BatchHeader]) -> WrittenBatch | None:
+    def check(_self: ProducerStates, _header: BatchHeader) -> WrittenBatch | None:
         return None
 
     patches.method(ProducerStates, "check", check)
