@@ -282,24 +282,6 @@ class Connection:
             if isinstance(slot, AnswerSlot) and slot.parts is None and slot.on_abandoned:
                 slot.on_abandoned()
 
-    def take_only_part(self) -> bytes | bytearray | memoryview | None:
-        """Return the one answer that is owed, if it is one part and no file's, and owe it no more.
-
-        It is the shell's then, which need not put it into :attr:`out`.
-        """
-        slots = self.slots
-        if len(slots) != 1:
-            return None
-        owed = slots[0]
-        parts = owed.parts if isinstance(owed, AnswerSlot) else owed
-        if parts is None or len(parts) != 1:
-            return None
-        part = parts[0]
-        if isinstance(part, FileSlice):
-            return None
-        slots.popleft()
-        return part
-
     def collect(self) -> bool:
         """Move the answers whose turn it is to :attr:`out`; return whether it holds anything."""
         slots, out = self.slots, self.out

@@ -16,7 +16,7 @@ from typing import Final
 
 import trio
 
-from quorate.net.connection import Connection, FrameRefusedError, Part, Service
+from quorate.net.connection import AnswerSlot, Connection, FrameRefusedError, Part, Service
 from quorate.records.slices import FileSlice
 
 logger = logging.getLogger(__name__)
@@ -217,10 +217,17 @@ class Reactor:
         if connection.out:
             connection.collect()
             return
-        part = connection.take_only_part()
-        if part is not None:
-            self._send_one(connection, part)
-        elif connection.collect():
+        slots = connection.slots
+        if len(slots) == 1:
+            owed = slots[0]
+            parts = owed.parts if isinstance(owed, AnswerSlot) else owed
+            if parts is not None and len(parts) == 1:
+                part = parts[0]
+                if not isinstance(part, FileSlice):
+                    slots.clear()
+                    self._send_one(connection, part)
+                    return
+        if connection.collect():
             self.send(connection)
         else:
             self._proceed(connection)

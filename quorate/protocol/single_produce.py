@@ -205,9 +205,17 @@ _READERS: Final = {
 
 
 def single_produce_writer(version: int) -> Writer:
-    """Return what writes the answers of this version."""
+    """Return what writes the answers of this version, compiled if it is there."""
     header_end = b"\0" if APIS[ApiKey.PRODUCE].response_header_version(version) else b""
     ending = _ending(version)
+    compiled: Any = load_compiled("_batch")
+    if compiled is not None:
+        return partial(compiled.single_answer, header_end, ending)
+    return _writer(header_end, ending)
+
+
+def _writer(header_end: bytes, ending: bytes) -> Writer:
+    """Return the twin of the compiled writer."""
     # The size does not count itself; the correlation id is as long.
     rest_bytes = _ANSWER_START.size - 4 + len(header_end) + _OUTCOME.size + len(ending)
     start, outcome = _ANSWER_START.pack, _OUTCOME.pack

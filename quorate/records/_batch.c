@@ -488,6 +488,55 @@ sound_produce(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
     return read;
 }
 
+PyDoc_STRVAR(single_answer_doc,
+"single_answer(tags, ending, correlation_id, echo, base_offset, append_time, log_start_offset)\n"
+"--\n\n"
+"Return the answer to a Produce request for one partition, as a frame.\n\n"
+"tags stand behind the correlation id, and ending behind the offsets: both are bytes. echo is what\n"
+"an answer has in common with its request.");
+
+static PyObject *
+single_answer(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 7 || !PyBytes_Check(args[0]) || !PyBytes_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError,
+                        "single_answer(tags, ending, correlation_id, echo, base_offset,"
+                        " append_time, log_start_offset), tags and ending bytes");
+        return NULL;
+    }
+    long correlation_id = PyLong_AsLong(args[2]);
+    int64_t numbers[3];
+    for (int i = 0; i < 3; i++) {
+        numbers[i] = PyLong_AsLongLong(args[4 + i]);
+    }
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    Py_buffer echo;
+    if (PyObject_GetBuffer(args[3], &echo, PyBUF_SIMPLE) < 0) {
+        return NULL;
+    }
+    Py_ssize_t tags_bytes = PyBytes_GET_SIZE(args[0]), ending_bytes = PyBytes_GET_SIZE(args[1]);
+    Py_ssize_t size = 8 + tags_bytes + echo.len + 2 + 3 * 8 + ending_bytes;
+    PyObject *frame = PyBytes_FromStringAndSize(NULL, size);
+    if (frame != NULL) {
+        unsigned char *at = (unsigned char *)PyBytes_AS_STRING(frame);
+        write_big_endian(at, 4, (uint64_t)size - 4);
+        write_big_endian(at + 4, 4, (uint64_t)correlation_id);
+        memcpy(at + 8, PyBytes_AS_STRING(args[0]), tags_bytes);
+        at += 8 + tags_bytes;
+        memcpy(at, echo.buf, echo.len);
+        write_big_endian(at += echo.len, 2, 0); /* no error */
+        at += 2;
+        for (int i = 0; i < 3; i++, at += 8) {
+            write_big_endian(at, 8, (uint64_t)numbers[i]);
+        }
+        memcpy(at, PyBytes_AS_STRING(args[1]), ending_bytes);
+    }
+    PyBuffer_Release(&echo);
+    return frame;
+}
+
 /* ---------------------------------------------------------------- module */
 
 static PyMethodDef methods[] = {
@@ -495,6 +544,8 @@ static PyMethodDef methods[] = {
     {"sound_header", (PyCFunction)(void (*)(void))sound_header, METH_FASTCALL, sound_header_doc},
     {"assign_offset", (PyCFunction)(void (*)(void))assign_offset, METH_FASTCALL,
      assign_offset_doc},
+    {"single_answer", (PyCFunction)(void (*)(void))single_answer, METH_FASTCALL,
+     single_answer_doc},
     {"sound_produce", (PyCFunction)(void (*)(void))sound_produce, METH_FASTCALL,
      sound_produce_doc},
     {NULL, NULL, 0, NULL},

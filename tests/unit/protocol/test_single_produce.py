@@ -160,8 +160,11 @@ def test_an_answer_is_the_general_writer_s(
         ]
     )
     parts = cast("list[Any]", response_encoder(API, version)(77, response))
-    written = single_produce_writer(version)(77, read.echo, *places)
-    assert written == b"".join(parts)
+    with pytest.MonkeyPatch.context() as patch:
+        for pure in ("0", "1"):
+            patch.setenv("QUORATE_PURE_PYTHON", pure)
+            written = single_produce_writer(version)(77, read.echo, *places)
+            assert written == b"".join(parts)
 
 
 # --- requests with a sound batch
@@ -283,3 +286,20 @@ def test_the_compiled_reader_is_taken_and_refuses_what_would_harm_it(
         assert COMPILED.sound_produce(BatchHeader, frame, start, stop) is None
     monkeypatch.setenv("QUORATE_PURE_PYTHON", "1")
     assert sound_produce_reader() is read_sound_produce
+
+
+@pytest.mark.skipif(COMPILED is None, reason="not compiled here")
+def test_the_compiled_writer_refuses_what_would_harm_it() -> None:
+    for wrong in [
+        (),
+        (b"", b"", 1, b"echo", 0, 0),
+        ("", b"", 1, b"echo", 0, 0, 0),
+        (b"", None, 1, b"echo", 0, 0, 0),
+        (b"", b"", "1", b"echo", 0, 0, 0),
+        (b"", b"", 1, "echo", 0, 0, 0),
+        (b"", b"", 1, b"echo", 0, None, 0),
+    ]:
+        with pytest.raises(TypeError):
+            COMPILED.single_answer(*wrong)
+    with pytest.raises(OverflowError):
+        COMPILED.single_answer(b"", b"", 1, b"echo", 2**63, 0, 0)
