@@ -241,7 +241,7 @@ class PartitionStream:
         return bool(markers) and markers[0].key == ABORT_MARKER_KEY
 
     def _read(self, chunk: _Chunk, header: BatchHeader) -> list[Record]:
-        batch = bytes(chunk.data[chunk.at : chunk.at + header.size_bytes])
+        batch = chunk.data[chunk.at : chunk.at + header.size_bytes]
         return read_records(batch, header, self.topic_partition, bytes_max=DECOMPRESSED_BYTES_MAX)
 
 

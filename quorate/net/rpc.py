@@ -21,14 +21,14 @@ from quorate.errors import (
 )
 from quorate.model import Endpoint
 from quorate.net.bell import Bell
+from quorate.net.frame_reader import FrameReader
 from quorate.promise import Promise
 from quorate.protocol.apis import APIS, Api, ApiKey
-from quorate.protocol.frames import FrameBuffer, encode_request, read_response_header
+from quorate.protocol.frames import encode_request, read_response_header
 from quorate.protocol.message import decoder
 from quorate.protocol.messages.session import ApiVersionsRequest, ApiVersionsResponse
 from quorate.protocol.primitives import DecodeError
 
-RECEIVE_BYTES: Final = 256 * 1024
 FRAME_BYTES_MAX: Final = 256 * 1024 * 1024
 CORRELATION_ID_MASK: Final = 0x7FFFFFFF
 
@@ -269,7 +269,7 @@ class Connection:
             self.close(f"the connection broke ({error.__cause__ or error})")
 
     async def _read(self) -> None:
-        frames = FrameBuffer(FRAME_BYTES_MAX)
+        frames = FrameReader(self._stream, FRAME_BYTES_MAX)
         try:
             while self.closed_because is None:
                 with trio.CancelScope(deadline=self._next_deadline_s()) as self._reading:
@@ -285,15 +285,10 @@ class Connection:
     def _next_deadline_s(self) -> float:
         return min((waiting.deadline_s for waiting in self._waiting), default=float("inf"))
 
-    async def _read_frames(self, frames: FrameBuffer) -> None:
-        while True:
-            chunk = await self._stream.receive_some(RECEIVE_BYTES)
-            if not chunk:
-                self.close("the connection was closed by the other side")
-                return
-            frames.feed(chunk)
-            while (frame := frames.next_frame()) is not None:
-                self._answer(frame)
+    async def _read_frames(self, frames: FrameReader) -> None:
+        while (frame := await frames.next_frame()) is not None:
+            self._answer(frame)
+        self.close("the connection was closed by the other side")
 
     def _answer(self, frame: bytearray) -> None:
         if not self._waiting:

@@ -172,6 +172,24 @@ class FrameBuffer:
         """Adds what was received."""
         self._buffer += chunk
 
+    @property
+    def awaited_bytes(self) -> int:
+        """The size of the frame that is there in part; 0 if none is, or its size is not there yet.
+
+        To be asked when :meth:`next_frame` has returned None.
+        """
+        if len(self._buffer) < SIZE_BYTES:
+            return 0
+        size_bytes: int = _SIZE.unpack_from(self._buffer)[0]
+        return size_bytes
+
+    def move_into(self, frame: bytearray) -> int:
+        """Moves what is there of that frame to where it is to be; returns how many bytes."""
+        moved_bytes = len(self._buffer) - SIZE_BYTES
+        frame[:moved_bytes] = memoryview(self._buffer)[SIZE_BYTES:]
+        self._buffer = bytearray()
+        return moved_bytes
+
     def next_frame(self) -> bytearray | None:
         """Returns the next whole frame, without its size and for the caller to keep, or None.
 

@@ -261,25 +261,27 @@ PyDoc_STRVAR(read_records_doc,
 static PyObject *
 read_records(PyObject *module, PyObject *args)
 {
-    PyObject *data;
+    Py_buffer data;
     Py_ssize_t at, end, count;
     long long base_offset, base_timestamp_ms;
     Batch batch = {0};
-    if (!PyArg_ParseTuple(args, "SnnnLLOOO!", &data, &at, &end, &count, &base_offset,
+    if (!PyArg_ParseTuple(args, "y*nnnLLOOO!", &data, &at, &end, &count, &base_offset,
                           &base_timestamp_ms, &batch.stamp_ms, &batch.topic_partition, &PyType_Type,
                           &batch.kind)) {
         return NULL;
     }
-    if (at < 0 || end < at || end > PyBytes_GET_SIZE(data) || count < 0 || count > end - at) {
+    if (at < 0 || end < at || end > data.len || count < 0 || count > end - at) {
         PyErr_SetString(PyExc_ValueError, "positions outside of the data");
+        PyBuffer_Release(&data);
         return NULL;
     }
     if (!PyType_IsSubtype(batch.kind, &PyTuple_Type) ||
         batch.kind->tp_basicsize != PyTuple_Type.tp_basicsize) {
         PyErr_SetString(PyExc_TypeError, "kind must be a named tuple");
+        PyBuffer_Release(&data);
         return NULL;
     }
-    const unsigned char *start = (const unsigned char *)PyBytes_AS_STRING(data);
+    const unsigned char *start = data.buf;
     Reader reader = {start + at, start + end, NULL};
     batch.base_offset = base_offset;
     batch.base_timestamp_ms = base_timestamp_ms;
@@ -293,6 +295,7 @@ read_records(PyObject *module, PyObject *args)
         PyList_SET_ITEM(records, i, record);
     }
     Py_XDECREF(batch.timestamp_ms);
+    PyBuffer_Release(&data);
     if (records != NULL && reader.at != reader.end) {
         reader.why = "bytes after the last record of a batch";
         Py_CLEAR(records);

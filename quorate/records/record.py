@@ -370,12 +370,16 @@ def record_bytes_max(key: bytes | None, value: bytes | None, headers: bytes) -> 
 
 
 def read_records(
-    batch: bytes, header: BatchHeader, topic_partition: TopicPartition, *, bytes_max: int
+    batch: bytes | memoryview,
+    header: BatchHeader,
+    topic_partition: TopicPartition,
+    *,
+    bytes_max: int,
 ) -> list[Record]:
     """Return the records of a batch whose header and checksum were checked.
 
     Args:
-        batch: the whole batch, header included; ``bytes``, because slices become keys and values.
+        batch: the whole batch, header included; of which nothing is kept.
         header: the batch's header.
         topic_partition: where the records are from.
         bytes_max: how many bytes the records may take once decompressed.
@@ -387,7 +391,7 @@ def read_records(
     if header.compression == Codec.NONE:
         buffer, position, end = batch, HEADER_BYTES, header.size_bytes
     else:
-        packed = batch[HEADER_BYTES : header.size_bytes]
+        packed = bytes(batch[HEADER_BYTES : header.size_bytes])
         buffer, position = decompress(header.compression, packed, bytes_max=bytes_max), 0
         end = len(buffer)
     if not 0 <= header.record_count * RECORD_BYTES_MIN <= end - position:
@@ -397,7 +401,11 @@ def read_records(
 
 
 def _read_compiled(
-    data: bytes, at: int, end: int, header: BatchHeader, topic_partition: TopicPartition
+    data: bytes | memoryview,
+    at: int,
+    end: int,
+    header: BatchHeader,
+    topic_partition: TopicPartition,
 ) -> list[Record]:
     try:
         records: list[Record] = _speed.read_records(
@@ -417,10 +425,14 @@ def _read_compiled(
 
 
 def _read_in_python(
-    data: bytes, at: int, end: int, header: BatchHeader, topic_partition: TopicPartition
+    data: bytes | memoryview,
+    at: int,
+    end: int,
+    header: BatchHeader,
+    topic_partition: TopicPartition,
 ) -> list[Record]:
-    try:
-        records = _read_records(data, at, end, header, topic_partition)
+    try:  # slices of bytes become keys and values
+        records = _read_records(bytes(data), at, end, header, topic_partition)
     except IndexError:
         raise CorruptRecordError("the last record of a batch is cut off") from None
     if header.is_log_append_time:

@@ -13,6 +13,8 @@ RECORDS_PER_CLIENT_CPU_S = Metric(
     "records_per_client_cpu_s", "per client CPU second", "records/s", "more"
 )
 PRELOAD_RECORDS_PER_S = 1_500_000
+PRELOAD_BYTES_PER_S = 300_000_000
+"""How much is there to read for each second; a client that is faster is measured for less."""
 
 
 def client_command(subject: Subject, action: str) -> list[str]:
@@ -103,4 +105,5 @@ class ClientConsume:
         return f"p1_read_by_{subject.name}_{self.value_bytes}"
 
     def _records(self, bench: Bench) -> int:
-        return int(PRELOAD_RECORDS_PER_S * bench.seconds)
+        per_second = min(PRELOAD_RECORDS_PER_S, PRELOAD_BYTES_PER_S // self.value_bytes)
+        return int(per_second * bench.seconds)

@@ -47,8 +47,8 @@ def scenarios() -> list[Scenario]:
         *produced,
         *(Consume(value_bytes, count) for value_bytes in VALUE_BYTES for count in PARTITIONS),
         MemoryUnderLoad(),
-        ClientProduce(100),
-        ClientConsume(100),
+        *(ClientProduce(value_bytes) for value_bytes in VALUE_BYTES),
+        *(ClientConsume(value_bytes) for value_bytes in VALUE_BYTES),
         IdleConnections(IDLE_CONNECTIONS),
         Startup(),
     ]

@@ -212,3 +212,14 @@ def test_a_frame_may_be_as_large_as_allowed_and_the_limit_may_rise() -> None:
     frames.frame_bytes_max = 20
     frames.feed(frame(bytes(20)))
     assert frames.next_frame() == bytearray(20)
+
+
+def test_the_size_of_a_frame_is_known_before_all_of_it_has_come() -> None:
+    frames = FrameBuffer(FRAME_BYTES_MAX)
+    for chunk, awaited in ((b"\0\0", 0), (b"\0\5", 5), (b"abc", 5)):
+        frames.feed(chunk)
+        assert frames.next_frame() is None
+        assert frames.awaited_bytes == awaited
+    frame = bytearray(5)
+    assert frames.move_into(frame) == 3
+    assert (frame, len(frames), frames.awaited_bytes) == (b"abc\0\0", 0, 0)

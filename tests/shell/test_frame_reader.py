@@ -1,0 +1,109 @@
+"""Frames come whole, in order, and into memory of their own if they are large."""
+
+import socket
+import struct
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from quorate.net.frame_reader import KEPT_BYTES_MAX, LARGE_BYTES, FrameReader
+from quorate.protocol.primitives import DecodeError
+
+FRAME_BYTES_MAX = 64 << 20
+SIZES = (1, LARGE_BYTES, 3, 5 * LARGE_BYTES, 0, KEPT_BYTES_MAX + 1, LARGE_BYTES + 7, 70_000, 2)
+
+
+def framed(size_bytes: int) -> bytes:
+    content = (size_bytes % 251).to_bytes(1, "big") * size_bytes
+    return size_bytes.to_bytes(4, "big") + content
+
+
+@asynccontextmanager
+async def pair() -> AsyncGenerator[tuple[trio.SocketStream, FrameReader]]:
+    ours, theirs = map(trio.socket.from_stdlib_socket, socket.socketpair())
+    async with trio.SocketStream(theirs) as sending, trio.SocketStream(ours) as receiving:
+        yield sending, FrameReader(receiving, FRAME_BYTES_MAX)
+
+
+async def test_frames_of_all_sizes_come_in_order() -> None:
+    async with pair() as (sending, reader), trio.open_nursery() as nursery:
+        nursery.start_soon(sending.send_all, b"".join(map(framed, SIZES)))
+        for size in SIZES:
+            assert await reader.next_frame() == framed(size)[4:]
+        await sending.aclose()
+        assert await reader.next_frame() is None
+
+
+async def test_memory_is_filled_again_once_nobody_has_a_view_into_it() -> None:
+    sizes = [2 * LARGE_BYTES + n for n in (0, 100, 50, 100)]
+    frames: list[bytearray] = []
+    views: list[memoryview] = []
+    async with pair() as (sending, reader), trio.open_nursery() as nursery:
+        nursery.start_soon(sending.send_all, b"".join(map(framed, sizes)))
+        for size in sizes:
+            frame = await reader.next_frame()
+            assert frame is not None
+            assert frame == framed(size)[4:]
+            frames.append(frame)
+            if len(frames) == 2:
+                views[0].release()
+            views.append(memoryview(frame)[10:20])
+    assert frames[1] is not frames[0]
+    assert frames[2] is frames[0]
+    assert frames[3] is not frames[1]
+    for size, view in zip(sizes[1:], views[1:], strict=True):
+        assert view == framed(size)[14:24]
+
+
+async def test_being_cancelled_loses_nothing() -> None:
+    whole = framed(LARGE_BYTES + 1)
+    async with pair() as (sending, reader):
+        for begin in range(0, len(whole), 50_000):
+            with trio.move_on_after(0.001) as waiting:
+                await reader.next_frame()
+            assert waiting.cancelled_caught
+            await sending.send_all(whole[begin : begin + 50_000])
+        assert await reader.next_frame() == whole[4:]
+
+
+async def test_a_connection_that_ends_or_is_closed_within_a_frame() -> None:
+    part = framed(2 * LARGE_BYTES)[:100_000]
+    async with pair() as (sending, reader):
+        await sending.send_all(part)
+        await sending.aclose()
+        assert await reader.next_frame() is None
+    async with pair() as (sending, reader):
+        await sending.send_all(part)
+        with trio.move_on_after(0.001):
+            await reader.next_frame()
+        await trio.aclose_forcefully(reader.stream)
+        with pytest.raises((trio.ClosedResourceError, trio.BrokenResourceError)):
+            await reader.next_frame()
+
+
+async def test_a_connection_that_breaks_within_a_frame() -> None:
+    listener = trio.socket.socket()
+    await listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    async with await trio.open_tcp_stream(*listener.getsockname()) as sending:
+        theirs, _ = await listener.accept()
+        listener.close()
+        async with trio.SocketStream(theirs) as receiving:
+            reader = FrameReader(receiving, FRAME_BYTES_MAX)
+            await sending.send_all(framed(2 * LARGE_BYTES)[:100_000])
+            with trio.move_on_after(0.001):
+                await reader.next_frame()
+            reset = struct.pack("ii", 1, 0)
+            sending.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+            await sending.aclose()
+            with pytest.raises(trio.BrokenResourceError):
+                await reader.next_frame()
+
+
+async def test_what_is_no_frame_ends_it() -> None:
+    async with pair() as (sending, reader):
+        await sending.send_all((FRAME_BYTES_MAX + 1).to_bytes(4, "big"))
+        with pytest.raises(DecodeError):
+            await reader.next_frame()
