@@ -127,7 +127,7 @@ def read_to_files(
     files = file_count(_log_bytes(options), plan.file_bytes)
     session = _session(shows_progress=sys.stderr.isatty() and not quiet)
     try:
-        return _write(session, plan, schema, options, files)
+        return write_files(session, plan, schema, options, files)
     except Exception as error:
         raise CommandError(
             f"could not write {plan.target.folder}", why=_reason(error), hint="--debug tells all"
@@ -171,9 +171,10 @@ def _session(*, shows_progress: bool) -> Any:
         ) from error
 
 
-def _write(
+def write_files(
     session: Any, plan: ReadPlan, schema: str, options: Mapping[str, str], files: int
 ) -> Summary:
+    """Write what the options say into about so many files, however many partitions there are."""
     reader = session.read.format("quorate").schema(schema).options(**options)
     frame = reader.option("minPartitions", files).load()
     if frame.rdd.getNumPartitions() > files:

@@ -27,6 +27,7 @@ from quorate.errors import (
 )
 from quorate.model import TopicPartition
 from quorate.protocol.apis import ApiKey
+from quorate.protocol.messages.cluster import DescribeLogDirsRequest
 from quorate.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from quorate.client.spark.lookup import ConnectionSettings
     from quorate.client.spark.options import Subscription
     from quorate.model import Endpoint
+    from quorate.protocol.messages.cluster import DescribeLogDirsResponse
     from quorate.protocol.messages.data import ListOffsetsResponse
 
 T = TypeVar("T")
@@ -284,6 +286,23 @@ class Cluster:
                     else:
                         problem = MEANINGS[code]
         return problem
+
+    def log_sizes(self) -> dict[TopicPartition, int]:
+        """Return the bytes of each partition's log, of its largest replica that a broker tells."""
+        sizes: dict[TopicPartition, int] = {}
+        for broker_id in sorted(self.view.brokers):
+            try:
+                response: DescribeLogDirsResponse = self.call_broker(
+                    broker_id, ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=None)
+                )
+            except NetworkError:
+                continue  # it is down: its replicas are elsewhere, too
+            for result in response.results:
+                for topic in result.topics:
+                    for each in topic.partitions:
+                        partition = TopicPartition(topic.name, each.partition_index)
+                        sizes[partition] = max(sizes.get(partition, 0), each.partition_size)
+        return sizes
 
     def leader_of(self, partition: TopicPartition) -> Leader | None:
         """Return who leads a partition, asking if that was not heard yet; None for nobody."""

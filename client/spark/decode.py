@@ -115,11 +115,12 @@ class Decoder:
         )
         if name == "timestampType":
             return appended.astype(np.int32)
-        made_ms = deltas + _repeated(chunk, counts, "base_timestamp_ms")
+        made_ms: Integers = deltas + _repeated(chunk, counts, "base_timestamp_ms")
         if appended.any():
             latest_ms = _repeated(chunk, counts, "max_timestamp_ms")
             made_ms = np.where(appended, latest_ms, made_ms)
-        return np.clip(made_ms, -TIMESTAMP_MS_MAX, TIMESTAMP_MS_MAX) * 1_000
+        micros: Integers = np.clip(made_ms, -TIMESTAMP_MS_MAX, TIMESTAMP_MS_MAX) * 1_000
+        return micros
 
     def _constant(self, name: str, rows: int) -> Array:
         topic, partition = self.reader.topic_partition

@@ -117,11 +117,12 @@ def parse_assignment(text: str) -> dict[str, tuple[int, ...]]:
     """
     topics: dict[str, tuple[int, ...]] = {}
     for topic, partitions in _json_object(text, _ASSIGNMENT).items():
-        if not (
-            isinstance(partitions, list) and all(map(_is_number, cast("list[Any]", partitions)))
-        ):
+        if not isinstance(partitions, list):
             raise _expected(_ASSIGNMENT, text)
-        topics[topic] = tuple(sorted(set(cast("list[int]", partitions))))
+        numbers = cast("list[int]", partitions)
+        if not all(map(_is_number, numbers)):
+            raise _expected(_ASSIGNMENT, text)
+        topics[topic] = tuple(sorted(set(numbers)))
     return topics
 
 

@@ -116,31 +116,28 @@ def _asked(
     place: Place, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int | None]:
     """Return what to ask for; None where the place names an offset."""
-    match place:
-        case End(offset):
-            return dict.fromkeys(partitions, offset)
-        case Time(timestamp_ms):
-            return dict.fromkeys(partitions, timestamp_ms)
-        case Times(by_partition):
-            if set(by_partition) != set(partitions):
-                raise OptionError(
-                    "If starting/endingOffsetsByTimestamp contains specific offsets, you must"
-                    f" specify all topics. Specified: {named(by_partition)} Assigned:"
-                    f" {named(dict.fromkeys(partitions, 0))}"
-                )
-            return dict(by_partition)
-        case Offsets(by_partition):
-            if set(by_partition) != set(partitions):
-                raise OptionError(
-                    "If startingOffsets contains specific offsets, you must specify all"
-                    " TopicPartitions. Use -1 for latest, -2 for earliest, if you don't care."
-                    f" Specified: {named(by_partition)} Assigned:"
-                    f" {named(dict.fromkeys(partitions, 0))}"
-                )
-            return {
-                partition: offset if offset in {LATEST, EARLIEST} else None
-                for partition, offset in by_partition.items()
-            }
+    if isinstance(place, End):
+        return dict.fromkeys(partitions, place.offset)
+    if isinstance(place, Time):
+        return dict.fromkeys(partitions, place.timestamp_ms)
+    given, assigned = set(place.by_partition), named(dict.fromkeys(partitions, 0))
+    if isinstance(place, Times):
+        if given != set(partitions):
+            raise OptionError(
+                "If starting/endingOffsetsByTimestamp contains specific offsets, you must specify"
+                f" all topics. Specified: {named(place.by_partition)} Assigned: {assigned}"
+            )
+        return dict(place.by_partition)
+    if given != set(partitions):
+        raise OptionError(
+            "If startingOffsets contains specific offsets, you must specify all TopicPartitions."
+            " Use -1 for latest, -2 for earliest, if you don't care."
+            f" Specified: {named(place.by_partition)} Assigned: {assigned}"
+        )
+    return {
+        partition: offset if offset in {LATEST, EARLIEST} else None
+        for partition, offset in place.by_partition.items()
+    }
 
 
 def ranges_between(

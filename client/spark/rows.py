@@ -129,7 +129,7 @@ class Distributor:
     def _numbers(self, topic: str, rows: _Columns, indices: Integers) -> Integers:
         """Return the partition of each row."""
         count = self._partitions_of(topic)
-        numbers = rows.partitions[indices]
+        numbers: Integers = rows.partitions[indices]
         wrong = numbers[(numbers >= count) | (numbers < NO_PARTITION)]
         if wrong.size:
             raise RowError(

@@ -7,10 +7,6 @@ from typing import TYPE_CHECKING
 from quorate.client.spark.losses import loss_reporter
 from quorate.client.spark.places import EARLIEST, LATEST, Offsets
 from quorate.client.spark.plan import check_ends, ranges_between, resolve
-from quorate.errors import NetworkError
-from quorate.model import TopicPartition
-from quorate.protocol.apis import ApiKey
-from quorate.protocol.messages.cluster import DescribeLogDirsRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +14,7 @@ if TYPE_CHECKING:
     from quorate.client.spark.cluster import Cluster
     from quorate.client.spark.options import ReadOptions
     from quorate.client.spark.plan import OffsetRange
-    from quorate.protocol.messages.cluster import DescribeLogDirsResponse
+    from quorate.model import TopicPartition
 
 
 def batch_ranges(known: Cluster, options: ReadOptions) -> list[OffsetRange]:
@@ -58,28 +54,10 @@ def log_bytes(known: Cluster, options: ReadOptions) -> int:
     partitions = [each.topic_partition for each in ranges]
     starts = known.list_offsets(dict.fromkeys(partitions, EARLIEST), committed_only=False)
     ends = known.list_offsets(dict.fromkeys(partitions, LATEST), committed_only=False)
-    sizes = _sizes(known)
+    sizes = known.log_sizes()
     total = 0
     for wanted in ranges:
         partition = wanted.topic_partition
         offsets = ends[partition] - starts[partition]
         total += sizes.get(partition, 0) * min(wanted.size, offsets) // max(offsets, 1)
     return total
-
-
-def _sizes(known: Cluster) -> dict[TopicPartition, int]:
-    """Return the bytes of each partition's log, of its largest replica."""
-    sizes: dict[TopicPartition, int] = {}
-    for broker_id in sorted(known.view.brokers):
-        try:
-            response: DescribeLogDirsResponse = known.call_broker(
-                broker_id, ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=None)
-            )
-        except NetworkError:
-            continue  # it is down: its replicas are elsewhere, too
-        for result in response.results:
-            for topic in result.topics:
-                for each in topic.partitions:
-                    partition = TopicPartition(topic.name, each.partition_index)
-                    sizes[partition] = max(sizes.get(partition, 0), each.partition_size)
-    return sizes

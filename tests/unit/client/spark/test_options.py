@@ -1,10 +1,12 @@
 """What the options of reads mean, and Spark's words about those that make no sense."""
 
 import re
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
+from quorate.client import spark
 from quorate.client.spark.lookup import Options
 from quorate.client.spark.options import (
     Subscribing,
@@ -200,3 +202,10 @@ def test_offsets_in_order_may_be_given_for_both_ends() -> None:
 def test_what_is_not_given_has_its_default() -> None:
     assert Options({}).number("n", None) is None
     assert Options({"N": " 5 "}).given_number("n", 1) == 5
+
+
+def test_the_package_has_the_data_source_and_nothing_else() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'other'"):
+        _ = spark.other
+    if find_spec("pyspark") is not None:
+        assert spark.QuorateDataSource.name() == "quorate"

@@ -37,6 +37,11 @@ def test_keys_are_hashed_as_by_kafkas_clients(keys: list[bytes], skipped: int) -
     assert hashes(column.slice(skipped)).tolist() == [murmur2(key) for key in keys[skipped:]]
 
 
+def test_long_keys_are_hashed_alike() -> None:
+    keys = [b"x" * 100, b"short"]
+    assert hashes(pa.array(keys, pa.binary())).tolist() == [murmur2(key) for key in keys]
+
+
 def test_records_with_a_key_go_where_kafkas_clients_send_them() -> None:
     keys = [b"a", b"bb", b"ccc", b"dddd", b"eeeee"]
     batches = distributed({"key": pa.array(keys), "value": pa.array(["v"] * 5)})
