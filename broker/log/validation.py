@@ -11,6 +11,7 @@ from quorate.errors import (
     CorruptRecordError,
     InvalidRecordError,
     InvalidTimestampError,
+    KafkaError,
     MessageTooLargeError,
     RecordListTooLargeError,
     UnsupportedCompressionTypeError,
@@ -81,7 +82,7 @@ class AppendRules:
         if not records:
             raise InvalidRecordError("no record batch")
         if len(records) > self._unchecked_bytes_max:
-            self._check_size(records)
+            raise self._too_large(records)
         header = read_sound_header(records, 0)
         if header.size_bytes != len(records):
             raise InvalidRecordError("one record batch is appended at a time, not several")
@@ -95,7 +96,7 @@ class AppendRules:
             KafkaError: see :meth:`check`.
         """
         if len(batch) > self._unchecked_bytes_max:
-            self._check_size(batch)
+            raise self._too_large(batch)
         # Unpacked, because attributes of a named tuple cost more than the checks.
         _, _, _, _, _, attributes, last_delta, _, latest_ms, producer_id, _, _, count = header
         # In nearly all batches nothing can be wrong with the content.
@@ -109,15 +110,19 @@ class AppendRules:
         if self._checks_records:
             self._check_records(batch, header, now_ms)
 
-    def _check_size(self, records: memoryview) -> None:
+    def _too_large(self, records: memoryview) -> KafkaError:
+        """Return why a batch of more than the unchecked size is refused.
+
+        Raises:
+            KafkaError: it is damaged, which is told first.
+        """
         size_bytes, limit = len(records), self._segment_bytes
         if size_bytes > limit:
             message = f"{size_bytes} bytes do not fit into a segment of {limit} bytes"
-            raise RecordListTooLargeError(message)
+            return RecordListTooLargeError(message)
         check_header(parse_header(records, 0), size_bytes)
-        if size_bytes > self._message_max_bytes:
-            message = f"a batch of {size_bytes} bytes, the limit is {self._message_max_bytes}"
-            raise MessageTooLargeError(message)
+        message = f"a batch of {size_bytes} bytes, the limit is {self._message_max_bytes}"
+        return MessageTooLargeError(message)
 
     def _check_content(self, header: BatchHeader, now_ms: int) -> None:
         attributes = header.attributes
