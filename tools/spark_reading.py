@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -14,6 +15,9 @@ from quorate.tools.problems import CommandError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+JAVA_HINT: Final = (
+    "it needs Java 17 or later: apt install openjdk-17-jre-headless, or set JAVA_HOME"
+)
 FORMATS: Final = ("parquet", "orc", "json")
 COLUMNS: Final = {
     "key": "binary",
@@ -121,6 +125,8 @@ def read_to_files(
         raise CommandError(
             "PySpark is not installed", why="it is large", hint="pip install 'quorate[spark]'"
         )
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise CommandError("Java is not installed", why="Spark runs on it", hint=JAVA_HINT)
     options = {f"kafka.{name}": text for name, text in properties.items()}
     options |= {"kafka.bootstrap.servers": servers, "subscribe": ",".join(plan.topics)}
     options |= {name: text for name in ("since", "until") if (text := getattr(plan, name))}
@@ -167,7 +173,7 @@ def _session(*, shows_progress: bool) -> Any:
         raise CommandError(
             "Spark does not start",
             why=_reason(error),
-            hint="it needs Java 17 or later: apt install openjdk-17-jre-headless, or set JAVA_HOME",
+            hint=JAVA_HINT,
         ) from error
 
 

