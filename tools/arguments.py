@@ -44,6 +44,7 @@ class GlobalOptions:
     verbose: bool = False
     debug: bool = False
     color: bool = True
+    log_format: str = "text"
 
 
 def refuse_zookeeper(words: Sequence[str]) -> None:

@@ -91,6 +91,7 @@ def node_options(
     words = [word for name, text in properties.items() for word in ("-X", f"{name}={text}")]
     if config is not None:
         words += ["--config", str(config.absolute())]
+    words += ["--log-format", options.log_format]
     return [*words, *(["--verbose"] if options.verbose else [])]
 
 

@@ -16,10 +16,12 @@ import typer
 import typer.core
 
 from quorate.tools.arguments import DEFAULT_TIMEOUT_S, NOUNS, VERBS, GlobalOptions
+from quorate.tools.log_format import set_up
 from quorate.tools.problems import EXIT_OK, EXIT_USAGE, UsageError
 
 PROGRAM: Final = "quorate"
 
+LogFormat = Literal["text", "json"]
 Format = Literal["table", "wide", "json", "jsonl", "yaml", "name", "kafka"]
 
 
@@ -53,6 +55,9 @@ def read_globals(  # noqa: PLR0913 - a parameter per option
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print data only.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Print more.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    log_format: Annotated[
+        LogFormat | None, typer.Option("--log-format", help="How to log; text if nothing is said.")
+    ] = None,
     no_color: Annotated[bool, typer.Option("--no-color", help="No colors.")] = False,
 ) -> GlobalOptions:
     """Return the options of all commands."""
@@ -66,6 +71,7 @@ def read_globals(  # noqa: PLR0913 - a parameter per option
         quiet=quiet,
         verbose=verbose,
         debug=debug,
+        log_format=log_format or "text",
         color=not no_color and "NO_COLOR" not in os.environ,
     )
 
@@ -179,12 +185,7 @@ def _unknown(word: str, known: Iterable[str], hint: str) -> UsageError:
 
 def _set_up_logging(options: GlobalOptions) -> None:
     level = logging.DEBUG if options.debug else logging.INFO if options.verbose else logging.WARNING
-    logging.basicConfig(
-        level=level,
-        stream=sys.stderr,
-        format="%(asctime)s.%(msecs)03d %(levelname)-7s %(name)s: %(message)s",
-        datefmt="%Y-%m-%dT%H:%M:%S",
-    )
+    set_up(level, options.log_format)
 
 
 def noun_app(meaning: str) -> typer.Typer:

@@ -31,6 +31,7 @@ from quorate.tools.controller_tls import (
 from quorate.tools.metrics.controller import ControllerMetrics
 from quorate.tools.metrics_server import NodeMetrics, serving_metrics
 from quorate.tools.node import NodePlan, OnReady, Ready, controller_endpoint, run_in
+from quorate.tools.story import follow_controller
 
 CONTROLLER: Final = "CONTROLLER"
 """What the listener is called where there are several."""
@@ -96,6 +97,7 @@ async def _run(parts: _Parts, listener: trio.SocketListener, on_ready: OnReady) 
         calm_collector()
         controller = Controller(directory, parts.plan.config, SystemRandom(), surroundings)
         await nursery.start(run_in, controlling, controller.run)
+        nursery.start_soon(follow_controller, controller)
         parts.metrics.sources["controller"] = ControllerMetrics(controller)
         server.service = controller
         calm_collector()  # once more, for all that was recovered

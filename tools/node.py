@@ -39,6 +39,7 @@ from quorate.tools.metrics.broker import BrokerMetrics
 from quorate.tools.metrics.controller import ControllerMetrics
 from quorate.tools.metrics_server import NodeMetrics, serving_metrics
 from quorate.tools.problems import CommandError, UsageError
+from quorate.tools.story import follow_broker
 
 logger: Final = logging.getLogger(__name__)
 
@@ -175,6 +176,7 @@ async def _run_broker(plan: BrokerPlan, metrics: NodeMetrics, on_ready: OnReady)
         running: RunningBroker = await nursery.start(run_broker, plan)
         if logger.isEnabledFor(logging.INFO):
             nursery.start_soon(_log_traffic, running)
+        follow_broker(running.broker)
         if told_at is not None:
             metrics.sources["broker"] = BrokerMetrics(
                 running.broker, running.traffic, running.server

@@ -18,6 +18,7 @@ from quorate.tools.arguments import DEFAULT_BOOTSTRAP, GlobalOptions
 from quorate.tools.config_file import load_node_config
 from quorate.tools.controller_node import run_controller
 from quorate.tools.limits import allow_open_files
+from quorate.tools.log_format import tell_stories
 from quorate.tools.node import (
     NodePlan,
     OnReady,
@@ -108,6 +109,7 @@ def start_broker(options: GlobalOptions, arguments: StartArguments) -> None:
     plan = plan_node(options, arguments)
     _make_directory(Path(plan.config.log_dir))
     listeners = bind_listeners(plan.config)
+    tell_stories()
     main = partial(run_separate_broker, plan, listeners, partial(_print_ready, options, plan))
     _run_node(options, arguments, main, listeners)
 
@@ -118,6 +120,7 @@ def start_controller(
     """Run a controller until told to stop."""
     plan = plan_node(options, arguments)
     on_ready: OnReady = partial(_print_ready, options, plan)
+    tell_stories()
     _run_node(options, arguments, partial(run_controller, plan, cluster_id, on_ready), [])
 
 

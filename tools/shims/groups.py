@@ -270,8 +270,8 @@ def _reset_lines(
 ) -> list[str]:
     if export:
         out = io.StringIO()
-        rows = [(p.topic, p.partition, at.offset) for p, at in planned.items()]
-        csv.writer(out, lineterminator="\n").writerows(rows)
+        exported = [(p.topic, p.partition, at.offset) for p, at in planned.items()]
+        csv.writer(out, lineterminator="\n").writerows(exported)
         return [*out.getvalue().splitlines(), ""]
     widths = (max(WIDTH, len(name)), max([WIDTH, *(len(p.topic) for p in planned)]), 10, 0)
     rows = [(name, p.topic, str(p.partition), str(at.offset)) for p, at in planned.items()]

@@ -225,11 +225,11 @@ def why_offline(decided: Sequence[Decided], partition: TopicPartition) -> Answer
         headline += f" {numbers(able)} can lead it, but is not in service."
         hint = f"start broker {able[0]}: it was in sync last, and has what is committed"
     else:
-        last = now.last_known_leader
+        last_id = now.last_known_leader
         hint = f"quorate partitions elect --unclean {past.argument}: committed records may be lost"
-        if last != NO_LEADER:
-            headline += f" {last} led last, and may have lost what it had not on disk."
-            hint = f"start broker {last}; or {hint}"
+        if last_id != NO_LEADER:
+            headline += f" {last_id} led last, and may have lost what it had not on disk."
+            hint = f"start broker {last_id}; or {hint}"
     return Answer(headline, in_order(lines), hint)
 
 
