@@ -23,7 +23,7 @@ import atexit
 from collections import deque
 from functools import update_wrapper
 from threading import BoundedSemaphore
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast
 
 import trio
 
@@ -34,7 +34,7 @@ from quorate.client.background import Background
 from quorate.client.errors import ClosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
     from contextlib import AbstractAsyncContextManager
     from types import TracebackType
     from typing import Self
@@ -49,6 +49,7 @@ __all__ = ["Admin", "Consumer", "PendingCommit", "PendingDelivery", "Producer"]
 
 C = TypeVar("C")
 C_co = TypeVar("C_co", covariant=True)
+F = TypeVar("F")
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -108,6 +109,29 @@ def _immediate(
         return background.call_now(method, background.client, *arguments, **named)
 
     return update_wrapper(blocking, method)
+
+
+def _opening(
+    client: Callable[P, C],
+) -> Callable[
+    [Callable[[F, Callable[[], C]], None]],
+    Callable[Concatenate[F, P], None],
+]:
+    """Return a decorator: the constructor takes what the client's does, and gets how to make it.
+
+    So settings, their types and what they mean stand in one place, at the Trio client.
+    """
+
+    def decorate(
+        initialize: Callable[[F, Callable[[], C]], None],
+    ) -> Callable[Concatenate[F, P], None]:
+        def constructor(self: F, /, *arguments: P.args, **settings: P.kwargs) -> None:
+            initialize(self, lambda: client(*arguments, **settings))
+
+        update_wrapper(constructor, cast("type[object]", client).__init__)  # for help()
+        return constructor
+
+    return decorate
 
 
 class PendingDelivery:
@@ -194,18 +218,13 @@ class Producer(_Facade[async_producer.Producer]):
     and the end of the block (or :meth:`flush`) waits for all.
     """
 
-    def __init__(self, bootstrap: str | Sequence[str], **settings: Any) -> None:
-        """Connect; the settings are those of :class:`quorate.client.Producer`.
-
-        Raises:
-            BootstrapError: No bootstrap address led to a broker in time.
-            ValueError: A setting makes no sense.
-        """
+    @_opening(async_producer.Producer)
+    def __init__(self, make: Callable[[], async_producer.Producer]) -> None:
         self._queue: deque[PendingDelivery] = deque()
         self._room = BoundedSemaphore(QUEUED_MAX)
         self._idle = True
         self._draining = trio.Lock()
-        super().__init__(lambda: async_producer.Producer(bootstrap, **settings))
+        super().__init__(make)
 
     send = _waiting(async_producer.Producer.send)
     partitions_of = _waiting(async_producer.Producer.partitions_of)
@@ -286,14 +305,9 @@ class Consumer(_Facade[async_consumer.Consumer]):
     iterated over costs a visit to the thread: whoever reads a lot polls.
     """
 
-    def __init__(self, bootstrap: str | Sequence[str], **settings: Any) -> None:
-        """Connect; the settings are those of :class:`quorate.client.Consumer`.
-
-        Raises:
-            BootstrapError: No bootstrap address led to a broker in time.
-            ValueError: A setting makes no sense.
-        """
-        super().__init__(lambda: async_consumer.Consumer(bootstrap, **settings))
+    @_opening(async_consumer.Consumer)
+    def __init__(self, make: Callable[[], async_consumer.Consumer]) -> None:
+        super().__init__(make)
 
     subscribe = _immediate(async_consumer.Consumer.subscribe)
     unsubscribe = _waiting(async_consumer.Consumer.unsubscribe)
@@ -340,14 +354,9 @@ class Consumer(_Facade[async_consumer.Consumer]):
 class Admin(_Facade[async_admin.Admin]):
     """Creates, describes, changes and deletes; see :class:`quorate.client.Admin`."""
 
-    def __init__(self, bootstrap: str | Sequence[str], **settings: Any) -> None:
-        """Connect; the settings are those of :class:`quorate.client.Admin`.
-
-        Raises:
-            BootstrapError: No bootstrap address led to a broker in time.
-            ValueError: A setting makes no sense.
-        """
-        super().__init__(lambda: async_admin.Admin(bootstrap, **settings))
+    @_opening(async_admin.Admin)
+    def __init__(self, make: Callable[[], async_admin.Admin]) -> None:
+        super().__init__(make)
 
     create_topic = _waiting(async_admin.Admin.create_topic)
     create_topics = _waiting(async_admin.Admin.create_topics)

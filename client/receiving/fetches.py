@@ -162,12 +162,8 @@ def _take_partition(
     if code == ErrorCode.OFFSET_OUT_OF_RANGE:
         _leave_range(stream, asked.offset, settings.offset_reset)
         return False
-    remedy = remedy_for(code)
-    if remedy is Remedy.GIVE_UP:
-        stream.fail(error_for(code, f"cannot read {stream.topic_partition}: {MEANINGS[code]}"))
-    else:
-        pause(stream, settings.backoff, now_ms, rng)
-    return remedy is Remedy.REFRESH
+    what = f"cannot read {stream.topic_partition}"
+    return stop_or_pause(stream, code, what, settings.backoff, now_ms, rng)
 
 
 def _leave_range(stream: PartitionStream, offset: int, reset: OffsetReset) -> None:
@@ -180,6 +176,27 @@ def _leave_range(stream: PartitionStream, offset: int, reset: OffsetReset) -> No
             " never written. Seek to another one, or set auto_offset_reset"
         )
     )
+
+
+def stop_or_pause(
+    stream: PartitionStream, code: ErrorCode, what: str, backoff: Backoff, now_ms: int, rng: Random
+) -> bool:
+    """Leave a stream alone, for good or for a while; return whether metadata turned out stale.
+
+    Args:
+        stream: Which.
+        code: What a broker answered.
+        what: What could not be done, for whom asks for records.
+        backoff: How long to wait before it is tried again.
+        now_ms: When that was.
+        rng: Spreads who tries again.
+    """
+    remedy = remedy_for(code)
+    if remedy is Remedy.GIVE_UP:
+        stream.fail(error_for(code, f"{what}: {MEANINGS[code]}"))
+    else:
+        pause(stream, backoff, now_ms, rng)
+    return remedy is Remedy.REFRESH
 
 
 def pause(stream: PartitionStream, backoff: Backoff, now_ms: int, rng: Random) -> None:
@@ -247,10 +264,5 @@ def take_found(
         stream.failures = 0
         stream.found(answer.offset, asked.generation)
         return False
-    remedy = remedy_for(code)
-    if remedy is Remedy.GIVE_UP:
-        message = f"no offset to begin {stream.topic_partition} with: {MEANINGS[code]}"
-        stream.fail(error_for(code, message))
-    else:
-        pause(stream, backoff, now_ms, rng)
-    return remedy is Remedy.REFRESH
+    what = f"no offset to begin {stream.topic_partition} with"
+    return stop_or_pause(stream, code, what, backoff, now_ms, rng)

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from quorate.client.errors import LogTruncationError, error_for
-from quorate.client.receiving.fetches import CONSUMER_REPLICA_ID, pause
+from quorate.client.errors import LogTruncationError
+from quorate.client.receiving.fetches import CONSUMER_REPLICA_ID, stop_or_pause
 from quorate.client.receiving.positions import OffsetReset
-from quorate.client.routing.retries import Remedy, remedy_for
-from quorate.errors import MEANINGS, ErrorCode, known_code
+from quorate.errors import ErrorCode, known_code
 from quorate.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, TopicPartition
 from quorate.protocol.messages.data import (
     OffsetForLeaderEpochRequest,
@@ -100,13 +99,8 @@ def take_checked(
         else:
             stream.agreed_epoch = check.leader_epoch
         return False
-    remedy = remedy_for(code)
-    if remedy is Remedy.GIVE_UP:
-        message = f"cannot compare {stream.topic_partition} with its leader: {MEANINGS[code]}"
-        stream.fail(error_for(code, message))
-    else:
-        pause(stream, settings.backoff, now_ms, rng)
-    return remedy is Remedy.REFRESH
+    what = f"cannot compare {stream.topic_partition} with its leader"
+    return stop_or_pause(stream, code, what, settings.backoff, now_ms, rng)
 
 
 def _truncate(

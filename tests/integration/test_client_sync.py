@@ -111,8 +111,9 @@ def test_errors_are_those_of_the_client_and_the_end_is_the_end(bootstrap: str) -
     threads = threading.active_count()
     with pytest.raises(BootstrapError):
         Admin("127.0.0.1:1", connect_timeout_ms=100)
+    wrong: dict[str, Any] = {"nonsense": 1}
     with pytest.raises(TypeError, match="no option"):
-        SyncConsumer(bootstrap, nonsense=1)
+        SyncConsumer(bootstrap, **wrong)
     assert threading.active_count() == threads
 
 

@@ -222,4 +222,4 @@ def test_the_size_of_a_frame_is_known_before_all_of_it_has_come() -> None:
         assert frames.awaited_bytes == awaited
     frame = bytearray(5)
     assert frames.move_into(frame) == 3
-    assert (frame, len(frames), frames.awaited_bytes) == (b"abc\0\0", 0, 0)
+    assert (bytes(frame), len(frames), frames.awaited_bytes) == (b"abc\0\0", 0, 0)

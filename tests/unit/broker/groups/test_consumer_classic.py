@@ -13,12 +13,12 @@ from quorate.protocol.consumer_protocol import decode_assignment, encode_assignm
 from quorate.protocol.messages.groups import JoinGroupResponse
 from tests.unit.broker.groups.consumers import (
     GROUP,
-    NONE,
     REBALANCE_MS,
     SESSION_MS,
     World,
     parts,
 )
+from tests.unit.broker.groups.logs import NONE
 
 ALL = parts("a", 0, 1, 2, 3)
 

@@ -8,7 +8,8 @@ import pytest
 from quorate.broker.groups.consumer_groups import RETRY_MS
 from quorate.errors import ErrorCode
 from quorate.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
-from tests.unit.broker.groups.consumers import GROUP, NONE, REBALANCE_MS, SESSION_MS, World, parts
+from tests.unit.broker.groups.consumers import GROUP, REBALANCE_MS, SESSION_MS, World, parts
+from tests.unit.broker.groups.logs import NONE
 
 
 @pytest.fixture
