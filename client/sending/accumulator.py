@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 EPOCH_MAX: Final = 2**15 - 1
 NEVER_MS: Final = 2**62
+REMEMBERED: Final = 5
+"""So many of a producer's last batches a broker recognises."""
 
 _GAP: Final = frozenset(
     {
@@ -83,6 +85,10 @@ class PartitionQueue:
         self.identity: ProducerIdentity | None = None
         self.next_record = 0
         self.has_gap = False
+        self.known_as: ProducerIdentity | None = None
+        """As whom a broker has appended something of this partition."""
+        self.recent: deque[int] = deque(maxlen=REMEMBERED)
+        """The numbers of the batches that were sent last for the first time."""
 
     @property
     def open_batch(self) -> Batch | None:
@@ -113,6 +119,27 @@ class PartitionQueue:
             other.first_record is not None and other.first_record < batch.first_record
             for other in earlier
         )
+
+    @property
+    def may_begin_another(self) -> bool:
+        """Whether a new batch may go out beside those in flight, of an idempotent producer.
+
+        A broker that knows nothing of a producer takes any number for its first: would the first
+        batch be refused, later ones would be appended before it. And it remembers the last few
+        batches only: an earlier one that is sent again must still be among them.
+        """
+        if not self.in_flight:
+            return True
+        if self.known_as != self.identity:
+            return False
+        oldest = min(batch.first_record or 0 for batch in self.in_flight)
+        return len(self.recent) < REMEMBERED or oldest > self.recent[0]
+
+    def begin_numbers(self, identity: ProducerIdentity | None) -> None:
+        """Begin numbers anew, as a producer that no broker knows."""
+        self.identity = identity
+        self.next_record = 0
+        self.recent.clear()
 
     def start_over(self) -> None:
         """Take back the numbers of batches that were refused because of a gap."""
@@ -275,7 +302,8 @@ class Accumulator:
         if self.identity is None:
             return False
         # A batch that came back goes alone: had it company, an error would scatter the order again.
-        return batch.first_record is None or queue.is_first_outstanding(batch)
+        is_new = batch.first_record is None
+        return queue.may_begin_another if is_new else queue.is_first_outstanding(batch)
 
     def _is_elsewhere(self, queue: PartitionQueue, leader_id: int) -> bool:
         """Whether an idempotent producer must wait for the answer of a partition's last leader.
@@ -299,9 +327,9 @@ class Accumulator:
         batch = queue.waiting[0]
         if batch.first_record is None:
             if queue.is_fresh and queue.identity != self.identity:
-                queue.identity = self.identity
-                queue.next_record = 0
+                queue.begin_numbers(self.identity)
             batch.first_record = queue.next_record
+            queue.recent.append(batch.first_record)
             queue.next_record += batch.count
         if queue.identity is not None:
             sequence = batch.first_record & SEQUENCE_MAX
@@ -339,7 +367,9 @@ class Accumulator:
 
     def succeed(self, batch: Batch, base_offset: int, log_append_time_ms: int) -> None:
         """The broker has appended the batch."""
-        self._queues[batch.topic_partition].in_flight.remove(batch)
+        queue = self._queues[batch.topic_partition]
+        queue.in_flight.remove(batch)
+        queue.known_as = queue.identity
         self._settle(batch, Appended(base_offset, log_append_time_ms))
 
     def succeed_unanswered(self, batch: Batch) -> None:
@@ -357,6 +387,7 @@ class Accumulator:
         queue.in_flight.remove(batch)
         if error.code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             # An earlier attempt was appended and its answer lost: just what idempotence is for.
+            queue.known_as = queue.identity
             self._settle(batch, Appended(base_offset, NO_TIMESTAMP))
             return Remedy.RETRY
         batch.last_error = error

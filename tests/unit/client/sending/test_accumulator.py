@@ -66,6 +66,12 @@ def error(code: ErrorCode) -> KafkaError:
     return KafkaError("refused", code=code)
 
 
+def acquainted(accu: Accumulator, *partitions: TopicPartition) -> None:
+    """Have brokers appended something of partitions that were put to."""
+    for tp in partitions or (A,):
+        accu._queues[tp].known_as = accu.identity  # pyright: ignore[reportPrivateUsage]
+
+
 def test_a_batch_lingers_for_company() -> None:
     accu = accumulator()
     put(accu)
@@ -125,6 +131,7 @@ def test_partitions_that_were_left_out_come_first_next_time() -> None:
     for number in (0, 1):
         for _ in range(8):
             put(accu, tp=TopicPartition("t", number))
+    acquainted(accu, A, B)
     for _ in range(4):
         order += [batch.topic_partition.partition for batch in drain(accu, 0)]
     assert order == [0, 1, 0, 1]
@@ -149,13 +156,45 @@ def test_five_batches_of_a_partition_may_be_in_flight() -> None:
     accu = accumulator(linger_ms=0)
     for _ in range(40):
         put(accu)
+    acquainted(accu)
     assert [len(drain(accu, 0)) for _ in range(6)] == [1, 1, 1, 1, 1, 0]
+
+
+def test_the_first_batch_goes_alone_because_a_broker_takes_any_number_for_the_first() -> None:
+    # Would it be refused, because nobody leads yet, say, later ones would be appended before it.
+    accu = accumulator(linger_ms=0)
+    for _ in range(12):
+        put(accu)
+    (first,) = drain(accu, 0)
+    assert drain(accu, 0) == []
+    accu.fail(first, error(ErrorCode.NOT_LEADER_OR_FOLLOWER), -1, 0)
+    assert drain(accu, 50) == [first]
+    assert drain(accu, 50) == []
+    accu.succeed(first, 0, -1)
+    assert [len(drain(accu, 50)) for _ in range(3)] == [1, 1, 0]
+
+
+def test_beside_a_batch_that_came_back_no_more_are_begun_than_a_broker_remembers() -> None:
+    accu = accumulator(linger_ms=0)
+    for _ in range(40):
+        put(accu)
+    acquainted(accu)
+    first, *others = (drain(accu, 0)[0] for _ in range(5))
+    accu.fail(first, error(ErrorCode.REQUEST_TIMED_OUT), -1, 0)
+    for number, batch in enumerate(others):
+        accu.succeed(batch, 4 + 4 * number, -1)
+    assert drain(accu, 50) == [first]
+    # It may have been appended; behind a sixth batch it would not be recognised any more.
+    assert drain(accu, 50) == []
+    accu.succeed(first, 0, -1)
+    assert [len(drain(accu, 50)) for _ in range(6)] == [1, 1, 1, 1, 1, 0]
 
 
 def test_sequences_follow_each_other_and_wrap_after_2_to_the_31() -> None:
     accu = accumulator(linger_ms=0)
     for _ in range(12):
         put(accu)
+    acquainted(accu)
     stamps = [drain(accu, 0)[0].stamp for _ in range(3)]
     assert stamps == [ProducerStamp(70, 0, n) for n in (0, 4, 8)]
     queue = accu._queues[A]  # pyright: ignore[reportPrivateUsage] - to save two billion records
@@ -225,6 +264,7 @@ def test_a_batch_that_comes_back_is_sent_again_before_later_ones_and_alone() -> 
     accu = accumulator(linger_ms=0)
     for _ in range(12):
         put(accu)
+    acquainted(accu)
     first, second, third = (drain(accu, 0)[0] for _ in range(3))
     assert accu.fail(first, error(ErrorCode.NOT_ENOUGH_REPLICAS), -1, 0) is Remedy.RETRY
     accu.fail(second, error(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), -1, 0)
@@ -253,12 +293,14 @@ def test_a_gap_before_the_first_outstanding_batch_starts_numbers_over_in_a_new_e
     accu = accumulator(linger_ms=0)
     for _ in range(12):
         put(accu)
+    acquainted(accu)
     first, second = drain(accu, 0)[0], drain(accu, 0)[0]
     accu.fail(first, error(ErrorCode.UNKNOWN_PRODUCER_ID), -1, 0)
     assert drain(accu, 50) == [], "the second one may still be answered"
     accu.fail(second, error(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), -1, 0)
     assert drain(accu, 50) == [first]
     assert first.stamp == ProducerStamp(70, 1, 0)
+    accu.succeed(first, 0, -1)
     assert drain(accu, 50) == [second]
     assert second.stamp == ProducerStamp(70, 1, 4)
 
@@ -267,6 +309,7 @@ def test_other_partitions_go_on_in_the_old_epoch_until_they_are_idle() -> None:
     accu = accumulator(linger_ms=0)
     for _ in range(12):
         put(accu, tp=B)
+    acquainted(accu, B)
     in_b = drain(accu, 0)[0]
     put(accu)
     accu.seal_all()
@@ -314,6 +357,7 @@ def test_an_answer_after_the_deadline_changes_nothing() -> None:
     accu = accumulator(linger_ms=0)
     for _ in range(8):
         put(accu)
+    acquainted(accu)
     first, second = drain(accu, 0)[0], drain(accu, 0)[0]
     accu.expire(1_000)
     assert isinstance(first.outcome, DeliveryTimeoutError)
@@ -400,6 +444,7 @@ def test_a_full_buffer_refuses_records_and_stops_lingering() -> None:
         put(accu)
     with pytest.raises(BufferFullError, match="buffer_memory_bytes=300"):
         accu.open_batch(B, 200, 0)
+    acquainted(accu)
     assert [batch.count for batch in drain(accu, 0)] == [4]
     assert [batch.count for batch in drain(accu, 0)] == [1]
 
