@@ -69,10 +69,6 @@ class PlainConnection(Connection):
         self.loading = False
         self.warm: tuple[int, range] = (-1, range(0))
 
-    def answer_now(self, parts: Sequence[Part]) -> None:
-        """Answer the request that was just dispatched: the reactor looks when all have been."""
-        self.slots.append(parts)
-
     def flush(self) -> None:
         """Have the reactor send the answers whose turn it is."""
         self.reactor.flush(self)
@@ -194,10 +190,8 @@ class Reactor:
             logger.warning("closing the connection from %s: %s", connection.peer, error)
             self.close(connection)
             return
-        if connection.slots:
-            self.flush(connection)
-            if not connection.may_read:
-                self._watch(connection)
+        if (connection.slots or connection.unsent_bytes) and not connection.may_read:
+            self._watch(connection)
 
     def _watch(self, connection: PlainConnection) -> None:
         """Have epoll watch for what the connection can go on with."""
@@ -269,8 +263,6 @@ class Reactor:
                 logger.warning("closing the connection from %s: %s", connection.peer, error)
                 self.close(connection)
                 return
-            if connection.slots:
-                connection.answered.add(connection)
         if connection.interest != _IN or not connection.may_read:
             self._watch(connection)
 
