@@ -103,6 +103,9 @@ bench-partitions: setup ## Measure three brokers with 2,000 partitions: idle, st
 bench-spark: setup $(SPARK) ## Measure the PySpark connector beside Spark's own for Kafka (ARGS="--rows 1000000")
 	$(BIN)/python -m quorate.tools.bench.spark $(ARGS)
 
+bench-readers: setup ## Measure readers: more partitions, a crowd that comes and goes, a compaction beside them
+	$(BIN)/python -m quorate.tools.bench.readers $(ARGS)
+
 bench-judging: setup ## Measure how fast a history of a million operations is judged
 	$(BIN)/python -m tests.robustness.judging_speed $(ARGS)
 
