@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from textual.app import App
 from textual.message import Message
+from textual.notifications import SeverityLevel
 
 from quorate.model import TopicPartition
 from quorate.tools.groups_work import Planned
@@ -60,6 +61,8 @@ class QuorateApp(App[None]):
         self._flows = Flows(self)
         self.main = ClusterScreen(place, mode)
         self._newest: Snapshot | None = None
+        self.said: list[str] = []
+        """What was told in passing."""
 
     def on_mount(self) -> None:
         """Begin to look."""
@@ -93,7 +96,7 @@ class QuorateApp(App[None]):
         request = answer.request
         if answer.problem is not None:
             lines = (text.strip() for text in answer.problem.lines())
-            self.notify("\n".join(lines), severity="error", timeout=10, markup=False)
+            self.notify("\n".join(lines), severity="error", timeout=10)
         elif isinstance(request, ask.ReadConfigs) and answer.value is not None:
             assert not isinstance(answer.value, Planned), "settings were asked for"
             self._flows.edit_read(request.resource, answer.value)
@@ -103,7 +106,20 @@ class QuorateApp(App[None]):
             title = "why" if isinstance(request, ask.Why) else "describe"
             _ = self.push_screen(TextScreen(title, answer.lines))
         elif answer.said:
-            self.notify(answer.said, markup=False)
+            self.notify(answer.said)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """Tell something in passing, as it is: names have no markup."""
+        self.said.append(message)
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def do(self, request: ask.Request) -> None:
         """Have the gatherer do something."""
@@ -111,7 +127,7 @@ class QuorateApp(App[None]):
 
     def complain(self, text: str) -> None:
         """Say what is wrong."""
-        self.notify(text, severity="error", markup=False)
+        self.notify(text, severity="error")
 
     def go(self, place: Place, lens: Lens | None = None) -> None:
         """Go to another place."""
@@ -163,7 +179,7 @@ class QuorateApp(App[None]):
         key = next(key for key in KEYS if key.action == action)
         view = self.main.place.view
         if key.views and view not in key.views:
-            self.notify(f"{key.shown} works in {', '.join(key.views)}", markup=False)
+            self.notify(f"{key.shown} works in {', '.join(key.views)}")
             return True
         if key.writes and not self.main.mode.can_write:
             self.notify("read-only: start with --rw to change the cluster", severity="warning")
@@ -328,7 +344,7 @@ class QuorateApp(App[None]):
         except OSError as error:
             self.complain(f"{path}: {error.strerror}")
         else:
-            self.notify(f"saved {len(items)} rows to {path}", markup=False)
+            self.notify(f"saved {len(items)} rows to {path}")
 
     # Keys that change the cluster
 

@@ -199,7 +199,7 @@ class Flows:
             self._app.complain(str(error))
             return
         if not found:
-            self._app.notify("nothing is different", markup=False)
+            self._app.notify("nothing is different")
             return
         request = ask.ChangeConfigs(resource, tuple(each.change for each in found))
         self._confirm(f"change {resource}?", diff_lines(found), request)
@@ -230,7 +230,7 @@ class Flows:
     def reset_planned(self, planned: Planned) -> None:
         """Show a plan, and have it done if its name is typed."""
         if not planned.effective:
-            self._app.notify(f"{planned.group_id} is there already", markup=False)
+            self._app.notify(f"{planned.group_id} is there already")
             return
         text = render(plan_table(planned.group_id, planned.changes), "table")
         lines = plain_lines([line.partition("  ")[2].strip() for line in text.splitlines()])

@@ -138,7 +138,7 @@ class Looker:
         """Remember that no broker answers."""
         self._take(
             now_ms=wall_clock_ms(),
-            troubles=(f"no broker answers at {self._client.bootstrap}: {_short(error)}",),
+            troubles=(f"no broker answers: {_short(error)}",),
         )
 
     def stream_trouble(self, error: Exception) -> None:

@@ -129,9 +129,11 @@ class ClusterScreen(Screen[None]):
         count = f"{len(shown.rows):,}"
         count += f" of {shown.total:,}" if len(shown.rows) != shown.total else ""
         box.border_title = Text(f"{shown.title} [{count}]")
-        box.border_subtitle = Text(self._subtitle())
+        box.border_subtitle = Text(self.subtitle)
 
-    def _subtitle(self) -> str:
+    @property
+    def subtitle(self) -> str:
+        """How one looks at the table, in words."""
         lens = self.lens
         said = [f"/{lens.pattern}"] if lens.pattern else []
         said += [f"{len(self.marks)} marked"] if self.marks else []

@@ -102,8 +102,9 @@ def quorum_frame(snapshot: Snapshot) -> Frame:
     if view is None:
         return Frame("quorum", QUORUM_COLUMNS, (), "nobody tells how the quorum is")
     rows = tuple(_replica_row(view, replica) for replica in view.replicas)
-    spare = len(view.voters) - view.majority
-    title = f"quorum: {view.majority} of {len(view.voters)} decide, {spare} may fail"
+    answering = [voter for voter in view.voters if voter not in view.silent]
+    spare = max(0, len(answering) - view.majority)
+    title = f"quorum: {view.majority} of {len(view.voters)} decide, {spare} more may fail"
     return Frame(title, QUORUM_COLUMNS, rows)
 
 
@@ -182,8 +183,8 @@ def _who(snapshot: Snapshot) -> Line:
 
 def _troubles(snapshot: Snapshot) -> Line:
     age_ms = None if snapshot.answered_ms is None else snapshot.now_ms - snapshot.answered_ms
-    old = f" (as of {duration_text(age_ms)} ago)" if age_ms and age_ms > STALE_MS else ""
-    return (Part(f" {WARN_SIGN} {'; '.join(snapshot.troubles)}{old} ", Tone.BAD_BLOCK),)
+    old = f"as of {duration_text(age_ms)} ago: " if age_ms and age_ms > STALE_MS else ""
+    return (Part(f" {WARN_SIGN} {old}{'; '.join(snapshot.troubles)} ", Tone.BAD_BLOCK),)
 
 
 def _how(snapshot: Snapshot) -> Line:

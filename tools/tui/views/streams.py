@@ -85,7 +85,7 @@ def _null_tone(value: bytes | None) -> Tone:
 
 
 EVENT_COLUMNS: Final = (
-    Column("offset", is_number=True, falls=True), Column("time"), Column("record", shrinks=True),
+    Column("offset", is_number=True, falls=True), Column("time"), Column("record"),
     Column("about", shrinks=True), Column("cause", shrinks=True),
     Column("term", is_number=True, wide_only=True), Column("topic", wide_only=True),
     Column("date", wide_only=True),
@@ -105,7 +105,7 @@ def _event_row(decided: Decided, number: int) -> Row:
     date, _, clock = time.rstrip("Z").partition("T")
     cells = (
         number_cell(decided.offset),
-        Cell(clock or UNKNOWN, Tone.DIM, decided.time_ms),
+        Cell(clock[:8] or UNKNOWN, Tone.DIM, decided.time_ms),
         text_cell(decided.type, Tone.STRONG),
         text_cell(one_line(about(decided))),
         text_cell(one_line(decided.record.cause), Tone.ACCENT),

@@ -103,7 +103,7 @@ class Seat:
     @property
     def notes(self) -> str:
         """What was said in passing."""
-        return "\n".join(note.message for note in self.app._notifications)
+        return "\n".join(self.app.said)
 
     def drawn(self) -> list[str]:
         """The lines of the table as they are on the screen."""

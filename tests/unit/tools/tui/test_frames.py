@@ -107,7 +107,7 @@ def test_the_quorum_tells_who_lags_by_how_much_and_who_is_silent() -> None:
         ("102", "▸ leader", "0", "0 ms", "4.0 kB"),
         ("103", "✗ follower, silent", "8", "7 s", "-"),
     ]
-    assert "2 of 3 decide, 1 may fail" in frame.title
+    assert "2 of 3 decide, 0 more may fail" in frame.title
     assert shown(places.QUORUM, "", replace(SNAPSHOT, quorum=None)).rows == ()
 
 
@@ -184,7 +184,7 @@ def test_the_header_tells_who_leads_and_what_is_wrong() -> None:
 
 def test_the_header_says_what_does_not_answer_and_how_old_the_rest_is() -> None:
     stale = replace(SNAPSHOT, now_ms=NOW_MS + 8_000, troubles=("broker 2 silent",))
-    assert header(stale)[2] == " ▲ broker 2 silent (as of 8 s ago) "
+    assert header(stale)[2] == " ▲ as of 8 s ago: broker 2 silent "
     fresh = replace(SNAPSHOT, troubles=("broker 2 silent",))
     assert header(fresh)[2] == " ▲ broker 2 silent "
 

@@ -69,7 +69,7 @@ def test_commands_are_completed_and_wrong_ones_answered() -> None:
         assert seat.over == "TextScreen"
         await seat.press("escape")
         await seat.command("q")
-        assert not seat.app.is_running or seat.app._exit
+        assert seat.app.return_code == 0
 
     sit(body)
 
@@ -81,7 +81,7 @@ def test_a_filter_works_while_it_is_typed_and_escape_clears_it() -> None:
         assert seat.keys == ["clicks", "payments"]
         await seat.press("enter")
         assert seat.keys == ["clicks", "payments"]
-        assert "/!or" in str(seat.app.main._box.border_subtitle)
+        assert "/!or" in seat.app.main.subtitle
         await seat.press("escape")
         assert seat.keys == ["clicks", "orders", "payments"]
         await seat.press("slash", "left_square_bracket")
@@ -118,7 +118,7 @@ def test_orders_marks_widths_and_looks() -> None:
         assert seat.source.looks == 1
         await seat.press("p")
         assert seat.source.pauses[-1]
-        assert "paused" in str(seat.app.main._box.border_subtitle)
+        assert "paused" in seat.app.main.subtitle
         await seat.press("p")
         assert not seat.source.pauses[-1]
 
@@ -195,21 +195,23 @@ def test_messages_of_a_topic_or_of_a_partition() -> None:
     sit(body)
 
 
-def test_rows_are_saved(tmp_path: Path) -> None:
+def test_rows_are_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
     async def body(seat: Seat) -> None:
-        for name in ("rows.csv", "rows.json", "no/such/folder.csv"):
+        for name in ("a.csv", "a.json", "no/b.csv"):
             await seat.press("ctrl+s")
             assert seat.over == "FormScreen"
-            await seat.press("ctrl+u", "end", "ctrl+u")
-            await seat.type(str(tmp_path / name))
+            await seat.press("ctrl+u")
+            await seat.type(name)
             await seat.press("enter")
         assert "No such file" in seat.notes
         await seat.press("ctrl+s", "escape")
         assert seat.over == ""
 
     sit(body)
-    assert (tmp_path / "rows.csv").read_text().splitlines()[1].startswith("clicks,1,2,5")
-    assert len(json.loads((tmp_path / "rows.json").read_text())["items"]) == 3
+    assert (tmp_path / "a.csv").read_text().splitlines()[1].startswith("clicks,1,2,5")
+    assert len(json.loads((tmp_path / "a.json").read_text())["items"]) == 3
 
 
 def test_a_topic_is_created_grows_and_is_deleted() -> None:
@@ -404,7 +406,7 @@ def test_whoever_follows_a_topic_at_its_top_stays_there() -> None:
     sit(body, view=Place("messages", "orders"))
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 60), (480, 120)])
+@pytest.mark.parametrize("size", [(80, 24), (480, 120)])
 @pytest.mark.parametrize("view", ["topics", "partitions", "brokers", "quorum", "groups"])
 def test_every_view_fits_every_terminal(view: str, size: tuple[int, int]) -> None:
     async def body(seat: Seat) -> None:
