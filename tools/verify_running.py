@@ -18,6 +18,7 @@ from quorate.jepsen.nemesis.conducting import Tell
 from quorate.jepsen.nemesis.faults import DEFAULT as DEFAULT_FAULTS
 from quorate.jepsen.options import RunOptions, UnknownNameError
 from quorate.jepsen.running import NotReadyError, Run, tidy
+from quorate.jepsen.workloads.metadata import METADATA
 from quorate.jepsen.workloads.registry import DEFAULT as DEFAULT_WORKLOADS
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.problems import ProblemFoundError, UnreachableError, UsageError
@@ -71,6 +72,13 @@ def verify_run(options: GlobalOptions, asked: Asked) -> None:
             "--inject-bug and --property are for clusters that are started here",
             why="--against names one that runs already",
             hint="leave one of them out",
+        )
+
+    if wanted.against and METADATA.name in wanted.workloads:
+        raise UsageError(
+            f"{METADATA.name} speaks to controllers of Quorate",
+            why="those of a cluster that --against names are not known",
+            hint="leave it out: append, groups, offsets and others speak to brokers only",
         )
 
     def tell(line: str) -> None:

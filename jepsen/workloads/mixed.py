@@ -23,7 +23,9 @@ class Mixed:
     """Several workloads as one."""
 
     def __init__(self, context: Context) -> None:
-        total = sum(share for _, share in SHARES)
+        is_ours = bool(context.lab.controllers)
+        shares = [(kind, share) for kind, share in SHARES if is_ours or kind is not METADATA]
+        total = sum(share for _, share in shares)
         self._parts: list[Workload] = [
             kind.make(
                 replace(
@@ -32,7 +34,7 @@ class Mixed:
                     rate_per_s=max(1, context.rate_per_s * share // total),
                 )
             )
-            for kind, share in SHARES
+            for kind, share in shares
         ]
 
     def topics(self) -> Sequence[Topic]:

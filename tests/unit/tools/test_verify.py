@@ -211,3 +211,10 @@ def test_what_a_run_can_be_asked_for_is_listed(capsys: pytest.CaptureFixture[str
     assert items["kill"]["default"]
     assert "leader" in items["kill"]["variants"]
     assert {item["here"] for item in items.values()} <= {"whole", "reduced", "missing"}
+
+
+def test_metadata_is_not_for_somebody_elses_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = told(capsys, "run", "metadata", "--against", "127.0.0.1:9")
+    assert code == 2
+    assert is_told_in_three_lines(err)
+    assert "speaks to controllers of Quorate" in err
