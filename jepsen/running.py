@@ -217,7 +217,7 @@ class Run:
         plan = LocalPlan(
             options.brokers,
             options.controllers,
-            {**self._drawn_properties(), **options.properties},
+            {**self._properties(), **options.properties},
             command,
             needs,
             namespaces=network == capabilities.NAMESPACES,
@@ -225,17 +225,19 @@ class Run:
         )
         return LocalLab(self.folder.nodes, plan, reaper)
 
-    def _drawn_properties(self) -> dict[str, str]:
-        """Let controllers take snapshots in some of the runs in which their bits may flip.
+    def _properties(self) -> dict[str, str]:
+        """Return what nodes are started with: what groups commit is as safe as what is sent.
 
-        Not in all: what was decided before a snapshot is not there any more to be judged.
+        Controllers take snapshots in some of the runs in which their bits may flip. Not in all:
+        what was decided before a snapshot is not there any more to be judged.
         """
+        same = {"min.insync.replicas": str(self._options.min_insync)}
         family = self._families.get("disk")
         if family is None or "flip-snapshot" not in family.variants:
-            return {}
+            return same
         is_only = len(family.variants) == 1
         is_drawn = Random(self._options.seed).random() < SNAPSHOTS_ODDS
-        return {SNAPSHOT_ENTRIES: "30"} if is_only or is_drawn else {}
+        return {**same, SNAPSHOT_ENTRIES: "30"} if is_only or is_drawn else same
 
     def _choose_faults(self) -> str:
         """Leave out the faults that cannot be had here, and say so; return the kind of network."""
