@@ -15,7 +15,8 @@ from unittest.mock import patch
 
 import pytest
 
-from quorate.client.sync import Producer
+from quorate.client import TopicPartition
+from quorate.client.sync import Consumer, Producer
 from quorate.tools.cli import run_command
 from tests.compat import serving
 from tests.integration.controllers import COMMAND, TIMEOUT_S, Done, environment
@@ -24,12 +25,13 @@ pytestmark = pytest.mark.integration
 
 POLL_S = 0.1
 HOUR_MS = 3_600_000
+PROPERTIES = {"log.retention.check.interval.ms": "100"}
 Run = Callable[..., Done]
 
 
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    with serving.quorate({}, tmp_path_factory.mktemp("node")) as node:
+    with serving.quorate(PROPERTIES, tmp_path_factory.mktemp("node")) as node:
         yield node.server.bootstrap
 
 
@@ -243,6 +245,36 @@ def test_what_was_deleted_before_it_was_read_is_told(run: Run, bootstrap: str) -
     )
     (row,) = run("groups", "describe", "late", "--json").items()
     assert (row["lag"], row["lost"], row["log_start_offset"]) == (8, 5, 7)
+
+
+def test_two_groups_at_different_places_are_nothing_to_each_other(run: Run, topic: str) -> None:
+    for group, offset in (("a", "9"), ("b", "7")):
+        words = ("groups", "reset", group, "-t", f"{topic}:0", "--to-offset", offset, "--execute")
+        assert run(*words).code == 0
+    assert run("consume", topic, "-g", "a", "-n", "1").out == "9\n"
+    assert run("consume", topic, "-g", "b", "-n", "2").out == "7\n8\n"
+    assert (offsets(run, "a")[0], offsets(run, "b")[0]) == (10, 9)
+
+
+def test_who_is_away_for_longer_than_records_are_kept_loses_them(run: Run, bootstrap: str) -> None:
+    assert run("topics", "create", "day", "-p", "1", "-c", "segment.bytes=1024").code == 0
+    now_ms = time.time_ns() // 1_000_000
+    with Producer(bootstrap) as producer:
+        for number in range(8):  # five a day old, three an hour; each in a segment of its own
+            stamp_ms = now_ms - (25 if number < 5 else 1) * HOUR_MS
+            producer.send("day", b"%d" % number + bytes(600), timestamp_ms=stamp_ms)
+    for group, count in (("a-day", "2"), ("an-hour", "6")):
+        assert run("consume", "day", "-g", group, "--from-beginning", "-n", count).code == 0
+    assert run("configs", "set", "topic/day", "retention.ms=1d").code == 0
+    with Consumer(bootstrap) as consumer:
+        place = TopicPartition("day", 0)
+        wait_for(lambda: consumer.beginning_offsets([place])[place], lambda begin: begin == 5)
+    rows = {g: run("groups", "describe", g, "--json").items()[0] for g in ("a-day", "an-hour")}
+    assert {group: row["lost"] for group, row in rows.items()} == {"a-day": 3, "an-hour": 0}
+    assert "lost 3 records of day-0" in run("groups", "describe", "a-day").out
+    for group, read in (("a-day", "567"), ("an-hour", "67")):
+        consumed = run("consume", "day", "-g", group, "--from-beginning", "-e").out
+        assert "".join(line[0] for line in consumed.splitlines()) == read
 
 
 def test_all_groups_without_members_are_reset_at_once(
