@@ -9,8 +9,8 @@ from pathlib import Path
 
 import quorate
 from quorate.jepsen.lab.network import free_ports
-from quorate.tools.bench.quorum_cluster import QUORATE, property_words, quorum
-from tests.compat.peers import cache, java, nodes, process
+from quorate.tools.bench.quorum_cluster import QUORATE, QUORATE_ENV, property_words, quorum
+from tests.compat.peers import java, nodes, process
 from tests.compat.peers.nodes import HOST, Node
 
 BROKERS = 3
@@ -109,7 +109,7 @@ def launch_broker(
         port=port,
         directory=folder / name,
         cores="",
-        env={"PYTHONPATH": str(cache.ROOT), **env},
+        env={**QUORATE_ENV, **env},
     )
 
 
