@@ -16,7 +16,11 @@ VOTES: Final = 2
 LATE_S: Final = 0.3
 """Shorter than any patience of a candidate, longer than it takes to look who has voted."""
 ELECTED_S_MAX: Final = 3.0
-ROUNDS: Final = 3
+ROUNDS: Final = 2
+DECIDED_S: Final = 3.0
+"""Longer than clients wait for who was cut off, and write elsewhere."""
+TURNED_S: Final = 7.0
+"""Longer than clients wait for who was stopped."""
 TAIL_BYTES: Final = 64
 """Where, before the end of a log, a byte is turned: within the value of the last record."""
 
@@ -105,15 +109,23 @@ def _one_leads(stage: Stage, hosts: Sequence[Host]) -> Callable[[], bool]:
 
 
 def isolated_controller(stage: Stage) -> str:
-    """Cut the active controller off from the others, not from brokers, again and again."""
+    """Cut the active controller off from the others, not from brokers, again and again.
+
+    When others have decided without it, they are stopped, so that clients turn to it again.
+    """
     network = stage.network
     for _ in range(ROUNDS):
         active = _active(stage)
         stage.note([active])
         others = [host for host in stage.lab.controllers if host is not active]
-        network.cut(stage.between([active], others) | stage.between(others, [active]))
+        network.cut(stage.apart([active], others))
         stage.until("no other controller", LEADER_S_MAX, _another_is_active(stage, active))
-        stage.load(CHANGES_S)
+        stage.load(DECIDED_S)
+        for host in others:
+            host.pause()
+        stage.load(TURNED_S)
+        for host in others:
+            host.resume()
         stage.heal(hard=stage.rng.random() < 0.5)
         stage.load(CHANGES_S)
     return f"{ROUNDS} active controllers were cut off from the others while others were elected"
