@@ -140,6 +140,13 @@ def read_root(source: Source) -> Folder:
     return root_of(image, source.quorum())
 
 
+def read_batches(source: Source) -> list[Batch]:
+    """Return all batches that a source still has, oldest first."""
+    batches: list[Batch] = []
+    source.read(batches.append)
+    return batches
+
+
 def read_records(source: Source) -> Iterator[Decided]:
     """Yield all records that a source still has, oldest first."""
     reader = Reader()

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -95,6 +96,69 @@ def shell(
         ) from None
     except EOFError:
         return
+
+
+Path_ = Annotated[str, typer.Argument(metavar="[PATH]", help="As in the shell: /topics/orders.")]
+
+
+@app.command("at", cls=Command)
+def at(
+    context: typer.Context,
+    moment: Annotated[str, typer.Argument(metavar="MOMENT", help="Offset, time, -1h, or now.")],
+    path: Path_ = "/",
+    *,
+    directory: Where = None,
+) -> None:
+    """Print the metadata as they were at an offset or a time.
+
+    For example: quorate metadata at -1h /topics/orders
+    """
+    from quorate.tools.metadata.travel import contents_of, image_at, leaves, parse_point, text_of
+    from quorate.tools.metadata_reading import read_batches
+    from quorate.tools.output import document_text
+
+    options = options_of(context)
+    point = parse_point(moment, time.time_ns() // 1_000_000)
+    found = contents_of(image_at(read_batches(_source(options, directory)), point), path)
+    if options.format in {"table", "wide"}:
+        prefix = path.rstrip("/")
+        for name, value in leaves(found):
+            print(f"{prefix}{name if name != '/' else ''} = {text_of(value)}")
+        return
+    document = {"kind": "metadata", "version": 1, "path": path, "contents": found}
+    sys.stdout.write(document_text(document, options.format))
+
+
+@app.command("diff", cls=Command)
+def diff(
+    context: typer.Context,
+    before: Annotated[str, typer.Argument(metavar="BEFORE", help="Offset, time, or -1h.")],
+    after: Annotated[str, typer.Argument(metavar="[AFTER]", help="Likewise; now.")] = "now",
+    path: Path_ = "/",
+    *,
+    directory: Where = None,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="End with 3 if anything differs.")
+    ] = False,
+) -> None:
+    """Print what changed between two moments.
+
+    For example: quorate metadata diff -10m now /topics
+    """
+    from quorate.tools.metadata.travel import diff_table, image_at, parse_point
+    from quorate.tools.metadata_reading import read_batches
+    from quorate.tools.problems import EXIT_PROBLEM_FOUND
+    from quorate.tools.session import print_table
+
+    options = options_of(context)
+    now_ms = time.time_ns() // 1_000_000
+    points = [parse_point(text, now_ms) for text in (before, after)]
+    batches = read_batches(_source(options, directory))
+    old, new = (image_at(batches, point) for point in points)
+    table = diff_table(old, new, path)
+    print_table(options, table)
+    if exit_code and table.rows:
+        raise typer.Exit(EXIT_PROBLEM_FOUND)
 
 
 def _source(options: "GlobalOptions", directory: Path | None) -> "Source":

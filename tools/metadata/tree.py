@@ -70,9 +70,9 @@ def root_of(image: MetadataImage, quorum: Mapping[str, Any] | None) -> Folder:
             "topic_ids": node_of({id_text(i): name for i, name in image.topic_names.items()}),
             "topics": Folder(partial(_topics, image)),
         }
-        for field in dataclasses.fields(image):
-            if field.name not in SHOWN_ELSEWHERE:
-                made[field.name] = node_of(getattr(image, field.name))
+        for name, value in image._asdict().items():
+            if name not in SHOWN_ELSEWHERE:
+                made[name] = node_of(value)
         if quorum is not None:
             made["quorum"] = node_of(quorum)
         return made
