@@ -172,7 +172,7 @@ class QuorateApp(App[None]):
         key = next((key for key in KEYS if key.action == action), None)
         if key is None or self.screen is not self.main:
             return key is None or action == "quit_now"
-        return True
+        return not (self.main.prompt_is_open and action in ("command", "filter"))
 
     def _refuses(self, action: str) -> bool:
         """Whether a key does nothing here, and say so."""

@@ -24,6 +24,9 @@ from quorate.tools.tui.views.snapshot import Snapshot
 
 STATE_COLUMNS = ("state", "role", "source", "record")
 SCROLLBAR = 1
+AT_ONCE = ("quit_now", "command", "filter")
+"""What is done before the next key is looked at: that one may be for the prompt."""
+
 AGE_COLUMNS = ("time", "lag", "rate/s", "behind", "log_end", "replicas")
 
 
@@ -39,7 +42,7 @@ class ClusterScreen(Screen[None]):
     """Owns where one is and how one looks at it; shows the last snapshot through that."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(key.keys, f"app.{key.action}", show=False, priority=key.keys == "ctrl+c")
+        Binding(key.keys, f"app.{key.action}", show=False, priority=key.action in AT_ONCE)
         for key in KEYS
         if key.keys != "enter"  # the table tells of it
     ]
@@ -200,6 +203,11 @@ class ClusterScreen(Screen[None]):
         self._sign.update(f" {kind}")
         self._line.display = True
         self._prompt.open(kind, text, self.snapshot)
+
+    @property
+    def prompt_is_open(self) -> bool:
+        """Whether somebody types a command or a filter."""
+        return self._prompt.is_open
 
     def close_prompt(self) -> None:
         """Go back to the table."""

@@ -56,7 +56,7 @@ class Prompt(Input):
             if kind == COMMAND
             else "regex, !regex, column:regex"
         )
-        self.focus()
+        self.screen.set_focus(self)  # now: the next key is for it
         self.cursor_position = len(text)
 
     def completions(self, value: str) -> list[str]:
