@@ -50,10 +50,10 @@ class WrongClock:
             self._strobe.start()
 
     def verified(self) -> str:
-        """Say how often somebody looked at them, once all were looked at."""
-        if not seen_within(BITES_S_MAX, lambda: all(map(self._reads, self._hosts))):
-            return ""
-        return "read " + ", ".join(f"{h.name} {self._reads(h)} times" for h in self._hosts)
+        """Say who looked at them, and how often; who has nothing to do may not for a while."""
+        seen_within(BITES_S_MAX, lambda: all(map(self._reads, self._hosts)))
+        read = [f"{h.name} {self._reads(h)} times" for h in self._hosts if self._reads(h)]
+        return f"read {', '.join(read)}" if read else ""
 
     def heal(self) -> None:
         """Set them right."""
