@@ -53,7 +53,7 @@ CROWD_NICENESS: Final = 10
 DIRTY_BYTES: Final = 192 * 2**20
 VALUE_BYTES: Final = 1024
 KEYS: Final = 20_000
-LIMIT_BYTES_PER_S: Final = 48_000_000
+LIMIT_BYTES_PER_S: Final = 16_000_000
 CLEANER: Final = {"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "100"}
 COMPACTED: Final = re.compile(
     r"compacted filthy-0: .* bytes (\d+) to (\d+), records \d+ to \d+, ([\d.]+) MB/s"
@@ -309,7 +309,7 @@ def sample(scenario: Scenario, seconds: float) -> Sample:
         with nodes.temporary_folder() as directory:
             port = nodes.free_port()
             more = [word for name, value in CLEANER.items() for word in ("-X", f"{name}={value}")]
-            command = [*nodes.quorate_command(port=port, directory=directory), *more]
+            command = [*nodes.quorate_command(port=port, directory=directory), "-v", *more]
             started = nodes.launch(SUBJECT, command, port=port, directory=directory, cores="")
             with nodes.running(started) as node:
                 return Sample(trio.run(scenario.measure, node, seconds), "")
