@@ -57,21 +57,22 @@ class StockSender:
     def __init__(self, options: SenderOptions) -> None:
         self._acks = options.acks_number
         self._kafka: Any = load()
-        self._client: Any = self._kafka.Producer(
-            {
-                **COMMON,
-                "bootstrap.servers": options.bootstrap,
-                "acks": options.acks,
-                "enable.idempotence": options.acks == "all",
-                "linger.ms": 5,
-                "request.timeout.ms": 3_000,
-                "socket.timeout.ms": 4_000,
-                "retry.backoff.ms": 50,
-                "retry.backoff.max.ms": 200,
-                "message.timeout.ms": options.patience_ms,
-                "partitioner": "murmur2_random",  # as Java's, and ours
-            }
-        )
+        self._is_dead = threading.Event()
+        self._settings = {
+            **COMMON,
+            "bootstrap.servers": options.bootstrap,
+            "acks": options.acks,
+            "enable.idempotence": options.acks == "all",
+            "linger.ms": 5,
+            "request.timeout.ms": 3_000,
+            "socket.timeout.ms": 4_000,
+            "retry.backoff.ms": 50,
+            "retry.backoff.max.ms": 200,
+            "message.timeout.ms": options.patience_ms,
+            "partitioner": "murmur2_random",  # as Java's, and ours
+            "error_cb": self._told_of,
+        }
+        self._client: Any = self._kafka.Producer(self._settings)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._hear, daemon=True)
         self._thread.start()
@@ -107,6 +108,20 @@ class StockSender:
     def _hear(self) -> None:
         while not self._stopping.is_set():
             self._client.poll(POLL_S)
+            if self._is_dead.is_set():
+                self._begin_anew()
+
+    def _told_of(self, error: Any) -> None:
+        """Note that the producer will never send again (some of its batch was too late, say)."""
+        if error.fatal():
+            self._is_dead.set()
+
+    def _begin_anew(self) -> None:
+        """Go on with another producer, as a program that is restarted would."""
+        dead, self._client = self._client, self._kafka.Producer(self._settings)
+        self._is_dead.clear()
+        dead.purge()
+        dead.flush(CLOSE_S_MAX)
 
 
 class StockReader:
