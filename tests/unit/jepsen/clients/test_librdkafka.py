@@ -1,7 +1,6 @@
 """A stock producer that gives up for good is replaced."""
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +23,7 @@ class FakeProducer:
     """One that can be told to give up for good."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        self.tell: Callable[[FakeError], None] = settings["error_cb"]
+        self.tell = settings["error_cb"]
         self.purged = threading.Event()
 
     def poll(self, _seconds: float) -> None: ...
