@@ -357,12 +357,15 @@ def quorate_iterate(work: Work) -> None:
     async def main() -> None:
         async with Consumer(work.bootstrap, auto_offset_reset="earliest") as consumer:
             consumer.assign([(work.topic, 0)])
+            left = work.records_max
 
             async def receive() -> int:
+                nonlocal left
                 count = 0
                 async for record in consumer:
                     count += record.value is not None
-                    if count == BURST:
+                    left -= 1
+                    if count == BURST or not left:
                         break
                 return count
 
