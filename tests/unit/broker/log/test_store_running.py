@@ -70,7 +70,10 @@ def test_after_a_power_cut_nobody_knows() -> None:
 
 
 def test_a_machine_without_a_boot_id_never_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SimDisk, "boot_id", lambda _: "")
+    def none(_disk: SimDisk) -> str:
+        return ""
+
+    monkeypatch.setattr(SimDisk, "boot_id", none)
     disk, _ = running()
     assert after_a_kill(disk).previous_broker_epoch == UNKNOWN_BROKER_EPOCH
 

@@ -61,7 +61,8 @@ def two_silent(until_ns: int) -> list[Operation]:
 
 def cut_off(*, healed_s: int, isr: list[int]) -> list[Operation]:
     """Broker 102 hears nothing of 101, which leads; a record is sent, and acknowledged after 8 s."""
-    asked = {"fault": "partition:leader", "targets": [], "detail": {"cuts": [[0, 1], [0, 4]]}}
+    targets: list[str] = []
+    asked = {"fault": "partition:leader", "targets": targets, "detail": {"cuts": [[0, 1], [0, 4]]}}
     replicas = [101, 102, 103]
     return [
         did("fault", asked, {"verified": "held back"}, (4 * S, 5 * S), process=0),
