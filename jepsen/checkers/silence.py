@@ -71,7 +71,7 @@ class Cuts:
         """Return the brokers of which this ends that something was certain."""
         asked = operation.asked
         ended = self._on.pop(asked["fault"], None)
-        told = operation.told if operation.kind is Kind.OK else {}
+        told: Mapping[str, Any] = operation.told if operation.kind is Kind.OK else {}
         detail: Mapping[str, Any] = asked.get("detail", {})
         if told.get("verified") and "cuts" in detail and not asked["fault"].endswith(FLAPPING):
             assert operation.returned_ns is not None, "what is known was told"

@@ -108,7 +108,7 @@ async def test_a_rebalance_that_is_late_at_the_end_of_the_block_ends_with_it(
         await read(c, 20)
     # A task that was about to run when the block ended: it wakes nobody, and that is no error.
     with trio.move_on_after(1) as scope:
-        async with c._turns.taken():
+        async with c._turns.taken():  # pyright: ignore[reportPrivateUsage]
             raise AssertionError("nobody grants anything any more")
     assert scope.cancelled_caught
 
