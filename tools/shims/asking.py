@@ -1,13 +1,15 @@
 """What all shims do: options to a client, errors to Kafka's words."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
+from quorate.client.admin import Admin
 from quorate.errors import ErrorCode, KafkaError, QuorateError
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.reaching import client_of
-from quorate.tools.shims.arguments import Given
+from quorate.tools.shims.arguments import Given, ShimError
 from quorate.tools.topics import Client
 
 T = TypeVar("T")
@@ -50,6 +52,24 @@ def _is_property(name: str) -> bool:
 def client(given: Given, environment: Mapping[str, str]) -> Client:
     """Return how to make a client as the command line says."""
     return client_of(global_options(given), environment)
+
+
+@asynccontextmanager
+async def administering(
+    given: Given, environment: Mapping[str, str], failed: Callable[[QuorateError], ShimError]
+) -> AsyncGenerator[Admin]:
+    """Have an admin client, as the command line says, for a block.
+
+    Raises:
+        ShimError: the block's own; or what ``failed`` makes of another error in it.
+    """
+    try:
+        async with client(given, environment).admin() as admin:
+            yield admin
+    except ShimError:
+        raise
+    except QuorateError as error:
+        raise failed(error) from None
 
 
 def java_error(error: QuorateError) -> str:

@@ -12,7 +12,7 @@ from quorate.errors import ErrorCode, KafkaError, QuorateError
 from quorate.model import TopicPartition
 from quorate.tools.output import id_text
 from quorate.tools.shims.arguments import Given, ShimError, options
-from quorate.tools.shims.asking import client, java_error, message_of, told
+from quorate.tools.shims.asking import administering, client, java_error, message_of, told
 
 # --- kafka-metadata-quorum
 
@@ -32,12 +32,9 @@ async def metadata_quorum(given: Given, environment: Mapping[str, str]) -> Itera
         raise ShimError(f"kafka-metadata-quorum {given.words[0]}: use quorate quorum {verb} ID")
     if given.words != ["describe"] or ("status" in given) == ("replication" in given):
         raise ShimError("Error: one of --status or --replication must be specified with describe")
-    try:
-        async with client(given, environment).admin() as admin:
-            quorum = await admin.describe_quorum()
-            cluster = await admin.describe_cluster()
-    except QuorateError as error:
-        raise ShimError(f"Error: {message_of(error)}") from None
+    async with administering(given, environment, _failed) as admin:
+        quorum = await admin.describe_quorum()
+        cluster = await admin.describe_cluster()
     replicas = (*quorum.voters, *quorum.observers)
     leader = next((r for r in replicas if r.node_id == quorum.leader_id), None)
     if "replication" in given:
@@ -263,13 +260,12 @@ async def reassign_partitions(given: Given, environment: Mapping[str, str]) -> I
         "generate": _generate, "execute": _execute, "verify": _verify, "cancel": _cancel,
         "list": _list_moves,
     }[action]  # fmt: skip
-    try:
-        async with client(given, environment).admin() as admin:
-            return iter(await run(admin, given))
-    except QuorateError as error:
-        if isinstance(error, ShimError):
-            raise
-        raise ShimError(f"Error: {message_of(error)}") from None
+    async with administering(given, environment, _failed) as admin:
+        return iter(await run(admin, given))
+
+
+def _failed(error: QuorateError) -> ShimError:
+    return ShimError(f"Error: {message_of(error)}")
 
 
 def _plan(given: Given) -> dict[TopicPartition, tuple[int, ...]]:

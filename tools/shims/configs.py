@@ -14,7 +14,7 @@ from quorate.errors import QuorateError
 from quorate.protocol.apis import ApiKey
 from quorate.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from quorate.tools.shims.arguments import Given, ShimError, options
-from quorate.tools.shims.asking import client, message_of
+from quorate.tools.shims.asking import administering, message_of
 
 CONFIGS: Final = options(
     "describe alter all force entity-default broker-defaults user-defaults client-defaults",
@@ -53,16 +53,14 @@ async def configs(given: Given, environment: Mapping[str, str]) -> Iterator[str]
         ("alter", "describe"), "Command must include exactly one action: --describe, --alter"
     )
     kind, name = _entity(given)
-    try:
-        async with client(given, environment).admin() as admin:
-            if action == "alter":
-                return iter(await _alter(admin, given, ConfigResource(kind, name or "")))
-            return iter(await _describe(admin, given, kind, name))
-    except QuorateError as error:
-        if isinstance(error, ShimError):
-            raise
-        text = f"Error while executing config command with args: {message_of(error)}"
-        raise ShimError(text) from None
+    async with administering(given, environment, _failed) as admin:
+        if action == "alter":
+            return iter(await _alter(admin, given, ConfigResource(kind, name or "")))
+        return iter(await _describe(admin, given, kind, name))
+
+
+def _failed(error: QuorateError) -> ShimError:
+    return ShimError(f"Error while executing config command with args: {message_of(error)}")
 
 
 def _entity(given: Given) -> tuple[ResourceType, str | None]:

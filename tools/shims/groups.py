@@ -18,7 +18,7 @@ from quorate.tools.groups.tables import assignment_text
 from quorate.tools.groups_work import bounds_of, has, lags_of
 from quorate.tools.problems import UsageError
 from quorate.tools.shims.arguments import Given, ShimError, options
-from quorate.tools.shims.asking import client, java_error, told
+from quorate.tools.shims.asking import administering, java_error, told
 
 GROUPS: Final = options(
     "list describe delete reset-offsets delete-offsets all-groups all-topics members offsets"
@@ -57,13 +57,8 @@ async def consumer_groups(given: Given, environment: Mapping[str, str]) -> Itera
         "reset-offsets": _reset,
         "delete-offsets": _delete_offsets,
     }[action]
-    try:
-        async with client(given, environment).admin() as admin:
-            return iter(await run(admin, given))
-    except QuorateError as error:
-        if isinstance(error, ShimError):
-            raise
-        raise _failed(java_error(error)) from None
+    async with administering(given, environment, lambda e: _failed(java_error(e))) as admin:
+        return iter(await run(admin, given))
 
 
 def _failed(text: str) -> ShimError:

@@ -24,7 +24,14 @@ from quorate.tools.clusters.health import (
 )
 from quorate.tools.output import id_text, topic_config_text
 from quorate.tools.shims.arguments import Given, Options, ShimError, options
-from quorate.tools.shims.asking import client, java_error, message_of, number_list, told
+from quorate.tools.shims.asking import (
+    administering,
+    client,
+    java_error,
+    message_of,
+    number_list,
+    told,
+)
 from quorate.tools.topics import TOPIC_SOURCE
 
 Environment = Mapping[str, str]
@@ -70,14 +77,13 @@ async def topics(given: Given, environment: Environment) -> Iterator[str]:
         "alter": _alter,
         "delete": _delete,
     }[action]
-    try:
-        async with client(given, environment).admin() as admin:
-            return iter(await run(admin, given))
-    except QuorateError as error:
-        if isinstance(error, ShimError):
-            raise
-        text = f"Error while executing topic command : {message_of(error)}"
-        raise ShimError(text, on_stdout=True) from None
+    async with administering(given, environment, _failed) as admin:
+        return iter(await run(admin, given))
+
+
+def _failed(error: QuorateError) -> ShimError:
+    text = f"Error while executing topic command : {message_of(error)}"
+    return ShimError(text, on_stdout=True)
 
 
 async def _names(admin: Admin, given: Given, *, must_exist: bool = True) -> list[str]:
