@@ -14,11 +14,11 @@ from quorate.broker.groups.records import (
     GroupMetadataValue,
     KeyType,
     MemberMetadata,
-    encode_value,
     names_key,
 )
 from quorate.broker.groups.sessions import Sessions
 from quorate.broker.shards.effects import Done, Effects, Entry, ignore
+from quorate.broker.shards.formats import encode_value
 from quorate.errors import ErrorCode
 from quorate.promise import Promise
 from quorate.protocol.messages.groups import (

@@ -5,7 +5,8 @@ from functools import partial
 from quorate.broker.groups.classic import ClassicGroup
 from quorate.broker.groups.classic_members import Applicant, Assigner, Leaver
 from quorate.broker.groups.group import GroupContext, UnknownMemberIdError
-from quorate.broker.groups.records import GroupMetadataValue, decode_value, read_names
+from quorate.broker.groups.records import GroupMetadataValue, read_names
+from quorate.broker.shards.formats import decode_value
 from quorate.errors import ErrorCode, KafkaError
 from quorate.promise import Promise
 from quorate.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse

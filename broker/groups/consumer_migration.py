@@ -34,10 +34,10 @@ from quorate.broker.groups.records import (
     GroupMetadataValue,
     KeyType,
     MemberMetadata,
-    encode_value,
     names_key,
 )
 from quorate.broker.shards.effects import Entry
+from quorate.broker.shards.formats import encode_value
 from quorate.protocol.consumer_protocol import (
     PROTOCOL_TYPE,
     decode_assignment,

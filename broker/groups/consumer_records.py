@@ -17,14 +17,9 @@ from quorate.broker.groups.consumer_members import (
     Profile,
     Standing,
 )
-from quorate.broker.groups.records import (
-    KeyType,
-    decode_value,
-    encode_value,
-    names_key,
-    read_names,
-)
+from quorate.broker.groups.records import KeyType, names_key, read_names
 from quorate.broker.shards.effects import Entry
+from quorate.broker.shards.formats import decode_value, encode_value
 from quorate.errors import CorruptRecordError
 from quorate.protocol.fields import array, binary, int8, int32, int64, string, struct, uuid
 from quorate.protocol.message import message, nested

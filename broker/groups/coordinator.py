@@ -9,17 +9,18 @@ from quorate.broker.groups.committing import OffsetKeeper
 from quorate.broker.groups.consumer_groups import ConsumerGroups
 from quorate.broker.groups.consumer_records import KINDS as CONSUMER_KINDS
 from quorate.broker.groups.group import GroupContext, GroupProtocol, Surroundings
-from quorate.broker.groups.records import KeyType, key_type
+from quorate.broker.groups.records import KeyType
+from quorate.broker.shards import topics
 from quorate.broker.shards.effects import Writer
+from quorate.broker.shards.formats import leading_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 logger = logging.getLogger(__name__)
 
-GROUPS_TOPIC: Final = "__consumer_offsets"
-INTERNAL_TOPICS: Final = frozenset({GROUPS_TOPIC})
-"""Topics that only brokers write to; coordinators make them when they are needed."""
+GROUPS_TOPIC: Final = topics.GROUPS_TOPIC
+INTERNAL_TOPICS: Final = topics.INTERNAL_TOPICS
 
 OFFSET_KEYS: Final = (KeyType.OFFSET_COMMIT_OLD, KeyType.OFFSET_COMMIT)
 EXPIRED_AT_ONCE: Final = 100
@@ -60,7 +61,7 @@ class GroupCoordinator:
         Raises:
             CorruptRecordError: it is of a type that is known, and no such record.
         """
-        kind = key_type(key)
+        kind = leading_number(key)
         if kind in OFFSET_KEYS:
             self.keeper.offsets.replay(key, value)
             return

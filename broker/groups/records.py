@@ -7,15 +7,13 @@ read (``group-coordinator/src/main/resources/common/message`` of its sources).
 
 from enum import IntEnum, unique
 from struct import Struct
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
+from quorate.broker.shards.formats import decode_value
 from quorate.errors import CorruptRecordError
 from quorate.model import UNKNOWN_EPOCH
-from quorate.protocol.fields import array, binary, int32, int64, layout_of, string
-from quorate.protocol.message import decoder, encoder, message, nested
-from quorate.protocol.primitives import DecodeError, Part
-
-T = TypeVar("T")
+from quorate.protocol.fields import array, binary, int32, int64, string
+from quorate.protocol.message import message, nested
 
 
 @unique
@@ -44,18 +42,6 @@ _OFFSET_HEAD: Final = Struct(">hqih")
 """Version, offset, leader epoch, length of the metadata."""
 _OFFSET_HEAD_BEFORE_EPOCHS: Final = Struct(">hqh")
 _TIMESTAMP: Final = Struct(">q")
-
-
-def key_type(key: bytes) -> int:
-    """Return what a record is about: a ``KeyType``, or a number that is not known here.
-
-    Raises:
-        CorruptRecordError: it has no type.
-    """
-    if len(key) < _SHORT.size:
-        raise CorruptRecordError("a key without a type")
-    kind: int = _SHORT.unpack_from(key)[0]
-    return kind
 
 
 def names_key(kind: KeyType, *names: str) -> bytes:
@@ -99,31 +85,6 @@ def _utf8(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise CorruptRecordError(f"a text in a record of a group: {error}") from None
-
-
-def encode_value(value: object, version: int) -> bytes:
-    """Return a declared value behind its version."""
-    parts: list[Part] = [bytearray(_SHORT.pack(version))]
-    encoder(type(value), version)(value, parts)
-    (encoded,) = parts
-    assert isinstance(encoded, bytearray), "values have no records in them"
-    return bytes(encoded)
-
-
-def decode_value(cls: type[T], value: bytes) -> T:
-    """Return a declared value of whatever version it is.
-
-    Raises:
-        CorruptRecordError: it is none, or of a version not known here.
-    """
-    version = key_type(value)
-    if version not in layout_of(cls).versions:
-        raise CorruptRecordError(f"{cls.__name__} has no version {version} here")
-    try:
-        decoded, _ = decoder(cls, version)(value, _SHORT.size, len(value))
-    except DecodeError as error:
-        raise CorruptRecordError(f"{cls.__name__}: {error}") from None
-    return decoded
 
 
 # --- offsets ------------------------------------------------------------------

@@ -9,12 +9,11 @@ from quorate.broker.groups.consumer_records import EpochFact, ProfileFact, read_
 from quorate.broker.groups.records import (
     GroupMetadataValue,
     KeyType,
-    decode_value,
-    key_type,
     read_names,
     read_offset_key,
     read_offset_value,
 )
+from quorate.broker.shards.formats import decode_value, leading_number
 from quorate.broker.shards.shards import partition_of
 from quorate.errors import CorruptRecordError
 from quorate.model import TopicPartition
@@ -125,7 +124,7 @@ class GroupReader:
             return  # a tool that explains must not fail on what it need not understand
 
     def _read(self, record: Record, key: bytes) -> None:
-        kind = key_type(key)
+        kind = leading_number(key)
         if kind in (KeyType.OFFSET_COMMIT_OLD, KeyType.OFFSET_COMMIT):
             self._commit(record, key)
         elif kind == KeyType.GROUP_METADATA and read_names(key, 1)[0] == self._group_id:

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from quorate.broker.groups.group import GroupProtocol
-from quorate.broker.groups.records import key_type
 from quorate.broker.replication.deadlines import Deadlines
 from quorate.broker.shards.effects import Done, Effects, Entry
+from quorate.broker.shards.formats import leading_number
 from quorate.errors import ErrorCode
 
 NONE = ErrorCode.NONE
@@ -27,7 +27,7 @@ class ListWriter:
     def append(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
             self.log.append(entry)
-            kind = key_type(entry.key)
+            kind = leading_number(entry.key)
             if kind in self._replay:  # nobody asks here which offsets were committed
                 self._replay[kind].replay(kind, entry.key, entry.value)
         self.ends.append(len(self.log))

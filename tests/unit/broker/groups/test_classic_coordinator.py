@@ -9,10 +9,10 @@ from quorate.broker.groups.records import (
     GroupMetadataValue,
     KeyType,
     MemberMetadata,
-    encode_value,
     names_key,
 )
 from quorate.broker.shards.effects import Entry
+from quorate.broker.shards.formats import encode_value
 from quorate.errors import ErrorCode, KafkaError
 from quorate.protocol.consumer_protocol import Subscription, encode_subscription
 from quorate.protocol.messages.groups import DescribedGroupMember

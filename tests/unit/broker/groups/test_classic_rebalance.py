@@ -2,7 +2,8 @@
 
 import pytest
 
-from quorate.broker.groups.records import GroupMetadataValue, decode_value
+from quorate.broker.groups.records import GroupMetadataValue
+from quorate.broker.shards.formats import decode_value
 from quorate.errors import ErrorCode, KafkaError
 from quorate.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 from tests.unit.broker.groups.classic import GROUP, REBALANCE_MS, SESSION_MS, World

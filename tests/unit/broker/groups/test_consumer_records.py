@@ -34,7 +34,8 @@ from quorate.broker.groups.consumer_records import (
     read_fact,
     write_fact,
 )
-from quorate.broker.groups.records import KeyType, encode_value, key_type, names_key
+from quorate.broker.groups.records import KeyType, names_key
+from quorate.broker.shards.formats import encode_value, leading_number
 from quorate.errors import CorruptRecordError
 
 names = st.text(max_size=8)
@@ -88,7 +89,7 @@ facts: st.SearchStrategy[Fact] = st.one_of(
 @given(facts)
 def test_what_is_written_is_read(fact: Fact) -> None:
     entry = write_fact(fact)
-    assert read_fact(key_type(entry.key), entry.key, entry.value) == fact
+    assert read_fact(leading_number(entry.key), entry.key, entry.value) == fact
 
 
 def written(fact: Fact) -> tuple[str, str]:
@@ -188,7 +189,7 @@ def test_facts_in_the_order_of_a_compacted_log_make_the_same_group() -> None:
     assert set(group.members) == {"m"}
     assert group.owner_of(part) == "m"
     assert group.instances == {"i": "m"}
-    keys = [(key_type(entry.key), entry.value) for entry in group.tombstones()]
+    keys = [(leading_number(entry.key), entry.value) for entry in group.tombstones()]
     assert keys == [(kind, None) for kind in (8, 7, 5, 7, 6, 4, 3)]
     for last in group.farewell():
         group.apply(last)

@@ -12,9 +12,6 @@ from quorate.broker.groups.records import (
     KeyType,
     MemberMetadata,
     OffsetKey,
-    decode_value,
-    encode_value,
-    key_type,
     names_key,
     offset_key,
     offset_prefix,
@@ -23,6 +20,7 @@ from quorate.broker.groups.records import (
     read_offset_key,
     read_offset_value,
 )
+from quorate.broker.shards.formats import decode_value, encode_value, leading_number
 from quorate.errors import CorruptRecordError
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -32,7 +30,7 @@ LONGS = st.integers(-(2**63), 2**63 - 1)
 @given(TEXTS, TEXTS, st.integers(0, 2**31 - 1))
 def test_the_key_of_an_offset_is_read_as_it_was_written(group: str, topic: str, n: int) -> None:
     key = offset_key(offset_prefix(group, topic), n)
-    assert key_type(key) == KeyType.OFFSET_COMMIT
+    assert leading_number(key) == KeyType.OFFSET_COMMIT
     assert read_offset_key(key) == OffsetKey(group, topic, n)
 
 
@@ -115,7 +113,7 @@ def test_a_key_with_something_behind_its_names_is_refused() -> None:
     with pytest.raises(CorruptRecordError):
         read_names(names_key(KeyType.GROUP_METADATA, "a", "b"), 1)
     with pytest.raises(CorruptRecordError):
-        key_type(b"\0")
+        leading_number(b"\0")
 
 
 @pytest.mark.parametrize("version", range(5))

@@ -10,12 +10,12 @@ from quorate.broker.groups.records import (
     GroupMetadataValue,
     KeyType,
     MemberMetadata,
-    encode_value,
     names_key,
     offset_key,
     offset_prefix,
     offset_value,
 )
+from quorate.broker.shards.formats import encode_value
 from quorate.client.groups.results import GroupDescription, MemberDescription, OffsetAndMetadata
 from quorate.model import TopicPartition
 from quorate.quorum.metadata import records as r
