@@ -2,16 +2,21 @@
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from quorate.broker.handlers.context import Broker
 from quorate.model import NO_LEADER
 from quorate.quorum.controller import Controller
 from quorate.quorum.metadata import records as r
-from quorate.quorum.metadata.codec import decode_batch
+from quorate.quorum.metadata.codec import decode_those
 from quorate.quorum.metadata.delta import MetadataDelta
+from quorate.quorum.metadata.image import MetadataImage
 from quorate.quorum.raft_node import Standing
 from quorate.tools.log_format import tell
+
+
+TOLD: Final = (r.BrokerFenced, r.BrokerUnfenced, r.BrokerRegistered, r.PartitionChanged)
+"""The records whose decisions are told."""
 
 
 class Event(NamedTuple):
@@ -80,6 +85,14 @@ def leading_events(delta: MetadataDelta, own_id: int) -> Iterator[Event]:
             yield Event(what, fields)
 
 
+def may_be_told(before: MetadataImage, after: MetadataImage) -> bool:
+    """Return whether anything was decided in between that :func:`decision_events` tells of.
+
+    A leader asks this after each command, and most commands are about something else.
+    """
+    return before.brokers is not after.brokers or before.topics is not after.topics
+
+
 def decision_events(records: Iterable[r.MetadataRecord], offset: int) -> Iterator[Event]:
     """Yield what a batch of records decided, with its cause."""
     changed, offline, causes = 0, 0, dict[str, None]()
@@ -132,12 +145,13 @@ async def follow_controller(controller: Controller) -> None:
     """Tell how the quorum changes, and what this controller decides while it leads; for ever."""
     before: Standing | None = None
     machine = controller.raft.machine
-    version = machine.image.version
+    told = machine.image
     while True:
         now = await controller.raft.wait_until(partial(_differs, before))
         tell_all(standing_events(before, now))
-        if now.is_leader and not machine.needs_snapshot(version):
-            for batch in machine.since(version).batches:
-                tell_all(decision_events(decode_batch(batch.records), batch.version))
-        version = now.version
+        image = machine.image
+        if now.is_leader and may_be_told(told, image) and not machine.needs_snapshot(told.version):
+            for batch in machine.since(told.version).batches:
+                tell_all(decision_events(decode_those(batch.records, TOLD), batch.version))
+        told = image
         before = now

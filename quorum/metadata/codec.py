@@ -7,7 +7,7 @@ A batch is ``[cause, time_ms, record...]``; records with the cause and time of t
 them out.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 from quorate.control.codec import (
@@ -89,19 +89,39 @@ def decode_batch(data: bytes | memoryview) -> list[r.MetadataRecord]:
     Raises:
         DecodeError: not a batch, or one with a record of a type that this version does not know.
     """
+    cause, time_ms, bodies = _opened(data)
+    return [_from_map(_with(as_map(body), cause, time_ms)) for body in bodies]
+
+
+def decode_those(
+    data: bytes | memoryview, types: Collection[type[r.MetadataRecord]]
+) -> list[r.MetadataRecord]:
+    """Return the records of some types, for who has no use for the others of a batch.
+
+    Raises:
+        DecodeError: not a batch.
+    """
+    numbers = {_NUMBERS[each] for each in types}
+    cause, time_ms, bodies = _opened(data)
+    wanted = [body for body in map(as_map, bodies) if body.get(_TYPE) in numbers]
+    return [_from_map(_with(body, cause, time_ms)) for body in wanted]
+
+
+def _opened(data: bytes | memoryview) -> tuple[str, int, list[Any]]:
+    """Return a batch's cause, time and records, undecoded."""
     match as_array(load_cbor(data)):
         case [str() as cause, int() as time_ms, *bodies]:
-            pass
+            return cause, time_ms, bodies
         case _:
             raise DecodeError("not a batch of metadata records")
-    records: list[r.MetadataRecord] = []
-    for body in bodies:
-        content = as_map(body)
-        if _CAUSE not in content:
-            content[_CAUSE] = cause
-            content[_TIME] = time_ms
-        records.append(_from_map(content))
-    return records
+
+
+def _with(body: dict[Any, Any], cause: str, time_ms: int) -> dict[Any, Any]:
+    """Return a record's map with its batch's cause and time, unless it has its own."""
+    if _CAUSE not in body:
+        body[_CAUSE] = cause
+        body[_TIME] = time_ms
+    return body
 
 
 def _to_map(record: r.MetadataRecord) -> dict[int, Any]:

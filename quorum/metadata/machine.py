@@ -8,6 +8,7 @@ retry of a command that did take effect is dropped.
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final
 
 from quorate.control.codec import DecodeError, as_array, dump_cbor, load_cbor
@@ -174,8 +175,14 @@ class MetadataMachine:
             return FetchMetadataAnswer(version)
         batches: list[MetadataBatch] = []
         size_bytes = 0
-        for batch in self._recent:
-            if batch.version > version and size_bytes < ANSWER_BYTES_TARGET:
-                batches.append(batch)
-                size_bytes += len(batch.records)
+        for batch in self._after(version):
+            batches.append(batch)
+            size_bytes += len(batch.records)
+            if size_bytes >= ANSWER_BYTES_TARGET:
+                break
         return FetchMetadataAnswer(batches[-1].version, tuple(batches))
+
+    def _after(self, version: int) -> list[MetadataBatch]:
+        """Return the recent batches after a version: mostly very few of very many."""
+        newest_first = takewhile(lambda batch: batch.version > version, reversed(self._recent))
+        return list(newest_first)[::-1]

@@ -6,7 +6,7 @@ from quorate.control.messages import NO_NODE
 from quorate.model import NO_LEADER
 from quorate.quorum.control.succession import LAST_KNOWN, UNCLEAN
 from quorate.quorum.controller import Controller
-from quorate.quorum.metadata.codec import decode_batch
+from quorate.quorum.metadata.codec import decode_those
 from quorate.quorum.metadata.image import MetadataImage, PartitionState
 from quorate.quorum.metadata.machine import MetadataMachine
 from quorate.quorum.metadata.records import MetadataRecord, PartitionChanged
@@ -36,7 +36,7 @@ class ChangeCounter:
             answer = self._machine.since(version)
             before = self._image
             for batch in answer.batches:
-                for record in decode_batch(batch.records):
+                for record in decode_those(batch.records, (PartitionChanged,)):
                     self._count(record, before)
             self._image = self._machine.image
 

@@ -8,16 +8,19 @@ import pytest
 from quorate.model import NO_LEADER, Endpoint
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.codec import decode_those, encode_batch
 from quorate.quorum.metadata.delta import difference
 from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage
 from quorate.quorum.raft.voters import ReplicaKey, Voter, VoterSet
 from quorate.quorum.raft_node import Standing
 from quorate.tools.log_format import STORY, JsonFormatter, event_text, tell, tell_stories
 from quorate.tools.story import (
+    TOLD,
     Event,
     broker_events,
     decision_events,
     leading_events,
+    may_be_told,
     standing_events,
 )
 
@@ -95,6 +98,20 @@ def test_decisions_are_told_with_their_cause_once() -> None:
         "partitions": 3, "offline": 1, "cause": "broker 2 is gone; another", "metadata": 14,
     }  # fmt: skip
     assert list(decision_events(TOPIC, 3)) == []
+
+
+def test_only_records_that_are_told_of_are_decoded_for_it() -> None:
+    encoded = encode_batch((*TOPIC, *GONE, *BROKERS))
+    assert decode_those(encoded, TOLD) == [*GONE, *BROKERS]
+
+
+def test_what_is_about_neither_brokers_nor_partitions_is_not_looked_at() -> None:
+    before = image_of(BROKERS, TOPIC)
+    version = before.version + 1
+    set_one = (r.ConfigSet("c", 0, "broker", "1", "log.retention.ms", "1000"),)
+    assert not may_be_told(before, apply_records(before, version, set_one))
+    assert may_be_told(before, apply_records(before, version, GONE[:1]))
+    assert may_be_told(before, apply_records(before, version, GONE[1:]))
 
 
 def test_events_are_names_and_values_as_text_and_as_json(caplog: pytest.LogCaptureFixture) -> None:
