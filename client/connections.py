@@ -239,6 +239,12 @@ class Cluster:
             self._nursery.start_soon(self._open_in_background, link)
         return link.ready
 
+    def finalized_level(self, feature: str) -> int:
+        """Return the level of a feature that the cluster agreed on (KIP-584); 0 if it did not."""
+        ready = [link.ready for link in self._links.values()]
+        newest = max(filter(None, ready), key=lambda each: each.features_epoch, default=None)
+        return 0 if newest is None else newest.finalized_features.get(feature, 0)
+
     def last_error(self, broker_id: int) -> QuorateError | None:
         """Return why there is no connection to a broker, if that is known."""
         endpoint = self.view.brokers.get(broker_id)

@@ -20,6 +20,7 @@ from quorate.client.groups.results import OffsetAndMetadata
 from quorate.client.membership.consumer_member import SubscriptionPattern
 from quorate.client.membership.identity import GroupMetadata
 from quorate.client.membership.member import GivenUp, Member, MemberSettings
+from quorate.client.progress import Progress
 from quorate.client.rebalancing import RebalanceListener, Rebalancing, begin_streams
 from quorate.client.receiving.positions import OffsetReset
 from quorate.client.turns import Turns
@@ -288,6 +289,22 @@ class GroupConsumer(ConsumerBase):
         """
         group = self._group_or_refuse("to be somebody in it")
         return GroupMetadata(group.group_id) if self._member is None else self._member.identity
+
+    def progress(self) -> Progress:
+        """Return what knows where this consumer is now, for a transaction that commits how far.
+
+        Raises:
+            ValueError: There is no ``group_id``, or the consumer commits by itself.
+        """
+        group = self._group_or_refuse("to commit how far it has read")
+        if group.enable_auto_commit:
+            raise ValueError(
+                "a consumer whose offsets are committed with transactions must not commit them by"
+                " itself: enable_auto_commit=False"
+            )
+        assert self._rebalancing is not None
+        ring = self._begin_bell.ring
+        return Progress(self._open(), self._rebalancing, lambda: self.group_metadata, ring)
 
     def _committer(self) -> GroupMetadata | None:
         """Return who commits; None if it should be a member, and is not."""

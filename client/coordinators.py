@@ -1,4 +1,4 @@
-"""Trio shell: who coordinates which group, and asking them, anew when groups move."""
+"""Trio shell: who coordinates which group or transaction, and asking them, anew when they move."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from quorate.client.connections import Cluster
 
 GROUP_KEY: Final = 0
+TRANSACTION_KEY: Final = 1
+
+_KINDS: Final = {GROUP_KEY: "group", TRANSACTION_KEY: "transactional id"}
 
 MOVED: Final = frozenset(
     {
@@ -38,14 +41,15 @@ MOVED: Final = frozenset(
 
 
 class Coordinators:
-    """Knows who coordinates which group.
+    """Knows who coordinates which group, or which transactional id (``TRANSACTION_KEY``).
 
     A group is looked up once, and again after :meth:`forget`. Everything here gives up after the
     client's ``request_timeout_ms``.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, key_type: int = GROUP_KEY) -> None:
         self._cluster = cluster
+        self._key_type = key_type
         self._known: dict[str, int] = {}
         self._trouble: KafkaError | None = None
 
@@ -182,7 +186,7 @@ class Coordinators:
             KafkaError: Asking again would not help.
         """
         request = FindCoordinatorRequest(
-            key=group_ids[0], key_type=GROUP_KEY, coordinator_keys=group_ids
+            key=group_ids[0], key_type=self._key_type, coordinator_keys=group_ids
         )
         response: FindCoordinatorResponse = await self._cluster.call_any(
             ApiKey.FIND_COORDINATOR, request
@@ -197,7 +201,8 @@ class Coordinators:
             if code == ErrorCode.NONE:
                 found[group_id] = node_id
                 continue
-            text = f"no coordinator of group {group_id!r}: {message or MEANINGS[code]}"
+            why = message or MEANINGS[code]
+            text = f"no coordinator of {_KINDS[self._key_type]} {group_id!r}: {why}"
             self._trouble = error_for(code, text)
             if code not in RETRIABLE:
                 raise self._trouble
@@ -208,5 +213,6 @@ class Coordinators:
     def _too_slow(self, group_ids: Sequence[str]) -> RequestTimedOutError:
         groups = ", ".join(map(repr, group_ids[:3]))
         return RequestTimedOutError(
-            f"no answer about group {groups} within {self._cluster.settings.request_timeout_ms} ms"
+            f"no answer about {_KINDS[self._key_type]} {groups} within"
+            f" {self._cluster.settings.request_timeout_ms} ms"
         )

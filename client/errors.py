@@ -73,6 +73,38 @@ class NotAssignedError(QuorateError):
     """The partition is not assigned to this consumer."""
 
 
+class NoTransactionError(QuorateError):
+    """A transactional producer was to send outside a transaction, or to open a second one."""
+
+
+class ProducerFencedError(KafkaError):
+    """Another producer has this one's transactional id, or its transaction took too long.
+
+    What it has not committed is aborted, and it can do nothing more: only the newest producer with
+    a transactional id may write.
+    """
+
+    code = ErrorCode.PRODUCER_FENCED
+
+
+class TransactionAbortedError(KafkaError):
+    """The transaction was aborted: nothing of it counts. Do it again as a whole.
+
+    ``__cause__`` is what spoiled it, if it was not the user who aborted.
+    """
+
+    code = ErrorCode.TRANSACTION_ABORTABLE
+
+
+class TransactionOutcomeUnknownError(KafkaError):
+    """Nobody has said in time whether the transaction is committed.
+
+    The producer goes on asking: see :meth:`quorate.client.transaction.Transaction.resolve`.
+    """
+
+    code = ErrorCode.REQUEST_TIMED_OUT
+
+
 def in_words(error: QuorateError) -> str:
     """Return what an error says, to be quoted in another one."""
     return error.message if isinstance(error, KafkaError) else str(error)

@@ -62,6 +62,9 @@ class Rebalancing:
     ) -> None:
         self.listener = RebalanceListener()
         self.failure: Exception | None = None
+        self.times_given_up = 0
+        """How often partitions were given up, so that others may have read them since."""
+
         self._reading = reading
         self._commits = commits
         self._on_new_streams = on_new_streams
@@ -82,6 +85,7 @@ class Rebalancing:
         elif self._auto_commit:
             self.commit_soon(partitions, processed_only=processed_only)
         if partitions:
+            self.times_given_up += 1
             try:
                 if given.lost:
                     await self.listener.on_lost(partitions)

@@ -230,6 +230,9 @@ class Accumulator:
         """Undo :meth:`reserve`."""
         self.buffered_bytes -= record_bytes
 
+    def lose(self, error: QuorateError) -> None:
+        """A record failed before it had a batch: nothing to do, unless others depend on it."""
+
     def buffer_full(self, record_bytes: int) -> BufferFullError:
         """Return the error to raise, and make everything that lingers ready: waiting is over."""
         self.seal_all()

@@ -105,6 +105,10 @@ class Connection:
         self.client_id = client_id
         self.closed_because: NetworkError | None = None
         self.versions: dict[int, VersionRange] = {}
+        self.finalized_features: dict[str, int] = {}
+        """The levels that the cluster agreed on (KIP-584), as of ``features_epoch``."""
+
+        self.features_epoch = -1
         self._stream = stream
         self._waiting: deque[_Waiting] = deque()
         self._unsent: list[bytes] = []
@@ -157,6 +161,10 @@ class Connection:
         self.versions = {
             entry.api_key: VersionRange(entry.min_version, entry.max_version)
             for entry in response.api_keys
+        }
+        self.features_epoch = response.finalized_features_epoch
+        self.finalized_features = {
+            feature.name: feature.max_version_level for feature in response.finalized_features
         }
 
     async def _api_versions(self, version: int, timeout_ms: int) -> ApiVersionsResponse:

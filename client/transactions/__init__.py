@@ -1,0 +1,1 @@
+"""How transactions go."""
