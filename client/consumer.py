@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal
 
 import trio
 
@@ -18,6 +18,7 @@ from quorate.client.fetcher import Fetcher
 from quorate.client.reading import Reading
 from quorate.client.receiving.fetches import FetchSettings
 from quorate.client.receiving.positions import OffsetReset
+from quorate.client.serde.choosing import Deserializing, K, TypedRecord, V, from_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,7 @@ POLL_RECORDS_MAX: Final = 500
 ITERATION_RECORDS_MAX: Final = 4096
 
 
-class Consumer(GroupConsumer):
+class Consumer(GroupConsumer, Generic[K, V]):
     """Reads records of the partitions that its group assigns to it, or that it is told to read.
 
     ::
@@ -39,6 +40,11 @@ class Consumer(GroupConsumer):
             consumer.subscribe("orders")
             async for record in consumer:
                 print(record.partition, record.offset, record.value)
+
+    Keys and values are bytes, unless deserializers say what they stand for; they are asked when
+    ``record.key`` and ``record.value`` are, so that a record which cannot be read stops nobody::
+
+        Consumer("127.0.0.1:9092", group_id="billing", value_deserializer=JsonSerde())
 
     Records of a partition come in the order of their offsets, each once; between partitions there
     is no order. It fetches ahead, up to about two fetches for each partition. One task may use a
@@ -64,6 +70,8 @@ class Consumer(GroupConsumer):
         fetch_max_bytes: int = 50 * 1024 * 1024,
         max_partition_fetch_bytes: int = 1024 * 1024,
         check_crcs: bool = True,
+        key_deserializer: Deserializing[K] | None = None,
+        value_deserializer: Deserializing[V] | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
         """Check and keep the settings; ``async with`` connects.
@@ -82,10 +90,14 @@ class Consumer(GroupConsumer):
             max_partition_fetch_bytes: How much of that may be of one partition. A larger batch
                 comes all the same, alone.
             check_crcs: Whether to compare every batch with its checksum.
+            key_deserializer: What keys are: a serde (:mod:`quorate.client.serde`), or a function
+                from bytes. None leaves them bytes. What it raises, ``record.key`` does.
+            value_deserializer: What values are.
             **options: See :class:`quorate.client.consumer_settings.ConsumerOptions` for groups, and
                 :class:`quorate.client.connections.ConnectionOptions`.
 
         Raises:
+            TypeError: A deserializer is none.
             ValueError: A setting makes no sense.
         """
         if isolation_level not in {"read_uncommitted", "read_committed"}:
@@ -111,6 +123,9 @@ class Consumer(GroupConsumer):
         super().__init__(fetch_settings, group_settings(group_id, options))
         self._max_poll_records = max_poll_records
         self._check_crcs = check_crcs
+        self._key_of = from_bytes("key", key_deserializer)
+        self._value_of = from_bytes("value", value_deserializer)
+        self._plain = self._key_of is None and self._value_of is None
         self._rng = Random()  # noqa: S311 - spreads load, guards no secret
 
     async def __aenter__(self) -> Self:
@@ -145,7 +160,7 @@ class Consumer(GroupConsumer):
 
     async def poll(
         self, *, max_records: int | None = None, timeout_ms: int = 1_000
-    ) -> list[Record]:
+    ) -> list[Record[K, V]]:
         """Return records as soon as there are some; none, if none came in time.
 
         Rebalances happen in here. Cancelling loses nothing: what it has not returned is returned
@@ -172,7 +187,7 @@ class Consumer(GroupConsumer):
             if records or timeout_ms <= 0:
                 # Others get their turn now and then, even if there is always something to read.
                 await trio.lowlevel.cancel_shielded_checkpoint()
-                return records
+                return self._typed(records)
         self._polling += 1
         try:
             with trio.move_on_after(max(0, timeout_ms) / 1000):
@@ -181,7 +196,7 @@ class Consumer(GroupConsumer):
                     self._raise_failures()
                     records = reading.take(max_records)
                     if records:
-                        return records
+                        return self._typed(records)
                     await reading.fetcher.changed.park()
         finally:
             self._polling -= 1
@@ -191,7 +206,7 @@ class Consumer(GroupConsumer):
         """Iterate over records; without an end, for more may be written."""
         return self
 
-    async def __anext__(self) -> Record:
+    async def __anext__(self) -> Record[K, V]:
         """Return the next record, waiting for one.
 
         Raises:
@@ -201,8 +216,14 @@ class Consumer(GroupConsumer):
         if reading is None or not reading.iterated or self._turns.wanted:
             reading = self._come_back()
             await self._refill(reading)
-        record = reading.current = reading.iterated.popleft()
-        return record
+        record: Any = reading.iterated.popleft()
+        reading.current = record
+        return record if self._plain else TypedRecord(record, self._key_of, self._value_of)
+
+    def _typed(self, records: list[Any]) -> list[Record[K, V]]:
+        if self._plain:
+            return records
+        return [TypedRecord(record, self._key_of, self._value_of) for record in records]
 
     async def _refill(self, reading: Reading) -> None:
         """Wait for records to iterate over, and for rebalances that want their turn."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import trio
 
@@ -14,11 +14,25 @@ from quorate.errors import QuorateError
 from quorate.model import UNKNOWN_OFFSET
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from quorate.model import TopicPartition
+    from quorate.records.record import Header
 
 logger = logging.getLogger(__name__)
+
+
+class RecordOptions(TypedDict, total=False):
+    """What else may be said of a record that is sent, beside its value and its key."""
+
+    headers: Iterable[Header]
+    """Pairs of name and value."""
+
+    partition: int | None
+    """The partition, if it should not be chosen by key or by turns."""
+
+    timestamp_ms: int | None
+    """The record's time, by default now; milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)

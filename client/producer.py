@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial as bind
 from random import Random
 from time import time_ns
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Generic, Literal
 
 import trio
 
@@ -32,6 +32,7 @@ from quorate.client.sending.partitioner import (
     StickyTurns,
     partition_for_key,
 )
+from quorate.client.serde.choosing import K, Serializing, V, to_bytes
 from quorate.errors import MessageTooLargeError, QuorateError
 from quorate.model import TopicPartition
 from quorate.records.compression import codec_named
@@ -83,7 +84,7 @@ class _Parked:
     size_bytes: int
 
 
-class Producer:
+class Producer(Generic[K, V]):
     """Sends records to topics, in batches, with retries, in order.
 
     ::
@@ -93,6 +94,10 @@ class Producer:
             for line in lines:
                 await producer.enqueue("appLogs", line)
             await producer.flush()
+
+    Keys and values are bytes, unless serializers say what to make of them::
+
+        Producer("127.0.0.1:9092", key_serializer=StrSerde(), value_serializer=JsonSerde())
 
     Leaving the block sends and awaits what is buffered, unless an exception or a cancellation
     leaves it: then what is not acknowledged yet fails with ClosedError. If a broker dies, records
@@ -114,6 +119,8 @@ class Producer:
         delivery_timeout_ms: int = 120_000,
         retries: int = INT32_MAX,
         partitioner: Partitioner | None = None,
+        key_serializer: Serializing[K] | None = None,
+        value_serializer: Serializing[V] | None = None,
         **options: Unpack[ConnectionOptions],
     ) -> None:
         """Check and keep the settings; ``async with`` connects.
@@ -134,10 +141,14 @@ class Producer:
             delivery_timeout_ms: How long after it was handed over a record may still succeed.
             retries: How often a batch is sent again after an error that may pass.
             partitioner: ``(topic, key, value, partition count) -> partition`` for records without
-                an explicit one, instead of the hash of the key.
+                an explicit one, instead of the hash of the key; it is given bytes.
+            key_serializer: What keys are: a serde (:mod:`quorate.client.serde`), or a function from
+                them to bytes. None takes bytes.
+            value_serializer: What values are. None as a value is a null, whatever it is.
             **options: See :class:`quorate.client.connections.ConnectionOptions`.
 
         Raises:
+            TypeError: A serializer is none.
             ValueError: A setting makes no sense, or contradicts another.
         """
         idempotent = _idempotence(acks, idempotent, max_in_flight)
@@ -146,6 +157,8 @@ class Producer:
         self._sender_settings = SenderSettings(_ACKS[acks], codec, max_in_flight, timeout_ms)
         self._max_block_ms = max_block_ms
         self._partitioner = partitioner
+        self._key_bytes = to_bytes("key", key_serializer)
+        self._value_bytes = to_bytes("value", value_serializer)
         self._rng = Random()  # noqa: S311 - spreads load, guards no secret
         self._accumulator = Accumulator(
             SendSettings(
@@ -168,6 +181,9 @@ class Producer:
         self._topics: dict[str, _Topic] = {}
         self._parked: dict[str, list[_Parked]] = {}
         self._sticky_batches: dict[str, Batch] = {}
+        self._fast_lane = self._sticky_batches if value_serializer is None else {}
+        """The same, for values that are bytes already."""
+
         self._records_since_checkpoint = 0
 
     async def __aenter__(self) -> Self:
@@ -205,9 +221,9 @@ class Producer:
     def send_nowait(
         self,
         topic: str,
-        value: bytes | None,
+        value: V | None,
         *,
-        key: bytes | None = None,
+        key: K | None = None,
         headers: Iterable[Header] = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -230,11 +246,12 @@ class Producer:
 
         Raises:
             BufferFullError: No room; wait, or use :meth:`enqueue`.
+            SerdeError: The key or the value cannot be written; nothing is sent.
             UnknownTopicOrPartitionError: The topic has no such partition.
             QuorateError: The producer was closed, or failed for good.
         """
         if key is None and partition is None and timestamp_ms is None and not headers:
-            batch = self._sticky_batches.get(topic)
+            batch = self._fast_lane.get(topic)
             if batch is not None:
                 delivery = batch.append_plain(value, time_ns(), Delivery)
                 if delivery is not None:
@@ -243,8 +260,8 @@ class Producer:
             timestamp_ms = time_ns() // 1_000_000
         return self._send(
             topic,
-            _as_bytes("value", value),
-            _as_bytes("key", key),
+            self._value_bytes(topic, value),
+            self._key_bytes(topic, key),
             encode_headers(headers),
             partition,
             timestamp_ms,
@@ -253,9 +270,9 @@ class Producer:
     async def enqueue(
         self,
         topic: str,
-        value: bytes | None,
+        value: V | None,
         *,
-        key: bytes | None = None,
+        key: K | None = None,
         headers: Iterable[Header] = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -271,7 +288,7 @@ class Producer:
             await trio.lowlevel.checkpoint()
         if key is None and partition is None and timestamp_ms is None and not headers:
             # As below, without passing all arguments on: the usual record once more.
-            batch = self._sticky_batches.get(topic)
+            batch = self._fast_lane.get(topic)
             if batch is not None:
                 delivery = batch.append_plain(value, time_ns(), Delivery)
                 if delivery is not None:
@@ -307,9 +324,9 @@ class Producer:
     async def send(
         self,
         topic: str,
-        value: bytes | None,
+        value: V | None,
         *,
-        key: bytes | None = None,
+        key: K | None = None,
         headers: Iterable[Header] = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -529,14 +546,3 @@ def _check_numbers(settings: SendSettings, max_block_ms: int) -> None:
         ("retries", settings.retries, 0),
     ):
         require_at_least(name, value, least)
-
-
-def _as_bytes(name: str, value: object) -> bytes | None:
-    """Return bytes for anything that is a buffer; strings must be encoded by who knows how."""
-    if value is None or isinstance(value, bytes):
-        return value
-    if isinstance(value, bytearray | memoryview):
-        return bytes(cast("bytearray", value))
-    kind = type(value).__name__
-    hint = f"; try {name}.encode()" if isinstance(value, str) else ""
-    raise TypeError(f"a record's {name} must be bytes or None, not {kind}{hint}")

@@ -32,18 +32,19 @@ from quorate.client import consumer as async_consumer
 from quorate.client import producer as async_producer
 from quorate.client.background import Background
 from quorate.client.errors import ClosedError
+from quorate.client.serde.choosing import K, V
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from contextlib import AbstractAsyncContextManager
     from types import TracebackType
-    from typing import Self
+    from typing import Self, Unpack
 
     from quorate.client.commits import Commit
-    from quorate.client.delivery import Delivery, RecordMetadata
+    from quorate.client.delivery import Delivery, RecordMetadata, RecordOptions
     from quorate.client.groups.results import OffsetAndMetadata
     from quorate.model import TopicPartition
-    from quorate.records.record import Header, Record
+    from quorate.records.record import Record
 
 __all__ = ["Admin", "Consumer", "PendingCommit", "PendingDelivery", "Producer"]
 
@@ -140,7 +141,7 @@ class PendingDelivery:
     __slots__ = ("_arguments", "_background", "_delivery", "_error", "_waiting")
 
     def __init__(
-        self, background: Background[async_producer.Producer], arguments: dict[str, Any]
+        self, background: Background[async_producer.Producer[Any, Any]], arguments: dict[str, Any]
     ) -> None:
         self._background = background
         self._arguments = arguments
@@ -174,7 +175,7 @@ class PendingDelivery:
         assert self._delivery is not None
         return await self._delivery.result()
 
-    async def hand_over(self, producer: async_producer.Producer) -> None:
+    async def hand_over(self, producer: async_producer.Producer[Any, Any]) -> None:
         """Give the record to the producer, waiting for room; in the thread."""
         try:
             self._delivery = await producer.enqueue(**self._arguments)
@@ -193,7 +194,9 @@ class PendingCommit:
 
     __slots__ = ("_background", "_commit")
 
-    def __init__(self, background: Background[async_consumer.Consumer], commit: Commit) -> None:
+    def __init__(
+        self, background: Background[async_consumer.Consumer[Any, Any]], commit: Commit
+    ) -> None:
         self._background = background
         self._commit = commit
 
@@ -211,7 +214,7 @@ class PendingCommit:
         return self._commit.done
 
 
-class Producer(_Facade[async_producer.Producer]):
+class Producer(_Facade[async_producer.Producer[K, V]], Generic[K, V]):
     """Sends records; see :class:`quorate.client.Producer` for settings and promises.
 
     :meth:`send` waits for each record. To send many, :meth:`enqueue` them: they go out in batches,
@@ -219,39 +222,46 @@ class Producer(_Facade[async_producer.Producer]):
     """
 
     @_opening(async_producer.Producer)
-    def __init__(self, make: Callable[[], async_producer.Producer]) -> None:
+    def __init__(self, make: Callable[[], async_producer.Producer[K, V]]) -> None:
         self._queue: deque[PendingDelivery] = deque()
         self._room = BoundedSemaphore(QUEUED_MAX)
         self._idle = True
         self._draining = trio.Lock()
         super().__init__(make)
 
-    send = _waiting(async_producer.Producer.send)
+    def send(
+        self,
+        topic: str,
+        value: V | None,
+        *,
+        key: K | None = None,
+        **options: Unpack[RecordOptions],
+    ) -> RecordMetadata:
+        """Send a record and return where it is, once it is acknowledged.
+
+        Raises:
+            QuorateError: It was not delivered, for that reason.
+        """
+        send = self.background.client.send
+        return self.background.call(send, topic, value, key=key, **options)
+
     partitions_of = _waiting(async_producer.Producer.partitions_of)
 
     def enqueue(
         self,
         topic: str,
-        value: bytes | None,
+        value: V | None,
         *,
-        key: bytes | None = None,
-        headers: Iterable[Header] = (),
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
+        key: K | None = None,
+        **options: Unpack[RecordOptions],
     ) -> PendingDelivery:
         """Hand over a record and return a handle; waits only if very many are on their way.
 
         Raises:
             ClosedError: The producer was closed. All other errors are the handle's.
         """
-        arguments: dict[str, Any] = {
-            "topic": topic,
-            "value": value,
-            "key": key,
-            "headers": tuple(headers),
-            "partition": partition,
-            "timestamp_ms": timestamp_ms,
-        }
+        arguments: dict[str, Any] = {"topic": topic, "value": value, "key": key, **options}
+        arguments["headers"] = tuple(options.get("headers", ()))  # now: they may be an iterator
         pending = PendingDelivery(self.background, arguments)
         while not self._room.acquire(timeout=1.0):
             self.background.run_soon(self._wake, once=True)  # raises once the thread has gone
@@ -298,7 +308,7 @@ class Producer(_Facade[async_producer.Producer]):
         await self.background.client.flush()
 
 
-class Consumer(_Facade[async_consumer.Consumer]):
+class Consumer(_Facade[async_consumer.Consumer[K, V]], Generic[K, V]):
     """Reads records; see :class:`quorate.client.Consumer` for settings and promises.
 
     One thread at a time may poll or iterate; others may seek, pause and ask. Every record that is
@@ -306,7 +316,7 @@ class Consumer(_Facade[async_consumer.Consumer]):
     """
 
     @_opening(async_consumer.Consumer)
-    def __init__(self, make: Callable[[], async_consumer.Consumer]) -> None:
+    def __init__(self, make: Callable[[], async_consumer.Consumer[K, V]]) -> None:
         super().__init__(make)
 
     subscribe = _immediate(async_consumer.Consumer.subscribe)
@@ -335,7 +345,13 @@ class Consumer(_Facade[async_consumer.Consumer]):
     beginning_offsets = _waiting(async_consumer.Consumer.beginning_offsets)
     end_offsets = _waiting(async_consumer.Consumer.end_offsets)
     offsets_for_times = _waiting(async_consumer.Consumer.offsets_for_times)
-    poll = _waiting(async_consumer.Consumer.poll)
+
+    def poll(
+        self, *, max_records: int | None = None, timeout_ms: int = 1_000
+    ) -> list[Record[K, V]]:
+        """Return records as soon as there are some; see :meth:`quorate.client.Consumer.poll`."""
+        poll = self.background.client.poll
+        return self.background.call(poll, max_records=max_records, timeout_ms=timeout_ms)
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -346,7 +362,7 @@ class Consumer(_Facade[async_consumer.Consumer]):
         """Iterate over records; without an end, for more may be written."""
         return self
 
-    def __next__(self) -> Record:
+    def __next__(self) -> Record[K, V]:
         """Return the next record, waiting for one."""
         return self.background.call(self.background.client.__anext__)
 

@@ -11,7 +11,7 @@ import trio
 
 from quorate.client.consumer import Consumer
 from quorate.client.errors import ClosedError
-from quorate.client.typed import TypedRecord
+from quorate.client.serde.choosing import TypedRecord, from_bytes
 from quorate.errors import QuorateError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
     from quorate.client.connections import ConnectionOptions
-    from quorate.client.serde.serdes import Deserializer
+    from quorate.client.serde.choosing import Deserializing
     from quorate.model import TopicPartition
     from quorate.records.record import Record
 
@@ -64,8 +64,8 @@ class TableView(Mapping[K, V], Generic[K, V]):
         bootstrap: str | Sequence[str],
         topic: str,
         *,
-        key: Deserializer[K],
-        value: Deserializer[V],
+        key: Deserializing[K],
+        value: Deserializing[V],
         on_update: Callable[[K, V | None, V | None], None] | None = None,
         **options: Unpack[ConnectionOptions],
     ) -> None:
@@ -87,8 +87,8 @@ class TableView(Mapping[K, V], Generic[K, V]):
             isolation_level="read_committed",
             **options,
         )
-        self._key = key
-        self._value = value
+        self._key = from_bytes("key", key)
+        self._value = from_bytes("value", value)
         self._on_update = on_update
         self._values: dict[K, V] = {}
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
@@ -171,7 +171,7 @@ class TableView(Mapping[K, V], Generic[K, V]):
             self._moved.unpark_all()
 
     def _apply(self, record: Record) -> None:
-        typed = TypedRecord(record, self._key, self._value)
+        typed: TypedRecord[K, V] = TypedRecord(record, self._key, self._value)
         key, value = typed.key, typed.value
         if key is None:
             return

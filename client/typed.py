@@ -1,25 +1,24 @@
-"""Producers and consumers of values: a serde on both sides of those of bytes.
+"""Producers and consumers of values, as views of those of bytes.
 
-They are views: a Producer or Consumer works underneath, as fast as ever for who has bytes, and one
-may have many views with other types.
+A Producer or Consumer works underneath, and one may have many views with other types. Whoever needs
+one only gives the Producer or Consumer serializers or deserializers of its own.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from quorate.client.serde.serdes import SerdeError
+from quorate.client.serde.choosing import TypedRecord, from_bytes, to_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Self
+    from typing import Self, Unpack
 
     from quorate.client.consumer import Consumer
-    from quorate.client.delivery import Delivery, RecordMetadata
+    from quorate.client.delivery import Delivery, RecordMetadata, RecordOptions
     from quorate.client.producer import Producer
-    from quorate.client.serde.serdes import Deserializer, Serializer
-    from quorate.model import TopicPartition
-    from quorate.records.record import Header, Record
+    from quorate.client.serde.choosing import Deserializing, Serializing
+
+__all__ = ["TypedConsumer", "TypedProducer", "TypedRecord"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -37,161 +36,43 @@ class TypedProducer(Generic[K, V]):
     What a serde refuses raises SerdeError where it is handed over: nothing of it is sent.
     """
 
-    def __init__(self, producer: Producer, *, key: Serializer[K], value: Serializer[V]) -> None:
+    def __init__(self, producer: Producer, *, key: Serializing[K], value: Serializing[V]) -> None:
         self.producer = producer
-        self._key = key
-        self._value = value
+        self._key = to_bytes("key", key)
+        self._value = to_bytes("value", value)
 
     def send_nowait(
-        self,
-        topic: str,
-        value: V | None,
-        *,
-        key: K | None = None,
-        headers: Iterable[Header] = (),
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
+        self, topic: str, value: V | None, *, key: K | None = None, **options: Unpack[RecordOptions]
     ) -> Delivery:
         """Hand over a record without waiting; see :meth:`Producer.send_nowait`.
 
         Raises:
             SerdeError: The key or the value cannot be written.
         """
-        return self.producer.send_nowait(
-            topic,
-            None if value is None else self._value.serialize(topic, value),
-            key=None if key is None else self._key.serialize(topic, key),
-            headers=headers,
-            partition=partition,
-            timestamp_ms=timestamp_ms,
-        )
+        written = self._value(topic, value)
+        return self.producer.send_nowait(topic, written, key=self._key(topic, key), **options)
 
     async def enqueue(
-        self,
-        topic: str,
-        value: V | None,
-        *,
-        key: K | None = None,
-        headers: Iterable[Header] = (),
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
+        self, topic: str, value: V | None, *, key: K | None = None, **options: Unpack[RecordOptions]
     ) -> Delivery:
         """Hand over a record, waiting for room; see :meth:`Producer.enqueue`.
 
         Raises:
             SerdeError: The key or the value cannot be written.
         """
-        return await self.producer.enqueue(
-            topic,
-            None if value is None else self._value.serialize(topic, value),
-            key=None if key is None else self._key.serialize(topic, key),
-            headers=headers,
-            partition=partition,
-            timestamp_ms=timestamp_ms,
-        )
+        written = self._value(topic, value)
+        return await self.producer.enqueue(topic, written, key=self._key(topic, key), **options)
 
     async def send(
-        self,
-        topic: str,
-        value: V | None,
-        *,
-        key: K | None = None,
-        headers: Iterable[Header] = (),
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
+        self, topic: str, value: V | None, *, key: K | None = None, **options: Unpack[RecordOptions]
     ) -> RecordMetadata:
         """Send a record and return where it is, once it is acknowledged.
 
         Raises:
             SerdeError: The key or the value cannot be written.
         """
-        delivery = await self.enqueue(
-            topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
-        )
+        delivery = await self.enqueue(topic, value, key=key, **options)
         return await delivery.result()
-
-
-class TypedRecord(Generic[K, V]):
-    """A record whose key and value are read when they are asked for, and once.
-
-    So one that cannot be read stands in nobody's way: who asks for it gets the error.
-    """
-
-    __slots__ = ("_key", "_key_of", "_value", "_value_of", "record")
-
-    def __init__(self, record: Record, key: Deserializer[K], value: Deserializer[V]) -> None:
-        self.record = record
-        self._key_of = key
-        self._value_of = value
-        self._key: object = _UNREAD
-        self._value: object = _UNREAD
-
-    @property
-    def key(self) -> K | None:
-        """The key; None if the record has none.
-
-        Raises:
-            SerdeError: It cannot be read.
-        """
-        if self._key is _UNREAD:
-            self._key = self._read(self.record.key, self._key_of, "key")
-        return cast("K | None", self._key)
-
-    @property
-    def value(self) -> V | None:
-        """The value; None if it is null, which deletes the key from a compacted topic.
-
-        Raises:
-            SerdeError: It cannot be read.
-        """
-        if self._value is _UNREAD:
-            self._value = self._read(self.record.value, self._value_of, "value")
-        return cast("V | None", self._value)
-
-    def _read(self, data: bytes | None, serde: Deserializer[object], what: str) -> object:
-        if data is None:
-            return None
-        try:
-            return serde.deserialize(self.topic, data)
-        except SerdeError as error:
-            place = f"{self.record.topic_partition} at offset {self.offset}"
-            raise SerdeError(f"{what} of {place}: {error}", topic=self.topic) from error
-
-    @property
-    def topic(self) -> str:
-        """The topic's name."""
-        return self.record.topic
-
-    @property
-    def partition(self) -> int:
-        """The partition's number."""
-        return self.record.partition
-
-    @property
-    def topic_partition(self) -> TopicPartition:
-        """Both."""
-        return self.record.topic_partition
-
-    @property
-    def offset(self) -> int:
-        """Its offset."""
-        return self.record.offset
-
-    @property
-    def timestamp_ms(self) -> int:
-        """When it was made or appended; -1: unknown."""
-        return self.record.timestamp_ms
-
-    @property
-    def headers(self) -> tuple[Header, ...]:
-        """Pairs of name and value."""
-        return self.record.headers
-
-    def __repr__(self) -> str:
-        return f"TypedRecord({self.record!r})"
-
-
-_UNREAD = object()
 
 
 class TypedConsumer(Generic[K, V]):
@@ -207,10 +88,12 @@ class TypedConsumer(Generic[K, V]):
     All else (assigning, seeking, committing) is done with the consumer.
     """
 
-    def __init__(self, consumer: Consumer, *, key: Deserializer[K], value: Deserializer[V]) -> None:
+    def __init__(
+        self, consumer: Consumer, *, key: Deserializing[K], value: Deserializing[V]
+    ) -> None:
         self.consumer = consumer
-        self._key = key
-        self._value = value
+        self._key = from_bytes("key", key)
+        self._value = from_bytes("value", value)
 
     async def poll(
         self, *, max_records: int | None = None, timeout_ms: int = 1_000

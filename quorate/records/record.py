@@ -13,7 +13,7 @@ slices, and the reader inlines its varints.
 
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, NoReturn, TypeAlias, cast
 
 from quorate.errors import CorruptRecordError
 from quorate.model import UNKNOWN_EPOCH, TopicPartition
@@ -32,6 +32,17 @@ from quorate.records.checksum import crc32c
 from quorate.records.compiled import load_compiled
 from quorate.records.compression import Codec, compress, decompress
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # type checkers have it: one that knows defaults
+
+    K = TypeVar("K", default=bytes)
+    V = TypeVar("V", default=bytes)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
+
 _speed: Any = load_compiled("_speed")
 
 T = TypeVar("T")
@@ -46,8 +57,8 @@ RECORD_BYTES_MIN: Final = 7
 """An empty record: length, attributes, two deltas, two null lengths, no headers; a byte each."""
 
 
-class Record(NamedTuple):
-    """One record as read from a log.
+class Record(NamedTuple, Generic[K, V]):
+    """One record as read from a log; its key and value are bytes unless somebody reads them.
 
     A tuple, because consumers make millions of them per second; take its fields by name.
     """
@@ -57,8 +68,8 @@ class Record(NamedTuple):
     timestamp_ms: int
     """When it was made or appended, as the topic's ``message.timestamp.type`` says; -1: unknown."""
 
-    key: bytes | None
-    value: bytes | None
+    key: K | None
+    value: V | None
     headers: tuple[Header, ...]
 
     @property
@@ -446,7 +457,8 @@ def _read_records(  # noqa: C901, PLR0912, PLR0915 - varints in line: three time
 ) -> list[Record]:
     """Read all records; every varint of at most two bytes (up to 8191) without a call."""
     records: list[Record] = []
-    add, new, cls, low, high = records.append, _new_record, Record, _INT64_MIN, _INT64_MAX
+    cls: type[Record] = Record
+    add, new, low, high = records.append, _new_record, _INT64_MIN, _INT64_MAX
     base_offset, base_timestamp_ms = header.base_offset, header.base_timestamp_ms
     for _ in range(header.record_count):
         number = data[at]

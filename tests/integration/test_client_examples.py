@@ -186,6 +186,11 @@ def test_the_offset_beside_the_result_makes_it_exactly_once_whenever_it_is_kille
     assert rows == [(number, 2 * number) for number in range(ORDERS)]
 
 
+async def test_a_producer_and_a_consumer_with_serializers(bootstrap: str) -> None:
+    await make(bootstrap, "orders.json")
+    assert await run("serializers", bootstrap) == ("o-1", 12)
+
+
 async def test_avro_is_smaller_than_json_and_refuses_before_it_sends(bootstrap: str) -> None:
     await make(bootstrap, "logs.json", "logs.avro")
     read, json_bytes, avro_bytes, refused = await run("serdes", bootstrap)

@@ -51,6 +51,12 @@ def test_records_go_out_in_their_order_and_come_back(bootstrap: str, topic: str)
         assert all(each.done for each in pending)
         assert (first.offset, pending[-1].result().offset) == (0, 20_000)
         assert producer.partitions_of(topic) == [0]
+    with SyncConsumer(
+        bootstrap, auto_offset_reset="earliest", key_deserializer=StrSerde()
+    ) as reader:
+        reader.assign_topics(topic)
+        assert next(reader).key == "k"
+        assert {record.key for record in reader.poll()} == {"k"}
     with SyncConsumer(bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign_topics(topic)
         assert consumer.assignment == {TopicPartition(topic, 0)}

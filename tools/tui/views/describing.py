@@ -3,7 +3,7 @@
 import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from quorate.client.admin_results import ConfigEntry, TopicDescription
 from quorate.model import TopicPartition
@@ -59,7 +59,7 @@ def lines_of(
     """Return what is known of what a row is about."""
     match subject:
         case Record():
-            lines = record_lines(subject)
+            lines = record_lines(cast("Record", subject))
         case Decided():
             lines = event_lines(subject)
         case TopicPartition():
