@@ -24,6 +24,7 @@ from quorate.broker.log.documents import CorruptDocumentError
 from quorate.broker.log.epochs import FILE_NAME, EpochStart, LeaderEpochs, load_epochs
 from quorate.broker.log.files import TEMPORARY_SUFFIX
 from quorate.broker.log.index import (
+    FIRST,
     OFFSET_ENTRY,
     TIME_ENTRY,
     count_entries,
@@ -288,6 +289,8 @@ class LogLoader:
         kept = self._sound_entries(base, trusted_end) if trusted_end > base else NO_ENTRIES
         segment = self._resume(base, kept)
         size_bytes = self._size_of(base)
+        if not _is_dated(segment, size_bytes):
+            segment = self._resume(base, EntryCounts(kept.offsets, kept.times - 1))
         end_offset = base
         for header in self._whole_batches(segment, size_bytes, trusted_end):
             end_offset = header.next_offset
@@ -424,6 +427,26 @@ def _is_indexed(segment: ActiveSegment, batch: PlacedBatch) -> bool:
     """Whether the batch is the one that the last index entry says is there."""
     last = segment.offset_index.last
     return last is None or batch.header.last_offset == segment.base_offset + last.first
+
+
+def _is_dated(segment: ActiveSegment, size_bytes: int) -> bool:
+    """Whether the last entry of the time index is about a batch; one torn in writing may not be.
+
+    Only the last one can be torn and look sound: what is behind a torn entry was not written.
+    """
+    last = segment.time_index.last
+    if last is None:
+        return True
+    offset = segment.base_offset + last.second
+    indexed = segment.offset_index.floor(last.second, FIRST)
+    try:
+        for batch in scan_headers(segment.file, indexed.second if indexed else 0, size_bytes):
+            header = batch.header
+            if header.last_offset >= offset:
+                return header.last_offset == offset and header.max_timestamp_ms == last.first
+    except (CorruptRecordError, InvalidRecordError):
+        return False
+    return False
 
 
 def rebuild_producers(

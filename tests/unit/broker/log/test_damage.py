@@ -10,9 +10,10 @@ import pytest
 from quorate.broker.log.directory import DirectoryError
 from quorate.broker.log.documents import CorruptDocumentError, read_document
 from quorate.broker.log.files import SYNC_ONE_BY_ONE_MAX, OsFileSystem, replace_file
-from quorate.broker.log.index import OFFSET_ENTRY
+from quorate.broker.log.index import OFFSET_ENTRY, TIME_ENTRY
 from quorate.broker.log.log import Log
 from quorate.broker.log.store import open_store
+from quorate.broker.log.times import TimestampOffset
 from quorate.errors import InvalidRecordError
 from quorate.records.batch import HEADER, parse_header
 from quorate.records.checksum import crc32c
@@ -70,6 +71,27 @@ def test_an_index_that_points_at_another_batch_is_not_believed() -> None:
     file.write_at(OFFSET_ENTRY.pack(7, headers[0].size_bytes), 0)
 
     assert read_all(reopen(disk)) == batches
+
+
+@pytest.mark.parametrize("torn", [(NOW_MS + 4, 0), (NOW_MS + 9, 16)])
+def test_an_entry_of_a_time_index_that_was_torn_is_not_believed(torn: tuple[int, int]) -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    log = store.create(PARTITION, TOPIC_ID, TopicConfig(), now_ms=NOW_MS)
+    for number in range(10):
+        append(log, b"1", b"2", timestamp_ms=NOW_MS + number // 2)
+    written = store.start_checkpoint(store.take_dirty()[0])
+    written.run()
+    store.finish_flush(written)
+    store.checkpoint({})
+    file = disk.open(f"{FOLDER}/{0:020d}.timeindex", create=True)
+    file.truncate(0)
+    file.write_at(TIME_ENTRY.pack(*torn), 0)
+
+    log = reopen(disk)
+    assert log.flushed_offset == 20
+    log.roll(NOW_MS)
+    assert find_time(log, None) == TimestampOffset(NOW_MS + 4, 16, 0)
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
