@@ -47,8 +47,8 @@ check: setup $(SPARK) ## Check format, style, layers and types: everything that 
 	$(BIN)/mypy
 	$(BIN)/pyright
 
-test: setup $(SPARK) ## Run all tests (ARGS="-k name" for some of them)
-	$(BIN)/python -m pytest $(ARGS)
+test: setup $(SPARK) ## Run all tests, two at a time (ARGS="-k name" for some of them, "-n 0 -s" to watch them)
+	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 compat: setup ## Try other people's clients and tools, and write docs/compatibility.md
 	$(BIN)/python -m pytest tests/compat --compat-report docs/compatibility.md $(ARGS)

@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 
 import pytest
 
-from tests.simulation.conftest import FIRST_SEED
+from tests.conftest import FIRST_SEED
 from tests.simulation.quorum.campaign import QUORUMS, run_seed
 from tests.simulation.quorum.scenario import SHAPES
 from tests.simulation.seeds import promises_are_kept, regressions, replayed

@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 
 import pytest
 
-from tests.simulation.conftest import FIRST_SEED
+from tests.conftest import FIRST_SEED
 from tests.simulation.replication.campaign import BROKERS, look_at_seed
 from tests.simulation.replication.scenario import SHAPES
 from tests.simulation.report import Look
