@@ -19,6 +19,8 @@ from quorate.jepsen.options import RunOptions, is_synced, kinds_of
 UNCLEAN: Final = "unclean.leader.election.enable"
 FAULTS_PER_S: Final = 1 / 30
 UNDER_FAULT_SHARE: Final = 0.02
+NOBODY_IS_LEFT: Final = frozenset({"kill:all", "kill:brokers", "power:all", "restart:everybody"})
+"""While one of these is on, nothing can be acknowledged."""
 
 
 def describe(options: RunOptions, started: datetime) -> dict[str, Any]:
@@ -76,14 +78,17 @@ def _quotas(options: RunOptions) -> dict[str, int]:
         quotas["faults"] = max(1, options.seconds * FAULTS_PER_S)
         if _leaves_too_few(options):
             quotas["refusals"] = 1 if options.client == choosing.PLAIN else 0
-        elif "acks" in quotas and not all(map(_is_directed, options.faults)):
+        elif "acks" in quotas and not all(map(_takes_nothing, options.faults)):
             quotas["acks-under-fault"] = quotas["acks"] * UNDER_FAULT_SHARE
     return {name: int(number) for name, number in quotas.items()}
 
 
-def _is_directed(fault: str) -> bool:
-    """Whether a fault is a scenario, which is on only for as long as nothing happens any more."""
-    return fault.partition(":")[0] == DIRECTED.name
+def _takes_nothing(fault: str) -> bool:
+    """Whether nothing need be acknowledged while a fault is on.
+
+    A scenario is on only for as long as nothing happens any more.
+    """
+    return fault in NOBODY_IS_LEFT or fault.partition(":")[0] == DIRECTED.name
 
 
 def _leaves_too_few(options: RunOptions) -> bool:

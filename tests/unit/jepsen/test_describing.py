@@ -45,3 +45,9 @@ def test_writes_must_be_refused_where_too_few_are_left(
 
 def test_other_clients_hide_refusals() -> None:
     assert quotas_of("kill:three", min_insync=3).get("refusals") == 0
+
+
+@pytest.mark.parametrize("fault", ["power:all", "restart:everybody", "kill:brokers", "kill:all"])
+def test_nothing_need_be_written_while_nobody_is_there(fault: str) -> None:
+    assert "acks-under-fault" not in quotas_of(fault)
+    assert "acks-under-fault" in quotas_of(fault, "kill:leader")

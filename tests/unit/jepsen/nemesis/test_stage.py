@@ -12,7 +12,7 @@ from quorate.jepsen.lab.hosts import Host
 from quorate.jepsen.nemesis.directed import early_joiner
 from quorate.jepsen.nemesis.directed_nodes import forgotten_votes
 from quorate.jepsen.nemesis.fault import NotNowError
-from quorate.jepsen.nemesis.stage import Stage
+from quorate.jepsen.nemesis.stage import TRIES, Directed, NotReachedError, Play, Stage
 
 WHOLE = PartitionView(102, 1, frozenset({101, 102, 103}), (101, 102, 103))
 LAGGING = PartitionView(103, 1, frozenset({102, 103}), (101, 102, 103))
@@ -24,6 +24,8 @@ class Node:
 
     node_id: int
     answers: bool = True
+    runs: bool = True
+    paused: bool = False
 
     @property
     def name(self) -> str:
@@ -123,3 +125,41 @@ def test_who_heals_has_links_in_time_again() -> None:
     assert stage.proxy is not None
     stage.heal(hard=True)
     assert (network.late, network.healed) == ({}, True)
+
+
+def played(*outcomes: str | Exception) -> tuple[Directed, list[Stage]]:
+    """Return a scenario that comes out so, one time after the other, and who played it."""
+    played_on: list[Stage] = []
+
+    def play(stage: Stage) -> str:
+        outcome = outcomes[len(played_on)]
+        played_on.append(stage)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    return Directed(cast("Play", play)), played_on
+
+
+def inflict(fault: Directed) -> None:
+    cluster = Cluster(Network(has_clients=False), append_0=WHOLE)
+    fault.inflict(cast("Lab", cluster), Random(0), lambda targets, **detail: None)
+
+
+def test_a_scenario_that_a_busy_machine_did_not_bring_to_its_end_is_played_again() -> None:
+    fault, played_on = played(NotReachedError("no other leader"), "seen")
+    inflict(fault)
+    assert (fault.verified(), len(played_on)) == ("seen", 2)
+    fault, played_on = played(*[NotReachedError("no other leader")] * TRIES)
+    inflict(fault)
+    assert (fault.verified(), len(played_on)) == ("", TRIES)
+
+
+def test_what_is_not_possible_at_first_is_not_tried_again_and_later_it_ends_there() -> None:
+    fault, played_on = played(NotNowError("not whole"), "seen")
+    with pytest.raises(NotNowError):
+        inflict(fault)
+    assert len(played_on) == 1
+    fault, _ = played(NotReachedError("no other leader"), NotNowError("not whole"))
+    inflict(fault)
+    assert fault.verified() == ""
