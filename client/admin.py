@@ -19,6 +19,7 @@ from quorate.client.admin_results import (
     TopicDescription,
     TopicListing,
 )
+from quorate.client.connections import several
 from quorate.client.offsets import TimestampOffset, list_offsets
 from quorate.errors import QuorateError
 from quorate.model import Endpoint, TopicPartition
@@ -109,7 +110,7 @@ class Admin(GroupAdmin):
     ) -> dict[str, QuorateError | None]:
         """Create topics, or only say whether that would work; returns an error or None for each."""
         request = CreateTopicsRequest(
-            topics=[_creatable(topic) for topic in topics],
+            topics=[_creatable(topic) for topic in several("create_topics", topics)],
             timeout_ms=self._settings.request_timeout_ms,
             validate_only=validate_only,
         )
@@ -121,7 +122,7 @@ class Admin(GroupAdmin):
 
     async def delete_topics(self, names: Iterable[str]) -> dict[str, QuorateError | None]:
         """Delete topics and all their records; returns an error or None for each."""
-        wanted = list(names)
+        wanted = several("delete_topics", names)
         request = DeleteTopicsRequest(
             topics=[DeleteTopicState(name=name) for name in wanted],
             topic_names=wanted,
@@ -164,7 +165,8 @@ class Admin(GroupAdmin):
         self, names: Iterable[str]
     ) -> dict[str, TopicDescription | QuorateError]:
         """Return for each topic its partitions, and who has them."""
-        response: MetadataResponse = await self.connected().metadata_of(list(names))
+        wanted = several("describe_topics", names)
+        response: MetadataResponse = await self.connected().metadata_of(wanted)
         return {topic.name or "": _describe(topic) for topic in response.topics}
 
     async def describe_all_topics(

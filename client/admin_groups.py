@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from quorate.client import group_offsets
 from quorate.client.admin_base import check, error_of
 from quorate.client.admin_placement import PlacementAdmin
+from quorate.client.connections import several
 from quorate.client.coordinators import Coordinators
 from quorate.client.errors import error_for
 from quorate.client.groups.describing import (
@@ -71,7 +72,9 @@ class GroupAdmin(PlacementAdmin):
         Raises:
             KafkaError: A broker does not answer, or refuses.
         """
-        request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+        request = ListGroupsRequest(
+            states_filter=several("states", states), types_filter=several("types", types)
+        )
         found: dict[str, GroupListing] = {}
         for broker in (await self.describe_cluster()).brokers:
             response: ListGroupsResponse = await self.connected().call_broker(
@@ -89,7 +92,7 @@ class GroupAdmin(PlacementAdmin):
         Raises:
             KafkaError: A coordinator does not answer.
         """
-        wanted = list(dict.fromkeys(group_ids))
+        wanted = list(dict.fromkeys(several("describe_groups", group_ids)))
         told: dict[str, GroupDescription | Refused] = dict.fromkeys(
             wanted, (ErrorCode.GROUP_ID_NOT_FOUND, None)
         )
@@ -154,7 +157,7 @@ class GroupAdmin(PlacementAdmin):
             return [result.error_code for result in response.results]
 
         responses: list[DeleteGroupsResponse] = await self.coordinators().call_many(
-            list(dict.fromkeys(group_ids)),
+            list(dict.fromkeys(several("delete_groups", group_ids))),
             ApiKey.DELETE_GROUPS,
             lambda ids: DeleteGroupsRequest(groups_names=ids),
             codes,
@@ -213,8 +216,9 @@ class GroupAdmin(PlacementAdmin):
             KafkaError: It cannot be found out; with ``require_stable``, also while a transaction
                 has offsets that are pending (KIP-447).
         """
+        wanted = None if partitions is None else several("list_group_offsets", partitions)
         return await group_offsets.fetch_offsets(
-            self.coordinators(), group_id, partitions, require_stable=require_stable
+            self.coordinators(), group_id, wanted, require_stable=require_stable
         )
 
     async def alter_group_offsets(
@@ -279,7 +283,8 @@ class GroupAdmin(PlacementAdmin):
         Raises:
             KafkaError: There is no such group, or its coordinator does not answer.
         """
-        return await group_offsets.delete_offsets(self.coordinators(), group_id, partitions)
+        wanted = several("delete_group_offsets", partitions)
+        return await group_offsets.delete_offsets(self.coordinators(), group_id, wanted)
 
     def coordinators(self) -> Coordinators:
         """Return who is known to coordinate what."""

@@ -17,6 +17,7 @@ from quorate.client.admin_results import (
     ReplicaPart,
     TopicDescription,
 )
+from quorate.client.connections import several
 from quorate.errors import KafkaError, QuorateError
 from quorate.model import Endpoint, TopicPartition
 from quorate.protocol.apis import ApiKey
@@ -114,7 +115,10 @@ class PlacementAdmin(AdminBase):
         It asks page by page, so that very many partitions do no harm.
         """
         found: dict[str, TopicDescription | QuorateError] = {}
-        topics = [DescribeTopicPartitionsTopicRequest(name=name) for name in sorted(names)]
+        topics = [
+            DescribeTopicPartitionsTopicRequest(name=name)
+            for name in sorted(several("describe_topic_partitions", names))
+        ]
         cursor: Cursor | None = None
         while True:
             request = DescribeTopicPartitionsRequest(topics=topics, cursor=cursor)
@@ -145,8 +149,9 @@ class PlacementAdmin(AdminBase):
         Raises:
             KafkaError: Nothing was done at all.
         """
+        wanted = None if partitions is None else several("elect_leaders", partitions)
         request = placement.elect_request(
-            partitions, unclean=unclean, timeout_ms=self._settings.request_timeout_ms
+            wanted, unclean=unclean, timeout_ms=self._settings.request_timeout_ms
         )
         response: ElectLeadersResponse = await self.call(ApiKey.ELECT_LEADERS, request)
         check(response.error_code, None, "elections")
@@ -171,7 +176,8 @@ class PlacementAdmin(AdminBase):
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, Reassignment]:
         """Return the partitions that are on the move: some of those given, or of all."""
-        request = placement.moves_request(partitions, self._settings.request_timeout_ms)
+        wanted = None if partitions is None else several("list_partition_reassignments", partitions)
+        request = placement.moves_request(wanted, self._settings.request_timeout_ms)
         response: ListPartitionReassignmentsResponse = await self.call(
             ApiKey.LIST_PARTITION_REASSIGNMENTS, request
         )

@@ -5,7 +5,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
 import trio
 
@@ -38,6 +38,8 @@ Dial: TypeAlias = Callable[[Endpoint], Awaitable[trio.abc.Stream]]
 
 MAIN_LANE: Final = ""
 RECONNECT: Final = Backoff(first_ms=50, max_ms=1_000)
+T = TypeVar("T")
+
 RETRY: Final = Backoff(first_ms=100, max_ms=1_000)
 REFRESH_INTERVAL_MIN_MS: Final = 100
 
@@ -122,6 +124,17 @@ def require_at_least(name: str, value: int, least: int) -> None:
     """Raise ValueError, naming the argument, unless the value is a number no smaller than that."""
     if value < least:
         raise ValueError(f"{name} is {value}, but must be at least {least}")
+
+
+def several(what: str, given: Iterable[T]) -> list[T]:
+    """Return what was given as a list; a single one would be taken for its letters or parts.
+
+    Raises:
+        TypeError: One name or partition was given instead of several.
+    """
+    if isinstance(given, str | bytes | TopicPartition):
+        raise TypeError(f"{what} takes several, in a list or so: [{given!r}], not {given!r}")
+    return list(given)
 
 
 def now_ms() -> int:

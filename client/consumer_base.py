@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quorate.client.connections import several
 from quorate.client.lifetime import Lifetime
 from quorate.client.offsets import TimestampOffset, list_offsets
 from quorate.client.receiving.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
@@ -167,7 +168,8 @@ class ConsumerBase:
     async def _offsets_at(
         self, timestamp: int, partitions: Iterable[TopicPartition | tuple[str, int]]
     ) -> dict[TopicPartition, int]:
-        asked = {TopicPartition(*partition): timestamp for partition in partitions}
+        wanted = several("offsets of partitions", partitions)
+        asked = {TopicPartition(*partition): timestamp for partition in wanted}
         return {
             partition: found.offset
             for partition, found in (await self._list_offsets(asked)).items()

@@ -9,6 +9,7 @@ import trio
 
 from quorate.client.classic_group_member import ClassicGroupMember
 from quorate.client.commits import Commit, Commits
+from quorate.client.connections import several
 from quorate.client.consumer_base import ConsumerBase
 from quorate.client.consumer_group_member import ConsumerGroupMember
 from quorate.client.coordinators import Coordinators
@@ -186,7 +187,7 @@ class GroupConsumer(ConsumerBase):
             raise ValueError("the group assigns the partitions: unsubscribe() first")
         reset = self._fetch_settings.offset_reset
         asked_timestamp = None if reset is OffsetReset.NONE else reset.timestamp
-        wanted = [TopicPartition(*partition) for partition in partitions]
+        wanted = [TopicPartition(*partition) for partition in several("assign", partitions)]
         for partition in wanted:
             if partition.partition < 0:
                 raise ValueError(f"{partition} is not a partition: they are numbered from 0")
@@ -276,7 +277,7 @@ class GroupConsumer(ConsumerBase):
         """
         group = self._group_or_refuse("to have committed anything")
         assert self._coordinators is not None
-        wanted = [TopicPartition(*partition) for partition in partitions]
+        wanted = [TopicPartition(*partition) for partition in several("committed", partitions)]
         found = await fetch_offsets(self._coordinators, group.group_id, wanted)
         return {partition: found.get(partition) for partition in wanted}
 

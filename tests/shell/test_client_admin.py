@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
@@ -11,6 +11,7 @@ from quorate.client import (
     ConfigChange,
     ConfigOperation,
     ConfigResource,
+    Consumer,
     DeletedRecords,
     NewTopic,
     OffsetSpec,
@@ -164,6 +165,8 @@ async def test_each_topic_to_delete_has_its_own_result(
     )
     cluster.script(DeleteTopicsRequest, answer)
     async with admin(cluster) as a:
+        with pytest.raises(TypeError, match=r"delete_topics takes several.*: \['t'\], not 't'"):
+            await a.delete_topics("t")  # its letters would be topics
         results = await a.delete_topics(["t", "x"])
     assert results["t"] is None
     assert isinstance(results["x"], UnknownTopicOrPartitionError)
@@ -444,3 +447,33 @@ async def test_an_admin_client_is_of_no_use_outside_its_block(
     with pytest.raises(BootstrapError):
         async with admin(cluster, connect_timeout_ms=100):
             pass
+
+
+async def test_one_name_instead_of_several_is_refused_and_never_taken_for_its_letters(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery)
+    partition: Any = TopicPartition("t", 0)
+    async with admin(cluster) as a:
+        for method, given in (
+            (a.create_topics, cast("Any", "t")),
+            (a.describe_topics, "t"),
+            (a.describe_topic_partitions, "t"),
+            (a.describe_groups, "g"),
+            (a.delete_groups, "g"),
+            (a.elect_leaders, partition),
+            (a.list_partition_reassignments, partition),
+        ):
+            with pytest.raises(TypeError, match="takes several"):
+                await method(given)
+        for method in (a.list_group_offsets, a.delete_group_offsets):
+            with pytest.raises(TypeError, match="takes several"):
+                await method("g", partition)
+        with pytest.raises(TypeError, match="states takes several"):
+            await a.list_groups(states="Stable")
+    async with Consumer(cluster.bootstrap, dial=cluster.dial) as c:
+        with pytest.raises(TypeError, match=r"assign takes several.*: \[TopicPartition"):
+            c.assign(partition)
+        for ask in (c.end_offsets, c.beginning_offsets):
+            with pytest.raises(TypeError, match="takes several"):
+                await ask(partition)
