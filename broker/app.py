@@ -5,6 +5,7 @@ import secrets
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import trio
 
@@ -13,6 +14,7 @@ from quorate.broker.cleaner import Cleaner
 from quorate.broker.controller_link import Call, ControllerLink, Identity
 from quorate.broker.handlers.context import Broker
 from quorate.broker.handlers.producer_ids import ProducerIds
+from quorate.broker.handlers.table import serve_own
 from quorate.broker.housekeeping import Housekeeping
 from quorate.broker.isr_sender import IsrSender
 from quorate.broker.listeners import (
@@ -26,6 +28,7 @@ from quorate.broker.listeners import (
 from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH
 from quorate.broker.log.files import FatalStorageError, OsFileSystem
 from quorate.broker.log.store import LogStore, open_store
+from quorate.broker.peers import Peers
 from quorate.broker.replica_fetcher import ReplicaFetchers
 from quorate.broker.replication.deadlines import Deadlines
 from quorate.broker.replication.fetching import FetchRules
@@ -165,6 +168,7 @@ async def _run(
         producer_ids=ProducerIds(),
         random=secrets.SystemRandom(),
     )
+    broker.serve_own = partial(serve_own, broker)
     server = RequestServer(broker)
     server.begin_turn()
     identity = Identity(
@@ -214,6 +218,7 @@ async def _run_parts(
             nursery.start_soon(IsrSender(broker, call, begin_turn, end_turn).run)
             between = parts.ways.between
             nursery.start_soon(ReplicaFetchers(broker, begin_turn, end_turn, between).run)
+            nursery.start_soon(Peers(broker, begin_turn, end_turn, between).run)
             await nursery.start(parts.link.run)
             traffic = _serve(nursery, parts.plan.listeners, parts.ways.context, parts.server)
             _calm_collector()

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.errors import InvalidConfigError, QuorateError
+from quorate.errors import InvalidConfigError, NetworkError, QuorateError
 from quorate.model import Endpoint
+from quorate.quorum.metadata.image import MetadataImage
 from quorate.settings import NodeConfig
 
 PLAINTEXT: Final = "PLAINTEXT"
@@ -179,6 +180,21 @@ def between_brokers(config: NodeConfig, endpoints: Mapping[str, Endpoint]) -> Be
         name = "inter.broker.listener.name" if named else "security.inter.broker.protocol"
         raise InvalidConfigError(f"{name}: there is no listener {protocol} that is advertised")
     return BetweenBrokers(protocol, _client_context(config) if protocol == SSL else None)
+
+
+def endpoint_of(image: MetadataImage, broker_id: int, protocol: str) -> Endpoint:
+    """Return where another broker is reached.
+
+    Raises:
+        NetworkError: it is not known, or has no listener of the kind that we use.
+    """
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise NetworkError(f"broker {broker_id} is not registered")
+    endpoint = broker.endpoints.get(protocol)
+    if endpoint is None:
+        raise NetworkError(f"broker {broker_id} has no listener {protocol}")
+    return endpoint
 
 
 def _client_context(config: NodeConfig) -> ssl.SSLContext:

@@ -9,11 +9,10 @@ from typing import Final
 import trio
 
 from quorate.broker.handlers.context import Broker
-from quorate.broker.listeners import BetweenBrokers
+from quorate.broker.listeners import BetweenBrokers, endpoint_of
 from quorate.broker.replication.fetching import LeaderFetcher
 from quorate.broker.replication.follower import FollowerReplica
 from quorate.errors import NetworkError, QuorateError
-from quorate.model import Endpoint
 from quorate.net.bell import Bell
 from quorate.net.exchange import Exchange
 from quorate.net.rpc import connect
@@ -86,7 +85,8 @@ class ReplicaFetchers:
             pause_s = min(2 * pause_s, RECONNECT_MAX_S)
 
     async def _converse(self, fetcher: LeaderFetcher, bell: Bell) -> None:
-        endpoint, context = self._endpoint(fetcher.leader_id), self._way.context
+        image, context = self._broker.replicas.image, self._way.context
+        endpoint = endpoint_of(image, fetcher.leader_id, self._way.protocol)
         stream = await connect(endpoint, ssl_context=context, timeout_ms=CONNECT_TIMEOUT_MS)
         name = f"broker-{self._broker.config.node_id}-fetcher"
         exchange = Exchange(stream, peer=f"leader {fetcher.leader_id}", client_id=name)
@@ -122,20 +122,6 @@ class ReplicaFetchers:
             await until_broken(partial(self._fetch, fetcher, exchange))
         if failure is not None:
             raise failure
-
-    def _endpoint(self, leader_id: int) -> Endpoint:
-        """Return where a leader is reached.
-
-        Raises:
-            NetworkError: it is not known, or has no listener of the kind that we use.
-        """
-        broker = self._broker.replicas.image.brokers.get(leader_id)
-        if broker is None:
-            raise NetworkError(f"broker {leader_id} is not registered")
-        endpoint = broker.endpoints.get(self._way.protocol)
-        if endpoint is None:
-            raise NetworkError(f"broker {leader_id} has no listener {self._way.protocol}")
-        return endpoint
 
     async def _fetch(self, fetcher: LeaderFetcher, exchange: Exchange) -> None:
         # One scope for all answers: each would cost more than to read the answer does.

@@ -508,6 +508,24 @@ class UnknownProducerIdError(KafkaError):
     code = ErrorCode.UNKNOWN_PRODUCER_ID
 
 
+class InvalidTxnStateError(KafkaError):
+    """The transaction is in another state: it was not begun here, or another one was."""
+
+    code = ErrorCode.INVALID_TXN_STATE
+
+
+class InvalidProducerIdMappingError(KafkaError):
+    """The producer id is not that of the transactional id."""
+
+    code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+class TransactionCoordinatorFencedError(KafkaError):
+    """A newer coordinator has ended transactions of the producer since."""
+
+    code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
 class StorageError(KafkaError):
     """The disk under the partition failed or is full."""
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from quorate.errors import InvalidConfigError
-from quorate.group_settings import GroupConfig, OwnGroupConfig
+from quorate.group_settings import OwnGroupConfig
 from quorate.setting_fields import (
     LONG_MAX,
     WEEK_MS,
@@ -28,6 +28,7 @@ from quorate.setting_fields import (
     setting_field,
     text_field,
 )
+from quorate.transaction_settings import CoordinatorConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,7 @@ class TopicConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeConfig(GroupConfig):
+class NodeConfig(CoordinatorConfig):
     """The settings of one node, broker or controller."""
 
     node_id: int = number_field("node.id", 1, "This node's id, unique in the cluster.")

@@ -59,6 +59,9 @@ def local_defaults(brokers: int) -> dict[str, str]:
     return {
         "offsets.topic.num.partitions": str(LOCAL_GROUP_PARTITIONS),
         "offsets.topic.replication.factor": str(min(3, brokers)),
+        "transaction.state.log.num.partitions": str(LOCAL_GROUP_PARTITIONS),
+        "transaction.state.log.replication.factor": str(min(3, brokers)),
+        "transaction.state.log.min.isr": str(min(2, brokers)),
         "group.initial.rebalance.delay.ms": "0",  # nobody starts hundreds of consumers here
     }
 

@@ -1,7 +1,7 @@
 """GroupCoordinator: the groups of one partition of ``__consumer_offsets``."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quorate.broker.groups.classic_groups import ClassicGroups
@@ -79,9 +79,13 @@ class GroupCoordinator:
         """
         self.keeper.offsets.replay_pending(producer_id, key, value)
 
-    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """Fold the offsets of a producer's transaction into the state, or drop them."""
-        self.keeper.offsets.end_transaction(producer_id, committed=committed)
+    def end_transaction(self, producer_id: int, *, committed: bool) -> Iterable[str]:
+        """Fold the offsets of a producer's transaction into the state, or drop them.
+
+        Returns:
+            The groups whose offsets they are.
+        """
+        return self.keeper.offsets.end_transaction(producer_id, committed=committed)
 
     def loaded(self) -> None:
         """Begin to serve."""

@@ -99,11 +99,18 @@ class CommittedOffsets:
             offsets = self._pending.setdefault(producer_id, {})
             offsets[read_offset_key(key)] = read_offset_value(value)
 
-    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """Fold a producer's pending offsets into the state, or drop them."""
-        for where, offset in self._pending.pop(producer_id, {}).items():
-            if committed and offset is not None:
-                self._keep(where, offset)
+    def end_transaction(self, producer_id: int, *, committed: bool) -> Iterable[str]:
+        """Fold a producer's pending offsets into the state, or drop them.
+
+        Returns:
+            The groups whose offsets they are.
+        """
+        ended = self._pending.pop(producer_id, {})
+        if committed:
+            for where, offset in ended.items():
+                if offset is not None:
+                    self._keep(where, offset)
+        return dict.fromkeys(where.group_id for where in ended)
 
     def _keep(self, where: OffsetKey, committed: Committed) -> None:
         topics = self._by_group.get(where.group_id)

@@ -1,22 +1,32 @@
 """What handlers may use: the broker they serve, and who calls."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from quorate.broker.groups.coordinator import GROUPS_TOPIC, GroupCoordinator
 from quorate.broker.groups.group import Surroundings
-from quorate.broker.handlers.internal_topics import InternalTopic, groups_topic
+from quorate.broker.handlers.internal_topics import (
+    InternalTopic,
+    groups_topic,
+    transactions_topic,
+)
 from quorate.broker.handlers.producer_ids import ProducerIds
 from quorate.broker.replication.deadlines import Deadlines
 from quorate.broker.replication.host import Aside, here_and_now
 from quorate.broker.replication.replicas import Replicas
 from quorate.broker.shards.effects import Writer
+from quorate.broker.shards.errors import CoordinatorNotAvailableError
 from quorate.broker.shards.shard import ShardHost
 from quorate.broker.shards.shards import Shards
+from quorate.broker.shards.topics import TRANSACTIONS_TOPIC
+from quorate.broker.transactions.coordinator import TransactionCoordinator, TxnSurroundings
+from quorate.broker.transactions.markers import AskBroker, Markers
+from quorate.broker.transactions.verifying import Verified, Verifier
 from quorate.control.messages import Answer, ErrorAnswer, Request
-from quorate.errors import ErrorCode, KafkaError, QuorateError, known_code
+from quorate.errors import ErrorCode, KafkaError, NetworkError, QuorateError, known_code
+from quorate.model import NO_LEADER, TopicPartition
 from quorate.promise import Promise
 from quorate.quorum.metadata.delta import MetadataDelta
 from quorate.settings import NodeConfig
@@ -72,6 +82,11 @@ class Broker:
         aside: does what may take the disk; by then, the broker may have moved on.
         coordinators: of the groups that this broker coordinates for now.
         groups_topic: where groups are kept; made when the first one is looked for.
+        transactions: the coordinators of the transactions that are coordinated here for now.
+        transactions_topic: where transactions are kept; made likewise.
+        markers: the ends of transactions on their way to where they are written.
+        ask_peer: sends another broker a request; None where there are no others.
+        serve_own: does the same with this one.
         sync_count: how often logs were synced before they could be acknowledged.
         sync_s: how many seconds that took.
     """
@@ -88,8 +103,14 @@ class Broker:
     now_ms: int = 0
     sync_count: int = 0
     sync_s: float = 0.0
+    ask_peer: AskBroker | None = None
+    serve_own: Callable[[int, Any], Promise[Any]] | None = None
     coordinators: Shards[GroupCoordinator] = field(init=False)
     groups_topic: InternalTopic = field(init=False)
+    transactions: Shards[TransactionCoordinator] = field(init=False)
+    transactions_topic: InternalTopic = field(init=False)
+    markers: Markers = field(init=False)
+    _verifier: Verifier = field(init=False)
 
     def __post_init__(self) -> None:
         config, replicas = self.config, self.replicas
@@ -109,7 +130,19 @@ class Broker:
 
         self.coordinators = Shards(GROUPS_TOPIC, coordinator, replicas, host)
         self.groups_topic = groups_topic(GROUPS_TOPIC, config)
+        self.markers = Markers(self.deadlines, lambda: replicas.image, self._ask_broker)
+        txn_surroundings = TxnSurroundings(
+            config, self.deadlines, self._wall_ms, self.producer_ids.take, self.markers
+        )
+
+        def txn_coordinator(writer: Writer) -> TransactionCoordinator:
+            return TransactionCoordinator(writer, txn_surroundings)
+
+        self.transactions = Shards(TRANSACTIONS_TOPIC, txn_coordinator, replicas, host)
+        self.transactions_topic = transactions_topic(TRANSACTIONS_TOPIC, config)
+        self._verifier = Verifier(self._txn_coordinator_of, self._ask_broker)
         replicas.on_followed.append(self._forget_topics)
+        replicas.on_followed.append(lambda _delta: self.markers.metadata_changed())
         replicas.host.aside = self._run_aside
 
     def _wall_ms(self) -> int:
@@ -123,6 +156,46 @@ class Broker:
         for topic in delta.removed_topics():
             for coordinator in self.coordinators:
                 coordinator.keeper.forget_topic(topic.name)
+
+    def _txn_coordinator_of(self, transactional_id: str) -> int:
+        """Return which broker coordinates a transactional id.
+
+        Raises:
+            CoordinatorNotAvailableError: there is none now.
+        """
+        partition, state = self.transactions.partition_of(transactional_id)
+        if state.leader_id == NO_LEADER:
+            raise CoordinatorNotAvailableError(f"{TRANSACTIONS_TOPIC}-{partition} has no leader")
+        return state.leader_id
+
+    def _ask_broker(self, broker_id: int, api_key: int, request: Any) -> Promise[Any]:
+        """Have a broker serve a request; the answer is a KafkaError if none will come."""
+        ask = self.ask_peer
+        if broker_id == self.config.node_id:
+            assert self.serve_own is not None, "set before anything is coordinated"
+            return self.serve_own(api_key, request)
+        if ask is not None:
+            return ask(broker_id, api_key, request)
+        nobody: Promise[Any] = Promise()
+        nobody.resolve(NetworkError(f"there is no way to broker {broker_id}"))
+        return nobody
+
+    def verify_transaction(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        *,
+        add: bool,
+    ) -> Promise[Verified]:
+        """Ask its coordinator whether partitions take part in a transaction, or let them.
+
+        See :meth:`quorate.broker.transactions.verifying.Verifier.verify` for the answers.
+        """
+        return self._verifier.verify(
+            transactional_id, producer_id, producer_epoch, partitions, add=add
+        )
 
     def ask(
         self,

@@ -1,11 +1,14 @@
-"""FindCoordinator: who coordinates a group; the topic in which groups are kept is made for that."""
+"""FindCoordinator: who coordinates a group or a transaction; their topics are made for that."""
 
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.broker.handlers.gathering import kept
+from quorate.broker.handlers.internal_topics import InternalTopic
 from quorate.broker.handlers.metadata import live_brokers
 from quorate.broker.shards.errors import CoordinatorNotAvailableError
+from quorate.broker.shards.shards import Shards
 from quorate.errors import ErrorCode, InvalidRequestError, KafkaError
 from quorate.model import NO_LEADER
 from quorate.promise import Promise
@@ -21,22 +24,25 @@ BATCHED_FROM: Final = 4
 GROUP: Final = 0
 TRANSACTION: Final = 1
 
-NO_TRANSACTIONS: Final = "this broker does not coordinate transactions"
+_KINDS: Final[Mapping[int, Callable[[Broker], tuple[Shards[Any], InternalTopic]]]] = {
+    GROUP: lambda broker: (broker.coordinators, broker.groups_topic),
+    TRANSACTION: lambda broker: (broker.transactions, broker.transactions_topic),
+}
 
 
 def find_coordinator(
     broker: Broker, request: FindCoordinatorRequest, caller: Caller
 ) -> FindCoordinatorResponse | Promise[FindCoordinatorResponse]:
     """Tell who coordinates groups: the leaders of the partitions that they belong to."""
-    topics = broker.replicas.image.topics
-    if request.key_type != GROUP or broker.coordinators.topic in topics:
+    kind = _KINDS.get(request.key_type)
+    if kind is None or kind(broker)[0].topic in broker.replicas.image.topics:
         return _response(broker, request, caller, "")
     promise: Promise[FindCoordinatorResponse] = Promise()
 
     def made(complaint: str) -> None:
         promise.resolve(_response(broker, request, caller, complaint))
 
-    broker.groups_topic.make(broker, made)
+    kind(broker)[1].make(broker, made)
     return kept(promise)
 
 
@@ -81,13 +87,13 @@ def _find(broker: Broker, key_type: int, key: str, caller: Caller, complaint: st
         CoordinatorNotAvailableError: nobody does now. Clients try again in silence: those that read
             partitions of their own choice are made with a group's name, too, and need nobody.
     """
-    if key_type == TRANSACTION:
-        raise CoordinatorNotAvailableError(NO_TRANSACTIONS)
-    if key_type != GROUP:
+    kind = _KINDS.get(key_type)
+    if kind is None:
         raise InvalidRequestError(f"there are no coordinators of type {key_type} here")
     if complaint:
         raise CoordinatorNotAvailableError(complaint)
-    partition, state = broker.coordinators.partition_of(key)
+    shards, _ = kind(broker)
+    partition, state = shards.partition_of(key)
     for node, endpoint in live_brokers(broker.replicas.image, caller.listener):
         if node.broker_id == state.leader_id:
             return Coordinator(
@@ -97,4 +103,4 @@ def _find(broker: Broker, key_type: int, key: str, caller: Caller, complaint: st
                 port=endpoint.port,
                 error_code=int(ErrorCode.NONE),
             )
-    raise CoordinatorNotAvailableError(f"{broker.coordinators.topic}-{partition} has no leader")
+    raise CoordinatorNotAvailableError(f"{shards.topic}-{partition} has no leader")

@@ -67,3 +67,18 @@ def groups_topic(name: str, config: NodeConfig) -> InternalTopic:
             configs=configs,
         )
     )
+
+
+def transactions_topic(name: str, config: NodeConfig) -> InternalTopic:
+    """Return the topic in which transactions are kept, as the settings say it is to be made."""
+    replicas = config.transaction_state_log_replication_factor
+    configs = {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": str(min(config.transaction_state_log_min_isr, replicas)),
+        "segment.bytes": str(config.transaction_state_log_segment_bytes),
+        "unclean.leader.election.enable": "false",
+    }
+    return InternalTopic(
+        NewTopic(name, config.transaction_state_log_num_partitions, replicas, configs=configs)
+    )

@@ -3,6 +3,7 @@
 from typing import Final
 
 from quorate.broker.handlers.context import Broker, Caller
+from quorate.broker.handlers.transactions import init_transactional_producer
 from quorate.errors import ErrorCode
 from quorate.promise import Promise
 from quorate.protocol.messages.session import (
@@ -67,17 +68,15 @@ class ApiVersionsHandler:
 
 
 def init_producer_id(
-    broker: Broker, request: InitProducerIdRequest, _caller: Caller
+    broker: Broker, request: InitProducerIdRequest, caller: Caller
 ) -> InitProducerIdResponse | Promise[InitProducerIdResponse]:
-    """Give an idempotent producer an id (KIP-98).
+    """Give an idempotent producer an id (KIP-98), a transactional one its own.
 
-    One that has an id and wants the next epoch of it (KIP-360) gets a new id, as from Kafka: only
-    a transaction coordinator remembers epochs.
+    An idempotent one that has an id and wants the next epoch of it (KIP-360) gets a new id, as from
+    Kafka: only a transaction coordinator remembers epochs.
     """
     if request.transactional_id is not None:
-        # Transactions need a coordinator, which this version does not have.
-        code = int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return InitProducerIdResponse(error_code=code)
+        return init_transactional_producer(broker, request, caller, request.transactional_id)
     promise: Promise[InitProducerIdResponse] = Promise()
 
     def taken(producer_id: int | None) -> None:

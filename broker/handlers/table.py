@@ -22,8 +22,10 @@ from quorate.broker.handlers import (
     reassignments,
     session,
     topics,
+    transactions,
 )
 from quorate.broker.handlers.context import Broker, Caller
+from quorate.promise import Promise
 from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.messages.session import ApiVersion
 
@@ -50,6 +52,9 @@ _SERVED: Final[dict[int, Handler]] = {
     ApiKey.DELETE_TOPICS: topics.delete_topics,
     ApiKey.DELETE_RECORDS: offsets.delete_records,
     ApiKey.INIT_PRODUCER_ID: session.init_producer_id,
+    ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions_to_txn,
+    ApiKey.ADD_OFFSETS_TO_TXN: transactions.add_offsets_to_txn,
+    ApiKey.END_TXN: transactions.end_txn,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
     ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
     ApiKey.ALTER_CONFIGS: configs.alter_configs,
@@ -84,3 +89,16 @@ API_VERSIONS_HANDLER: Final = session.ApiVersionsHandler(
 
 HANDLERS: Final[dict[int, Handler]] = {**_SERVED, ApiKey.API_VERSIONS: API_VERSIONS_HANDLER}
 """Every API that the broker serves, by key."""
+
+OWN_LISTENER: Final = ""
+"""The listener over which a broker asks itself."""
+
+
+def serve_own(broker: Broker, api_key: int, request: Any) -> Promise[Any]:
+    """Serve a request of this broker's own, in the newest version."""
+    answer = HANDLERS[api_key](broker, request, Caller(OWN_LISTENER, APIS[api_key].max_version))
+    if isinstance(answer, Promise):
+        return answer  # pyright: ignore[reportUnknownVariableType]
+    promise: Promise[Any] = Promise()
+    promise.resolve(answer)
+    return promise

@@ -1,9 +1,10 @@
 """Effects: what a coordinator wants written to its partition, and whom it tells what came of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from quorate.errors import ErrorCode
+from quorate.records.record import NO_PRODUCER, ProducerStamp
 
 Done = Callable[[ErrorCode], None]
 """Somebody who wants to know what came of a write: NONE, or why it is not known to be committed.
@@ -34,10 +35,17 @@ class Effects(NamedTuple):
     the subject before is committed."""
     done: Done
     """Called exactly once."""
+    producer: ProducerStamp = NO_PRODUCER
+    """Whose transaction the entries belong to, if to any: then they count when that commits."""
 
 
 class Writer(Protocol):
     """A partition that is led here, as its coordinator sees it."""
+
+    @property
+    def epoch(self) -> int:
+        """The leader epoch in which it is led."""
+        ...
 
     def write(self, effects: Effects) -> bool:
         """Append the entries, and fold them into the state before this returns.
@@ -75,8 +83,12 @@ class Machine(Protocol):
         """
         ...
 
-    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """Fold the pending records of the producer's transaction into the state, or drop them."""
+    def end_transaction(self, producer_id: int, *, committed: bool) -> Iterable[str]:
+        """Fold the pending records of the producer's transaction into the state, or drop them.
+
+        Returns:
+            The subjects whose state that changes.
+        """
         ...
 
     def loaded(self) -> None:

@@ -13,8 +13,15 @@ from quorate.broker.replication.replica import Replica
 from quorate.broker.shards.effects import Done, Effects, Entry, Machine, Writer
 from quorate.broker.shards.loading import Aside, Loader
 from quorate.errors import ErrorCode, KafkaError
+from quorate.records.batch import TRANSACTIONAL_BIT
 from quorate.records.compression import Codec
-from quorate.records.record import NO_PRODUCER, RecordBatchBuilder, record_bytes_max
+from quorate.records.record import (
+    NO_PRODUCER,
+    ProducerStamp,
+    RecordBatchBuilder,
+    record_bytes_max,
+    seal_batch,
+)
 
 if TYPE_CHECKING:
     from quorate.broker.replication.deadlines import Deadline
@@ -78,6 +85,7 @@ class Shard(Generic[M]):
         "_closed",
         "_deadline",
         "_host",
+        "_is_read",
         "_last",
         "_loader",
         "_make",
@@ -96,6 +104,7 @@ class Shard(Generic[M]):
         self.replica = replica
         self.machine: M = make(self)
         self.is_loaded = False
+        self._is_read = False
         self._make = make
         self._host = host
         self._closed = False
@@ -126,6 +135,7 @@ class Shard(Generic[M]):
             self._host.deadlines.after(RELOAD_MS, self.load)
             return
         self._loader = None
+        self._is_read = True
         self._serve_from(self.replica.log.log_end_offset)
 
     def _serve_from(self, offset: int) -> None:
@@ -148,6 +158,11 @@ class Shard(Generic[M]):
         else:
             # Too few are in sync, maybe for long.
             self._host.deadlines.after(RELOAD_MS, partial(self._serve_from, offset))
+
+    @property
+    def epoch(self) -> int:
+        """See :class:`Writer`."""
+        return self.replica.leader_epoch
 
     @property
     def is_led(self) -> bool:
@@ -177,11 +192,10 @@ class Shard(Generic[M]):
         assert self.is_loaded, "nothing is decided on half a state"
         assert not self._writing, "one after the other"
         self._writing = True
-        refused = self._append(effects.entries)
+        refused = self._append(effects.entries, effects.producer)
         if refused is None:
             end_offset = self.replica.log.log_end_offset
-            for key, value in effects.entries:
-                self.machine.replay(key, value)
+            self._fold(effects)
             if end_offset <= self.replica.high_watermark:
                 self._tell(effects.done, ErrorCode.NONE)
             else:
@@ -195,16 +209,36 @@ class Shard(Generic[M]):
             done(code)
         return refused is None
 
-    def _append(self, entries: Iterable[Entry]) -> ErrorCode | None:
+    def _fold(self, effects: Effects) -> None:
+        if effects.producer is NO_PRODUCER:
+            for key, value in effects.entries:
+                self.machine.replay(key, value)
+        else:
+            for key, value in effects.entries:
+                self.machine.replay_pending(effects.producer.producer_id, key, value)
+
+    def _append(self, entries: Iterable[Entry], producer: ProducerStamp) -> ErrorCode | None:
         """Append one batch; return why not, if it was refused."""
         now_ms = self._host.now_ms()
-        records = memoryview(bytearray(_batch_of(entries, now_ms)))
+        records = memoryview(bytearray(_batch_of(entries, now_ms, producer)))
         try:
             self.replica.append(records, acks=ACKS_ALL, now_ms=now_ms)
         except KafkaError as error:
             logger.info("%s takes no records: %s", self.replica.topic_partition, error)
             return _TOLD.get(error.code, error.code)
         return None
+
+    def marker_appended(self, producer_id: int, *, committed: bool) -> None:
+        """Take note that the partition has the end of a transaction now, behind all that was read.
+
+        Those who ask for what that changes are answered when the marker is committed.
+        """
+        if not self._is_read or self._closed:
+            return  # it will be read, or nobody asks here
+        end_offset = self.replica.log.log_end_offset
+        for subject in self.machine.end_transaction(producer_id, committed=committed):
+            if end_offset > self.replica.high_watermark:
+                self._last[subject] = end_offset
 
     def when_committed(self, subject: str, done: Done) -> None:
         """See :class:`Writer`."""
@@ -272,8 +306,17 @@ class Shard(Generic[M]):
             done(code)
 
 
-def _batch_of(entries: Iterable[Entry], now_ms: int) -> bytes:
+def _batch_of(entries: Iterable[Entry], now_ms: int, producer: ProducerStamp) -> bytes:
     builder = RecordBatchBuilder()
     for key, value in entries:
         builder.append(now_ms, key, value, b"", record_bytes_max(key, value, b""))
-    return builder.build(Codec.NONE, NO_PRODUCER)
+    if producer is NO_PRODUCER:
+        return builder.build(Codec.NONE, producer)
+    return seal_batch(
+        builder.encode(),
+        attributes=Codec.NONE | TRANSACTIONAL_BIT,
+        record_count=builder.count,
+        base_timestamp_ms=now_ms,
+        max_timestamp_ms=now_ms,
+        producer=producer,
+    )

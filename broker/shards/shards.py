@@ -101,6 +101,18 @@ class Shards(Generic[M]):
             raise CoordinatorLoadInProgressError
         return shard.machine
 
+    def marker_appended(self, partition: int, producer_id: int, *, committed: bool) -> None:
+        """Take note of the end of a transaction, in the turn in which its marker was appended.
+
+        Args:
+            partition: of the topic; nothing happens if this broker does not coordinate it.
+            producer_id: whose transaction ended.
+            committed: how it ended.
+        """
+        shard = self._shards.get(partition)
+        if shard is not None:
+            shard.marker_appended(producer_id, committed=committed)
+
     @staticmethod
     def _serves(shard: Shard[M]) -> bool:
         return shard.is_loaded and shard.is_led

@@ -5,11 +5,13 @@ hands; its controller answers with values.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.broker.handlers.producer_ids import ProducerIds
+from quorate.broker.handlers.table import serve_own
 from quorate.broker.replication.deadlines import Deadlines
 from quorate.broker.replication.leader import LeaderReplica
 from quorate.broker.replication.replicas import Replicas
@@ -73,6 +75,7 @@ class Node:
             ask_controller=self.controller.ask,
             now_ms=NOW_MS,
         )
+        self.broker.serve_own = partial(serve_own, self.broker)
 
     @property
     def replicas(self) -> Replicas:

@@ -14,6 +14,8 @@ NONE = ErrorCode.NONE
 class ListWriter:
     """A partition whose log is a list; entries are replayed when they are appended."""
 
+    epoch = 0
+
     def __init__(self, replay: Mapping[int, GroupProtocol]) -> None:
         self.log: list[Entry] = []
         self.refuses: ErrorCode | None = None

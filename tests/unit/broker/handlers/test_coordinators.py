@@ -7,6 +7,7 @@ import pytest
 from quorate.broker.groups.coordinator import GROUPS_TOPIC
 from quorate.broker.handlers.coordinators import find_coordinator
 from quorate.broker.handlers.produce import produce
+from quorate.broker.shards.topics import TRANSACTIONS_TOPIC
 from quorate.control.messages import (
     DONE,
     CreateTopics,
@@ -33,9 +34,9 @@ def find(node: Node, key: str = "g", *, version: int = 3, key_type: int = 0) -> 
     return find_coordinator(node.broker, request, over(version))
 
 
-def made(node: Node, failure: Failure = DONE) -> None:
+def made(node: Node, failure: Failure = DONE, topic: str = GROUPS_TOPIC) -> None:
     """Let the controller answer that the topic is made, or why it is not."""
-    node.controller.answer(CreateTopicsAnswer((TopicCreation(GROUPS_TOPIC, failure),)))
+    node.controller.answer(CreateTopicsAnswer((TopicCreation(topic, failure),)))
 
 
 @pytest.mark.parametrize("version", range(4))
@@ -55,10 +56,28 @@ def test_many_groups_are_asked_for_at_once() -> None:
     assert (a.key, a.error_code, a.node_id) == ("a", 0, 1)
 
 
-def test_transactions_have_no_coordinator_yet_and_other_things_never() -> None:
+def test_the_topic_of_transactions_is_made_when_their_first_coordinator_is_looked_for() -> None:
     node = new_coordinator()
-    assert find(node, key_type=1).error_code == NOT_AVAILABLE
-    assert find(node, key_type=9).error_code == ErrorCode.INVALID_REQUEST
+    answer = find(node, "my-id", key_type=1)
+    (request,) = node.controller.requests
+    assert isinstance(request, CreateTopics)
+    (topic,) = request.topics
+    assert (topic.name, topic.partition_count) == (TRANSACTIONS_TOPIC, 50)
+    assert topic.replication_factor == 3
+    assert topic.configs == {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "2",
+        "segment.bytes": "104857600",
+        "unclean.leader.election.enable": "false",
+    }
+    node.create_topic(TRANSACTIONS_TOPIC, 50)
+    made(node, topic=TRANSACTIONS_TOPIC)
+    assert (now(answer).error_code, now(answer).node_id) == (0, 1)
+
+
+def test_other_things_than_groups_and_transactions_have_no_coordinators() -> None:
+    assert find(new_coordinator(), key_type=9).error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_the_topic_is_made_once_for_all_who_look_for_a_coordinator_first() -> None:

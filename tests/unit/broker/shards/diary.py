@@ -29,8 +29,9 @@ class Diary:
         assert value is not None
         self.pending.append((producer_id, key))
 
-    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+    def end_transaction(self, producer_id: int, *, committed: bool) -> list[str]:
         self.ended.append((producer_id, committed))
+        return ["s"]
 
     def loaded(self) -> None:
         self.life.append("loaded")

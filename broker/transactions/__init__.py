@@ -1,0 +1,1 @@
+"""Transactions: what happens to each transactional id, decided on what its records say."""

@@ -1,0 +1,421 @@
+"""What becomes of a transaction: the step that a request or the clock makes, as values.
+
+The rules are Kafka's (``TransactionCoordinator``, ``TransactionMetadata`` of 4.x; KIP-98, KIP-360,
+KIP-890). They are shorter here, because a step is in the state as soon as it is in the log: there
+is no pending one that others would have to be kept away from.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Final, NamedTuple, TypeAlias
+
+from quorate.broker.transactions.errors import ConcurrentTransactionsError, ProducerFencedError
+from quorate.broker.transactions.transaction import (
+    EPOCH_MAX,
+    FOLLOWS,
+    IDLE,
+    NO_START,
+    NOTHING,
+    PREPARED,
+    V0,
+    V2,
+    Transaction,
+    TxnState,
+    unborn,
+)
+from quorate.errors import ErrorCode, InvalidProducerIdMappingError, InvalidTxnStateError
+from quorate.model import TopicPartition
+from quorate.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+
+class ProducerKey(NamedTuple):
+    """A producer as it names itself."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+class Step(NamedTuple):
+    """The transaction goes on like this: to be written."""
+
+    after: Transaction
+
+
+class Stay(NamedTuple):
+    """What is asked for is so already."""
+
+    now: Transaction
+
+
+class Fence(NamedTuple):
+    """The transaction under way is aborted like this: then it is to be asked again."""
+
+    after: Transaction
+
+
+class NeedProducerId(Enum):
+    """To be asked again with a producer id that nobody has."""
+
+    NEW = auto()
+
+
+Outcome: TypeAlias = Step | Stay | Fence | NeedProducerId
+
+
+# --- InitProducerId -----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Init:
+    """A producer begins, or wants another epoch.
+
+    Attributes:
+        expected: what the producer has (KIP-360); None for one that begins.
+        fresh_id: a producer id that nobody has, if one was needed.
+    """
+
+    timeout_ms: int
+    expected: ProducerKey | None
+    now_ms: int
+    fresh_id: int | None = None
+
+
+def init_producer(before: Transaction | None, init: Init) -> Outcome:
+    """Give the id's newest producer an epoch of its own, and fence those before.
+
+    Raises:
+        ProducerFencedError: it is not the newest.
+        ConcurrentTransactionsError: the last transaction is not yet at its end.
+    """
+    if before is None:
+        if init.fresh_id is None:
+            return NeedProducerId.NEW
+        before = unborn(init.fresh_id, init.timeout_ms, init.now_ms)
+    if not _may_begin(before, init.expected):
+        raise ProducerFencedError
+    if before.state in PREPARED:
+        raise ConcurrentTransactionsError
+    if before.state is TxnState.ONGOING:
+        return Fence(fence(before, init.now_ms))
+    return _next_epoch(before, init)
+
+
+def _may_begin(before: Transaction, expected: ProducerKey | None) -> bool:
+    """Whether the producer may be the newest that has the id; its epoch is looked at later."""
+    if expected is None or before.producer_epoch == NO_PRODUCER_EPOCH:
+        return True
+    if before.state is TxnState.ONGOING:
+        # Unlike in Kafka, an older producer cannot abort what a newer one does.
+        return expected == (before.producer_id, before.producer_epoch)
+    return expected.producer_id == before.producer_id or (
+        expected.producer_id == before.previous_producer_id
+        and expected.producer_epoch >= EPOCH_MAX - 1
+    )
+
+
+def _next_epoch(before: Transaction, init: Init) -> Outcome:
+    expected = init.expected
+    is_new = before.producer_epoch == NO_PRODUCER_EPOCH
+    if expected is None or is_new:
+        last_epoch = NO_PRODUCER_EPOCH
+    elif expected.producer_epoch == before.producer_epoch:
+        last_epoch = before.producer_epoch
+    elif expected.producer_epoch == before.last_producer_epoch:
+        return Stay(before)  # asked again, for the answer did not arrive
+    else:
+        raise ProducerFencedError
+    producer_id, epoch = before.producer_id, before.producer_epoch + 1
+    if before.is_exhausted:
+        if init.fresh_id is None:
+            return NeedProducerId.NEW
+        producer_id, epoch = init.fresh_id, 0
+    return _step(
+        before,
+        replace(
+            before,
+            state=TxnState.EMPTY,
+            producer_id=producer_id,
+            previous_producer_id=before.producer_id,
+            next_producer_id=NO_PRODUCER_ID,
+            producer_epoch=epoch,
+            last_producer_epoch=last_epoch,
+            timeout_ms=init.timeout_ms,
+            partitions=NOTHING,
+            start_ms=NO_START,
+            update_ms=init.now_ms,
+        ),
+    )
+
+
+def fence(before: Transaction, now_ms: int) -> Transaction:
+    """Return the abort of a transaction whose producer must not end it any more.
+
+    The epoch goes up by two, so that what the producer asks in its own epoch is not taken for a
+    repetition of this. If there are not so many left it goes up by one, in a step of version 0,
+    after which nothing is taken for a repetition.
+    """
+    assert before.state is TxnState.ONGOING, "there is something to abort"
+    assert before.producer_epoch < EPOCH_MAX, "producers never have the last epoch"
+    version = V2 if before.producer_epoch + 2 <= EPOCH_MAX else V0
+    bumped = before.producer_epoch + 1
+    return replace(
+        before,
+        state=TxnState.PREPARE_ABORT,
+        previous_producer_id=before.producer_id,
+        producer_epoch=bumped + 1 if version == V2 else bumped,
+        last_producer_epoch=bumped if version == V2 else NO_PRODUCER_EPOCH,
+        update_ms=now_ms,
+        version=version,
+    )
+
+
+# --- AddPartitionsToTxn, AddOffsetsToTxn --------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """Partitions join a transaction, which they begin if need be."""
+
+    producer: ProducerKey
+    partitions: frozenset[TopicPartition]
+    version: int
+    now_ms: int
+
+
+def add_partitions(before: Transaction | None, add: Add) -> Outcome:
+    """Let partitions take part.
+
+    Raises:
+        InvalidProducerIdMappingError: the id has no producer, or another one.
+        ProducerFencedError: it is in another epoch.
+        ConcurrentTransactionsError: the last transaction is not yet at its end.
+    """
+    before = _checked(before, add.producer)
+    if before.state in PREPARED:
+        raise ConcurrentTransactionsError
+    ongoing = before.state is TxnState.ONGOING
+    if ongoing and add.partitions <= before.partitions:
+        return Stay(before)
+    return _step(
+        before,
+        replace(
+            before,
+            state=TxnState.ONGOING,
+            previous_producer_id=before.producer_id,
+            partitions=before.partitions | add.partitions,
+            start_ms=before.start_ms if ongoing else add.now_ms,
+            update_ms=add.now_ms,
+            version=add.version,
+        ),
+    )
+
+
+def verify_partitions(
+    before: Transaction | None, producer: ProducerKey, partitions: frozenset[TopicPartition]
+) -> Mapping[TopicPartition, ErrorCode]:
+    """Tell of each partition whether it takes part; TRANSACTION_ABORTABLE if not.
+
+    Raises:
+        InvalidProducerIdMappingError: the id has no producer, or another one.
+        ProducerFencedError: it is in another epoch.
+        ConcurrentTransactionsError: it is decided how the transaction ends.
+    """
+    before = _checked(before, producer)
+    if before.state in PREPARED:
+        raise ConcurrentTransactionsError
+    return {
+        partition: ErrorCode.NONE
+        if partition in before.partitions
+        else ErrorCode.TRANSACTION_ABORTABLE
+        for partition in partitions
+    }
+
+
+def _checked(before: Transaction | None, producer: ProducerKey) -> Transaction:
+    if before is None or before.producer_id != producer.producer_id:
+        raise InvalidProducerIdMappingError
+    if before.producer_epoch != producer.producer_epoch:
+        raise ProducerFencedError
+    return before
+
+
+# --- EndTxn -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A producer commits or aborts.
+
+    Attributes:
+        version: of transactions, as the producer knows them (0 or 2).
+        fresh_id: a producer id that nobody has, if one was needed.
+    """
+
+    producer: ProducerKey
+    commit: bool
+    version: int
+    now_ms: int
+    fresh_id: int | None = None
+
+
+class _Answer(Enum):
+    END = auto()
+    """It ends now."""
+    BUSY = auto()
+    """It is just ending like that."""
+    DONE = auto()
+    """It has ended like that."""
+
+
+_COMMIT: Final = True
+_ABORT: Final = False
+
+_ENDS_V0: Final[Mapping[tuple[TxnState, bool], _Answer]] = {
+    (TxnState.ONGOING, _COMMIT): _Answer.END,
+    (TxnState.ONGOING, _ABORT): _Answer.END,
+    (TxnState.PREPARE_COMMIT, _COMMIT): _Answer.BUSY,
+    (TxnState.PREPARE_ABORT, _ABORT): _Answer.BUSY,
+    (TxnState.COMPLETE_COMMIT, _COMMIT): _Answer.DONE,
+    (TxnState.COMPLETE_ABORT, _ABORT): _Answer.DONE,
+}
+"""What becomes of EndTxn up to version 4; whatever is not here is INVALID_TXN_STATE."""
+
+_ENDS_V2: Final[Mapping[tuple[TxnState, bool], _Answer]] = {
+    (TxnState.ONGOING, _COMMIT): _Answer.END,
+    (TxnState.ONGOING, _ABORT): _Answer.END,
+    (TxnState.EMPTY, _ABORT): _Answer.END,
+    (TxnState.COMPLETE_COMMIT, _ABORT): _Answer.END,
+    (TxnState.COMPLETE_ABORT, _ABORT): _Answer.END,
+}
+"""The same from version 5 on, asked in the epoch of the transaction.
+
+The end of none is an abort, too: the producer does not know whether what it wrote arrived.
+"""
+
+_ENDS_AGAIN_V2: Final[Mapping[tuple[TxnState, bool], _Answer]] = {
+    (TxnState.PREPARE_COMMIT, _COMMIT): _Answer.BUSY,
+    (TxnState.PREPARE_ABORT, _ABORT): _Answer.BUSY,
+    (TxnState.COMPLETE_COMMIT, _COMMIT): _Answer.DONE,
+    (TxnState.COMPLETE_ABORT, _ABORT): _Answer.DONE,
+}
+"""The same, asked in the epoch before: once more, for the answer did not arrive."""
+
+
+def end_transaction(before: Transaction | None, end: End) -> Outcome:
+    """Decide how a transaction ends; with version 2, the producer's next epoch begins with that.
+
+    Raises:
+        InvalidProducerIdMappingError: the id has no producer, or another one.
+        ProducerFencedError: it is in another epoch.
+        ConcurrentTransactionsError: it is just ending like that.
+        InvalidTxnStateError: there is none to end, or it has ended otherwise.
+    """
+    if before is None:
+        raise InvalidProducerIdMappingError
+    answer = _table(before, end).get((before.state, end.commit))
+    match answer:
+        case _Answer.DONE:
+            return Stay(before)
+        case _Answer.BUSY:
+            raise ConcurrentTransactionsError
+        case _Answer.END:
+            return _prepare(before, end)
+        case _:
+            raise InvalidTxnStateError
+
+
+def _table(before: Transaction, end: End) -> Mapping[tuple[TxnState, bool], _Answer]:
+    """Return what EndTxn may find.
+
+    Raises:
+        InvalidProducerIdMappingError: the producer is another one.
+        ProducerFencedError: it is in another epoch.
+    """
+    producer_id, epoch = end.producer
+    overflowed = (
+        end.version == V2
+        and before.state in (TxnState.COMPLETE_COMMIT, TxnState.COMPLETE_ABORT)
+        and producer_id == before.previous_producer_id != before.producer_id
+        and epoch == EPOCH_MAX - 1
+        and before.producer_epoch == 0
+    )
+    if overflowed:
+        return _ENDS_AGAIN_V2
+    if producer_id != before.producer_id:
+        raise InvalidProducerIdMappingError
+    if end.version != V2 and epoch == before.producer_epoch:
+        return _ENDS_V0
+    if end.version == V2 and epoch == before.producer_epoch and before.state not in PREPARED:
+        return _ENDS_V2
+    again = end.version == before.version == V2 and epoch + 1 == before.producer_epoch
+    if again and before.state in PREPARED | {TxnState.COMPLETE_COMMIT, TxnState.COMPLETE_ABORT}:
+        return _ENDS_AGAIN_V2
+    raise ProducerFencedError
+
+
+def _prepare(before: Transaction, end: End) -> Outcome:
+    epoch, last_epoch = before.producer_epoch, before.last_producer_epoch
+    next_id = NO_PRODUCER_ID
+    if end.version == V2:
+        if before.is_exhausted:
+            if end.fresh_id is None:
+                return NeedProducerId.NEW
+            next_id = end.fresh_id
+        epoch, last_epoch = epoch + 1, epoch
+    return _step(
+        before,
+        replace(
+            before,
+            state=TxnState.PREPARE_COMMIT if end.commit else TxnState.PREPARE_ABORT,
+            previous_producer_id=before.producer_id,
+            next_producer_id=next_id,
+            producer_epoch=epoch,
+            last_producer_epoch=last_epoch,
+            start_ms=before.start_ms if before.state is TxnState.ONGOING else end.now_ms,
+            update_ms=end.now_ms,
+            version=end.version,
+        ),
+    )
+
+
+def complete(before: Transaction, now_ms: int) -> Transaction:
+    """Return how a transaction stands once its end is written everywhere."""
+    assert before.state in PREPARED, "what was decided is carried out"
+    committed = before.state is TxnState.PREPARE_COMMIT
+    rotates = before.version == V2 and before.next_producer_id != NO_PRODUCER_ID
+    return _step(
+        before,
+        replace(
+            before,
+            state=TxnState.COMPLETE_COMMIT if committed else TxnState.COMPLETE_ABORT,
+            producer_id=before.next_producer_id if rotates else before.producer_id,
+            previous_producer_id=before.producer_id,
+            next_producer_id=NO_PRODUCER_ID,
+            producer_epoch=0 if rotates else before.producer_epoch,
+            partitions=NOTHING,
+            update_ms=now_ms,
+        ),
+    ).after
+
+
+# --- the clock ----------------------------------------------------------------
+
+
+def is_overdue(transaction: Transaction, now_ms: int) -> bool:
+    """Whether a transaction takes longer than its producer said."""
+    return (
+        transaction.state is TxnState.ONGOING
+        and transaction.start_ms + transaction.timeout_ms < now_ms
+    )
+
+
+def is_forgotten(transaction: Transaction, now_ms: int, expiration_ms: int) -> bool:
+    """Whether an id was not used for so long that nobody will miss it."""
+    return transaction.state in IDLE and transaction.update_ms <= now_ms - expiration_ms
+
+
+def _step(before: Transaction, after: Transaction) -> Step:
+    assert before.state in FOLLOWS[after.state], f"{after.state.name} after {before.state.name}"
+    assert 0 <= after.producer_epoch <= EPOCH_MAX, "epochs are int16, and never negative"
+    return Step(after)
