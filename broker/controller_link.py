@@ -24,7 +24,7 @@ from quorate.errors import ErrorCode, KafkaError
 from quorate.model import Endpoint
 from quorate.promise import Promise
 from quorate.quorum.metadata.applying import apply_batch
-from quorate.quorum.metadata.codec import decode_batch
+from quorate.quorum.metadata.codec import decode_facts
 from quorate.quorum.metadata.delta import MetadataDelta, difference, unchanged
 from quorate.quorum.metadata.features import SUPPORTED
 from quorate.quorum.metadata.image import MetadataImage
@@ -330,7 +330,7 @@ def followed(image: MetadataImage, answer: FetchMetadataAnswer) -> MetadataDelta
             delta = difference(image, snapshot)
     for batch in answer.batches:
         if batch.version > delta.after.version:
-            records = decode_batch(batch.records)
+            records = decode_facts(batch.records)
             delta = delta.then(apply_batch(delta.after, batch.version, records))
     return delta
 

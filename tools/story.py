@@ -14,7 +14,6 @@ from quorate.quorum.metadata.image import MetadataImage
 from quorate.quorum.raft_node import Standing
 from quorate.tools.log_format import tell
 
-
 TOLD: Final = (r.BrokerFenced, r.BrokerUnfenced, r.BrokerRegistered, r.PartitionChanged)
 """The records whose decisions are told."""
 

@@ -15,6 +15,7 @@ from quorate.control.codec import (
     encode_fields,
     load_cbor,
 )
+from quorate.control.quick import quickly_made
 
 LENGTH_BYTES: Final = 4
 FRAME_BYTES_MAX_BEFORE_HELLO: Final = 4096
@@ -88,6 +89,7 @@ class UnknownMessageError(DecodeError):
         self.correlation_id = correlation_id
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Frame:
     """A message, and the id that pairs a request with its answer.

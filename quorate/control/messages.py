@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Annotated, Final, Generic, TypeVar
 
 from quorate.control.codec import Key
+from quorate.control.quick import quickly_made
 from quorate.errors import ErrorCode
 from quorate.model import Endpoint
 
@@ -295,6 +296,7 @@ class DescribeQuorumAnswer(Answer):
     last_index: Annotated[int, Key(13)] = 0
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class DescribeQuorum(Request[DescribeQuorumAnswer]):
     """Ask how the quorum is: its leader, or with ``local`` whoever is asked, without a majority."""
@@ -472,6 +474,7 @@ class Expected:
     value: Annotated[str | None, Key(1)]
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
     """One property of one resource; ``value`` is ``None`` for ``DELETE``.
@@ -486,6 +489,7 @@ class ConfigChange:
     expected: Annotated[Expected | None, Key(4)] = None
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ResourceChanges:
     """The changes to one resource: a ``"topic"`` by name, or a ``"broker"`` by id ("" for all).
@@ -499,6 +503,7 @@ class ResourceChanges:
     replace: Annotated[bool, Key(4)] = False
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ResourceAlteration:
     """What became of the changes to one resource: all or nothing."""
@@ -508,6 +513,7 @@ class ResourceAlteration:
     failure: Annotated[Failure, Key(3)]
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class AlterConfigsAnswer(Answer):
     """What became of each resource, in the order of the request."""
@@ -515,6 +521,7 @@ class AlterConfigsAnswer(Answer):
     resources: Annotated[tuple[ResourceAlteration, ...], Key(1)]
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class AlterConfigs(Request[AlterConfigsAnswer]):
     """Change configurations, or say whether they could be changed so (``validate_only``)."""

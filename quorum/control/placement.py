@@ -46,10 +46,14 @@ class Placement:
         if not leaders:
             raise InvalidReplicationFactorError("no broker is in service")
         start = self._rng.randrange(leaders)
-        return tuple(
+        # So often the followers are shifted until it is as it was before any shift.
+        turns = max(1, leaders - 1) * max(1, len(self._others.brokers))
+        again = min(partition_count, leaders * turns)
+        placed = [
             self._replicas((start + n) % leaders, n // leaders, replication_factor)
-            for n in range(partition_count)
-        )
+            for n in range(again)
+        ]
+        return tuple(placed[n % again] for n in range(partition_count))
 
     def _replicas(self, leader: int, turn: int, replication_factor: int) -> tuple[int, ...]:
         """Return a partition's replicas: its leader, and those that follow it in the circle.

@@ -126,23 +126,23 @@ class _Plan:
                 return topic_id
 
     def add_partitions(
-        self, topic_id: bytes, first: int, replicas: Iterable[Replicas], reason: Reason
+        self, topic_id: bytes, first: int, replicas: Sequence[Replicas], reason: Reason
     ) -> None:
         """Record new partitions; only brokers in service are in sync, and one of them leads."""
-        alive = self.alive
+        cause, time_ms = reason.cause, reason.time_ms
+        known = {brokers: self._in_sync(brokers) for brokers in set(replicas)}
         for partition, brokers in enumerate(replicas, first):
-            isr = brokers if alive.issuperset(brokers) else tuple(b for b in brokers if b in alive)
+            isr, leader_id = known[brokers]
             self.records.append(
-                r.PartitionCreated(
-                    cause=reason.cause,
-                    time_ms=reason.time_ms,
-                    topic_id=topic_id,
-                    partition=partition,
-                    replicas=brokers,
-                    isr=isr,
-                    leader_id=self.electorate.best(isr, isr[0]),
-                )
+                r.PartitionCreated(cause, time_ms, topic_id, partition, brokers, isr, leader_id)
             )
+
+    def _in_sync(self, brokers: Replicas) -> tuple[Replicas, int]:
+        """Return which of a new partition's replicas are in sync, and who leads."""
+        isr = brokers
+        if not self.alive.issuperset(brokers):
+            isr = tuple(b for b in brokers if b in self.alive)
+        return isr, self.electorate.best(isr, isr[0])
 
 
 def create_topics(

@@ -1,12 +1,14 @@
 """How records become facts: the next image, and what is different in it."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from quorate.model import NO_LEADER
 from quorate.quorum.metadata import records as r
+from quorate.quorum.metadata.codec import Fact, NewPartitions
 from quorate.quorum.metadata.delta import MetadataDelta, Touched
 from quorate.quorum.metadata.features import (
     METADATA_VERSION,
@@ -28,11 +30,15 @@ from quorate.quorum.metadata.image import (
     ScramCredential,
     ScramUser,
     TopicImage,
+    initial_state,
 )
 from quorate.quorum.metadata.sharded import DictDraft, ShardedDraft
 from quorate.quorum.metadata.topic_names import metric_name
 
 T = TypeVar("T")
+
+_IN_ORDER: Final = "partitions are created in order"
+_state_fields: Final = attrgetter(*(f.name for f in fields(PartitionState)))
 
 _DRAFTS: Final = tuple(
     (name, f"_{name}")
@@ -52,16 +58,12 @@ _DRAFTS: Final = tuple(
 """The maps of an image, and where a draft of it has the drafts of them."""
 
 
-def apply_records(
-    image: MetadataImage, version: int, records: Iterable[r.MetadataRecord]
-) -> MetadataImage:
+def apply_records(image: MetadataImage, version: int, records: Iterable[Fact]) -> MetadataImage:
     """Return the image after one batch of records, like :func:`apply_batch`."""
     return apply_batch(image, version, records).after
 
 
-def apply_batch(
-    image: MetadataImage, version: int, records: Iterable[r.MetadataRecord]
-) -> MetadataDelta:
+def apply_batch(image: MetadataImage, version: int, records: Iterable[Fact]) -> MetadataDelta:
     """Apply one batch of records: all of them, or none if one does not fit.
 
     Every node runs this on the same batches in the same order, so it is deterministic.
@@ -76,7 +78,7 @@ def apply_batch(
     return _drafted(image, records).finish(version)
 
 
-def draft_records(image: MetadataImage, records: Iterable[r.MetadataRecord]) -> MetadataImage:
+def draft_records(image: MetadataImage, records: Iterable[Fact]) -> MetadataImage:
     """Return the image that records would make, under the version of before.
 
     Epochs follow from versions, and all that is drafted on one image will have one.
@@ -87,7 +89,7 @@ def draft_records(image: MetadataImage, records: Iterable[r.MetadataRecord]) -> 
     return _drafted(image, records).image(image.version)
 
 
-def _drafted(image: MetadataImage, records: Iterable[r.MetadataRecord]) -> "_Draft":
+def _drafted(image: MetadataImage, records: Iterable[Fact]) -> "_Draft":
     draft = _Draft(image)
     for record in records:
         _APPLY[type(record)](draft, record)
@@ -106,6 +108,7 @@ class _Draft:
         self._next_producer_id = image.next_producer_id
         self._partitions: dict[bytes, list[PartitionState]] = {}
         self._open_configs: dict[ConfigResource, dict[str, str]] = {}
+        self._states: dict[object, PartitionState] = {}
 
     @cached_property
     def _topics(self) -> ShardedDraft[str, TopicImage]:
@@ -262,21 +265,18 @@ class _Draft:
         """Add a partition."""
         partitions = self._open_partitions(record.topic_id)
         if record.partition != len(partitions):
-            raise InconsistentRecordError("partitions are created in order")
-        replicas, isr = record.replicas, record.isr
-        partitions.append(
-            PartitionState(
-                replicas,
-                replicas if isr == replicas else isr,  # one object: there are very many
-                record.leader_id,
-                record.leader_epoch,
-                record.partition_epoch,
-                record.adding_replicas,
-                record.removing_replicas,
-                record.elr,
-                record.last_known_leader,
-            )
-        )
+            raise InconsistentRecordError(_IN_ORDER)
+        state = self._states.get(key := _state_fields(record))
+        if state is None:
+            state = self._states[key] = initial_state(record)
+        partitions.append(state)
+
+    def partitions_created(self, new: NewPartitions) -> None:
+        """Add partitions, which have nothing that a level of the metadata brought."""
+        partitions = self._open_partitions(new.topic_id)
+        if new.first != len(partitions):
+            raise InconsistentRecordError(_IN_ORDER)
+        partitions += new.states
 
     def partition_changed(self, record: r.PartitionChanged) -> None:
         """Change who holds a partition, who leads it and who is in sync."""
@@ -460,6 +460,7 @@ _APPLY: Final[dict[type[object], _Apply]] = {
     r.TopicCreated: _Draft.topic_created,
     r.TopicRemoved: _Draft.topic_removed,
     r.PartitionCreated: _checked(_Draft.partition_created),
+    NewPartitions: _Draft.partitions_created,
     r.PartitionChanged: _checked(_Draft.partition_changed),
     r.ConfigSet: _Draft.config_set,
     r.ConfigDeleted: _Draft.config_deleted,

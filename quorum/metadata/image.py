@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from quorate.control.messages import SupportedFeature
+from quorate.control.quick import quickly_made
 from quorate.errors import QuorateError
 from quorate.model import NO_LEADER, Endpoint
-from quorate.quorum.metadata.records import QuotaEntity
+from quorate.quorum.metadata.records import PartitionCreated, QuotaEntity
 from quorate.quorum.metadata.sharded import ShardedMap
 
 TOPIC: Final = "topic"
@@ -33,6 +34,7 @@ class ConfigResource(NamedTuple):
     name: str
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class PartitionState:
     """Who holds a partition, who leads it, who is in sync.
@@ -80,6 +82,26 @@ class PartitionState:
         if not self.removing_replicas:
             return self.replicas
         return tuple(b for b in self.replicas if b not in self.removing_replicas)
+
+
+def initial_state(record: PartitionCreated) -> PartitionState:
+    """Return what a new partition begins with.
+
+    Raises:
+        InconsistentRecordError: the record contradicts itself.
+    """
+    replicas, isr = record.replicas, record.isr
+    return PartitionState(
+        replicas,
+        replicas if isr == replicas else isr,  # one object: there are very many
+        record.leader_id,
+        record.leader_epoch,
+        record.partition_epoch,
+        record.adding_replicas,
+        record.removing_replicas,
+        record.elr,
+        record.last_known_leader,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Final
 from quorate.control.codec import DecodeError, as_array, dump_cbor, load_cbor
 from quorate.control.messages import FetchMetadataAnswer, MetadataBatch
 from quorate.quorum.metadata.applying import apply_records
-from quorate.quorum.metadata.codec import decode_batch, encode_batch
+from quorate.quorum.metadata.codec import decode_facts, encode_batch
 from quorate.quorum.metadata.image import EMPTY_IMAGE, InconsistentRecordError, MetadataImage
 from quorate.quorum.metadata.records import MetadataRecord
 from quorate.quorum.metadata.snapshot import decode_image, encode_image
@@ -107,7 +107,7 @@ class MetadataMachine:
             self._image = expected[1]._replace(version=index)
         else:
             try:
-                self._image = apply_records(self._image, index, decode_batch(encoded))
+                self._image = apply_records(self._image, index, decode_facts(encoded))
             except InconsistentRecordError as error:
                 return Refused(str(error))
         self._remember(MetadataBatch(index, encoded, term))

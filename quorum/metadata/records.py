@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 from quorate.control.codec import Key
 from quorate.control.messages import SupportedFeature
+from quorate.control.quick import quickly_made
 from quorate.model import NO_LEADER, Endpoint
 
 CAUSE_KEY: Final = Key(1)
@@ -101,6 +102,7 @@ class ProducerIdsAllocated:
     next_producer_id: Annotated[int, Key(5)]
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class TopicCreated:
     """A topic exists; its partitions follow in the same batch, in order."""
@@ -120,6 +122,7 @@ class TopicRemoved:
     topic_id: Annotated[bytes, Key(3)]
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class PartitionCreated:
     """A topic has one more partition, with the next number.
@@ -142,6 +145,7 @@ class PartitionCreated:
     last_known_leader: Annotated[int, Key(13)] = NO_LEADER
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class PartitionChanged:
     """A partition has this leader and ISR from now on.
@@ -164,6 +168,7 @@ class PartitionChanged:
     last_known_leader: Annotated[int | None, Key(12)] = None
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ConfigSet:
     """A property of a topic or broker has a value."""
@@ -176,6 +181,7 @@ class ConfigSet:
     value: Annotated[str, Key(6)]
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ConfigDeleted:
     """A property of a topic or broker is back at its default."""
@@ -187,6 +193,7 @@ class ConfigDeleted:
     name: Annotated[str, Key(5)]
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class RequestAnswered:
     """The records of this batch carry out a request; a retry of it gets this answer.

@@ -11,7 +11,7 @@ from typing import Final
 from quorate.control.codec import DecodeError, as_array, dump_cbor, load_cbor
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records
-from quorate.quorum.metadata.codec import decode_batch, encode_batch
+from quorate.quorum.metadata.codec import Fact, decode_facts, encode_batch
 from quorate.quorum.metadata.image import (
     EMPTY_IMAGE,
     BrokerImage,
@@ -59,9 +59,9 @@ def decode_image(data: bytes) -> MetadataImage:
         raise DecodeError(f"the snapshot contradicts itself: {error}") from error
 
 
-def _decoded(pieces: Iterable[bytes]) -> Iterator[r.MetadataRecord]:
+def _decoded(pieces: Iterable[bytes]) -> Iterator[Fact]:
     for piece in pieces:
-        yield from decode_batch(piece)
+        yield from decode_facts(piece)
 
 
 def _pieces(image: MetadataImage) -> Iterator[bytes]:

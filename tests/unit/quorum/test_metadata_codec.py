@@ -12,7 +12,10 @@ from quorate.control.codec import DecodeError, dump_cbor, load_cbor
 from quorate.model import Endpoint
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.codec import (
+    Fact,
+    NewPartitions,
     decode_batch,
+    decode_facts,
     decode_record,
     encode_batch,
     encode_record,
@@ -65,6 +68,88 @@ def test_records_of_a_batch_share_their_cause_and_time() -> None:
     other = r.TopicRemoved("another cause", 2, b"k" * 16)
     assert len(encode_batch([one, two])) < len(encode_batch([one])) + 30
     assert decode_batch(encode_batch([one, two, other, one])) == [one, two, other, one]
+
+
+PARTITIONS: Any = st.lists(
+    st.builds(
+        r.PartitionCreated,
+        st.sampled_from(["c", "d"]),
+        st.sampled_from([1, 2]),
+        st.sampled_from([b"i" * 16, b"j" * 16]),
+        st.sampled_from([0, 1, 2, 23, 24, 300, 70_000]),
+        replicas := st.sampled_from([(1, 2), (2, 1), (1,), (700, 3)]),
+        replicas,
+        st.sampled_from([1, 2, -1]),
+        st.sampled_from([0, 5]),
+        elr=st.sampled_from([(), (2,)]),
+    )
+)
+
+
+@given(PARTITIONS, st.lists(RECORDS, max_size=1))
+def test_what_partitions_have_in_common_is_encoded_once_to_the_same_bytes(
+    partitions: list[r.PartitionCreated], others: list[r.MetadataRecord]
+) -> None:
+    records: list[r.MetadataRecord] = [*partitions, *others, *partitions]
+    if not records:
+        return
+    first = records[0]
+    batch: list[Any] = [first.cause, first.time_ms]
+    for record in records:
+        body = load_cbor(encode_record(record))
+        if (record.cause, record.time_ms) == (first.cause, first.time_ms):
+            del body[1], body[2]
+        batch.append(body)
+    assert encode_batch(records) == dump_cbor(batch)
+
+
+def one_by_one(facts: list[Fact]) -> list[r.MetadataRecord]:
+    """Return facts with runs of partitions as their records, of cause "c" and time 1."""
+    records: list[r.MetadataRecord] = []
+    for fact in facts:
+        if isinstance(fact, NewPartitions):
+            records += [
+                r.PartitionCreated("c", 1, fact.topic_id, n, s.replicas, s.isr, s.leader_id)
+                for n, s in enumerate(fact.states, fact.first)
+            ]
+        else:
+            records.append(fact)
+    return records
+
+
+@given(PARTITIONS, st.lists(RECORDS, max_size=1))
+def test_new_partitions_in_a_row_are_read_as_one(
+    partitions: list[r.PartitionCreated], others: list[r.MetadataRecord]
+) -> None:
+    first = r.TopicRemoved("c", 1, b"i" * 16)
+    encoded = encode_batch([first, *partitions, *others, *partitions])
+    assert one_by_one(decode_facts(encoded)) == decode_batch(encoded)
+
+
+def test_a_thousand_new_partitions_are_one_fact_and_share_their_states() -> None:
+    records = [r.PartitionCreated("c", 1, b"i" * 16, n, (1, 2), (1, 2), 1) for n in range(1000)]
+    (run,) = decode_facts(encode_batch(records))
+    assert isinstance(run, NewPartitions)
+    assert len(run.states) == 1000
+    assert len({id(state) for state in run.states}) == 1
+
+
+PLAIN: Any = {0: 22, 3: b"i", 4: 0, 5: [1], 6: [1], 7: 1}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{3: "i"}, {4: "0"}, {5: [[1]]}, {5: b"\x01"}, {6: {1: 1}}, {6: ["1"]}, {7: [1]}, {7: None}],
+)
+@pytest.mark.parametrize("before", [[], [PLAIN]])
+def test_a_new_partition_with_wrong_values_is_refused(before: list[Any], wrong: Any) -> None:
+    with pytest.raises(DecodeError):
+        decode_facts(dump_cbor(["c", 1, *before, {**PLAIN, **wrong}]))
+
+
+def test_a_new_partition_that_contradicts_itself_is_left_to_who_applies_it() -> None:
+    (fact,) = decode_facts(dump_cbor(["c", 1, {**PLAIN, 7: 9}]))
+    assert isinstance(fact, r.PartitionCreated)
 
 
 @pytest.mark.parametrize(
