@@ -2,7 +2,8 @@
 
 One task, one epoll of its own whose descriptor Trio awaits: a connection costs neither a task nor a
 cancel scope, and a request costs no scheduling. Trio stays in charge of cancellation, timers and
-threads.
+threads. While requests come one upon the other, the task waits in its epoll itself, which watches
+Trio's then (docs/decisions/0019-waiting-beside-trio.md).
 """
 
 import errno
@@ -12,10 +13,13 @@ import select
 import socket
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
+from time import monotonic
 from typing import Final
 
 import trio
 
+from quorate.net.beside_trio import BesideTrio, UnknownLoopError
 from quorate.net.connection import AnswerSlot, Connection, FrameRefusedError, Part, Service
 from quorate.records.slices import FileSlice
 
@@ -27,6 +31,12 @@ SENDS_PER_TURN_MAX: Final = 64
 CHUNK_BYTES: Final = 1 << 20
 SHORT_SLICE_BYTES: Final = 16 * 1024
 """So much of a file is quicker read and sent along with what stands around it than by itself."""
+QUICK_S_MAX: Final = 0.002
+"""A wait for requests that is no longer is a quick one."""
+QUICK_WAITS: Final = 8
+"""After so many, one after the other, requests are taken to follow each other."""
+LULL_S: Final = 0.005
+"""When none came for so long, they do not any more."""
 SWEEP_INTERVAL_S: Final = 5.0
 ACCEPT_PAUSE_S: Final = 0.1
 OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -84,12 +94,18 @@ class Reactor:
         self._connections: dict[int, PlainConnection] = {}
         self._epoll = select.epoll()
         self._nursery: trio.Nursery | None = None
+        self._beside: BesideTrio | None = None
+        self._trio_is_due = False
+        self.in_rhythm = False
+        """Whether requests come one upon the other, so that they are waited for beside Trio."""
         self.traffic = Traffic()
 
     async def run(self) -> None:
         """Serve until cancelled; then close every connection and listener."""
         for fd in self._listeners:
             self._epoll.register(fd, _IN)
+        with suppress(UnknownLoopError):
+            self._beside = BesideTrio()
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -103,40 +119,82 @@ class Reactor:
             self._epoll.close()
 
     async def _serve(self) -> None:
-        epoll_fd = self._epoll.fileno()
-        poll, connections = self._epoll.poll, self._connections
-        begin_turn, end_turn = self._service.begin_turn, self._service.end_turn
-        receive, send = self._receive, self.send
-        rounds = 0
+        epoll_fd, poll, turn = self._epoll.fileno(), self._epoll.poll, self._turn
+        rounds = quick_waits = 0
+        served_s = monotonic()
         while True:
             events = poll(0, EVENTS_MAX)
-            if not events:
-                await trio.lowlevel.wait_readable(epoll_fd)
-                rounds = 0
+            if events:
+                turn(events)
+                rounds += 1
+                if rounds >= ROUNDS_BETWEEN_CHECKPOINTS:
+                    rounds = 0
+                    await trio.lowlevel.checkpoint()
                 continue
-            now_ms = begin_turn()
-            for fd, mask in events:
-                connection = connections.get(fd)
-                if connection is None:
-                    self._accept(fd)
-                    continue
-                connection.last_active_ms = now_ms
-                if mask & ~_OUT:
-                    receive(connection)
-                else:
-                    send(connection)
-            end_turn()
-            rounds += 1
-            if rounds >= ROUNDS_BETWEEN_CHECKPOINTS:
-                rounds = 0
-                await trio.lowlevel.checkpoint()
+            if rounds:
+                served_s = monotonic()
+            await trio.lowlevel.wait_readable(epoll_fd)
+            rounds = 0
+            quick_waits = quick_waits + 1 if monotonic() - served_s <= QUICK_S_MAX else 0
+            if quick_waits >= QUICK_WAITS and self._beside is not None:
+                quick_waits = 0
+                await self._serve_in_rhythm(self._beside)
+
+    async def _serve_in_rhythm(self, beside: BesideTrio) -> None:
+        """Serve while requests come one upon the other, and wait for the next in our own epoll.
+
+        To wait in Trio's for a client that waits for us costs more than to serve it.
+        """
+        poll, turn, patience_s = self._epoll.poll, self._turn, beside.patience_s
+        beside.begin(self._epoll.fileno())
+        self._epoll.register(beside.fd, _IN)
+        self.in_rhythm = self._trio_is_due = True
+        silent_since_s = 0.0
+        try:
+            while True:
+                wait_s = patience_s()
+                if wait_s <= 0 or self._trio_is_due:
+                    self._trio_is_due = False
+                    await trio.lowlevel.checkpoint()
+                    wait_s = patience_s()
+                events = poll(min(wait_s, LULL_S), EVENTS_MAX)
+                if events:
+                    turn(events)
+                if len(events) > self._trio_is_due:
+                    silent_since_s = 0.0
+                elif not silent_since_s:
+                    silent_since_s = monotonic()
+                elif monotonic() - silent_since_s >= LULL_S:
+                    return
+        finally:
+            self.in_rhythm = False
+            self._epoll.unregister(beside.fd)
+            beside.end()
+
+    def _turn(self, events: list[tuple[int, int]]) -> None:
+        """Serve those who have sent something, or may be sent more."""
+        connections, receive, send = self._connections, self._receive, self.send
+        now_ms = self._service.begin_turn()
+        for fd, mask in events:
+            connection = connections.get(fd)
+            if connection is None:
+                self._accept(fd)
+                continue
+            connection.last_active_ms = now_ms
+            if mask & ~_OUT:
+                receive(connection)
+            else:
+                send(connection)
+        self._service.end_turn()
 
     # --- connections ----------------------------------------------------------
 
     def _accept(self, listener_fd: int) -> None:
         listener = self._listeners.get(listener_fd)
         if listener is None:
-            return  # closed earlier in this turn
+            # Trio's, or closed earlier in this turn.
+            self._trio_is_due = True
+            return
         try:
             sock, _ = listener.accept()
         except OSError as error:
