@@ -9,6 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from quorate.broker.replication.deadlines import Deadlines
@@ -227,7 +228,7 @@ class Markers:
             self._pausing.setdefault(pause_ms, []).append(marker)
             if pause_ms not in self._pauses:
                 self._pauses[pause_ms] = self._deadlines.after(
-                    pause_ms, lambda pause_ms=pause_ms: self._resume(pause_ms)
+                    pause_ms, partial(self._resume, pause_ms)
                 )
 
     def _resume(self, pause_ms: int) -> None:
