@@ -22,6 +22,7 @@ NOUNS: Final = {
     "brokers": "broker",
     "controllers": "controller",
     "quorums": "quorum",
+    "profiles": "profile",
     "jepsen": "verify",
 }
 VERBS: Final = {"ls": "list", "rm": "delete", "desc": "describe"}
@@ -32,6 +33,7 @@ class GlobalOptions:
     """The options that stand before or after any command.
 
     ``properties`` are those of ``-F`` and ``-X``; what they mean is the command's business.
+    ``profile`` is the one that was named, if one was.
     """
 
     bootstrap: str = DEFAULT_BOOTSTRAP
@@ -45,6 +47,7 @@ class GlobalOptions:
     debug: bool = False
     color: bool = True
     log_format: str = "text"
+    profile: str = ""
 
 
 def refuse_zookeeper(words: Sequence[str]) -> None:

@@ -37,6 +37,8 @@ COMMANDS: Final = {
     "spark": "Read topics to Parquet files with PySpark.",
     "broker": "Start a broker; list, describe, drain and retire brokers.",
     "controller": "Start a controller.",
+    "profile": "Keep clusters under names, and use them: add, use, list, show, remove.",
+    "completion": "Print what bash, zsh or fish need to complete commands.",
     "version": "Print the version.",
 }
 """Each is a module of ``quorate.tools.commands`` with an ``app``, imported when it is needed."""

@@ -44,6 +44,9 @@ def read_globals(  # noqa: PLR0913 - a parameter per option
             help="A property, key=value: of a client, or of the node to start.",
         ),
     ] = None,
+    profile: Annotated[
+        str, typer.Option("--profile", help="A cluster kept by quorate profile add.")
+    ] = "",
     output_format: Annotated[
         Format | None, typer.Option("--format", help="How to print; a table if nothing is said.")
     ] = None,
@@ -73,6 +76,7 @@ def read_globals(  # noqa: PLR0913 - a parameter per option
         debug=debug,
         log_format=log_format or "text",
         color=not no_color and "NO_COLOR" not in os.environ,
+        profile=profile or os.environ.get("QUORATE_PROFILE", ""),
     )
 
 
@@ -158,6 +162,8 @@ class Group(typer.core.TyperGroup):
         """
         aliases = NOUNS if ctx.parent is None else VERBS
         name = aliases.get(args[0], args[0])
+        if args[0] == "rm" and name not in self.list_commands(ctx):
+            name = "remove"
         if not ctx.resilient_parsing and name not in self.list_commands(ctx):
             raise _unknown(name, self.list_commands(ctx), f"{ctx.command_path} --help")
         return super().resolve_command(ctx, [name, *args[1:]])

@@ -1,5 +1,6 @@
 """Where the controllers are: as the command line says, or as a broker knows."""
 
+import os
 import ssl
 from collections.abc import Mapping
 
@@ -8,18 +9,18 @@ from quorate.model import Endpoint
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.client_properties import tls_context
 from quorate.tools.problems import CommandError
-from quorate.tools.session import bootstrap, client_properties, connection_options
+from quorate.tools.session import bootstrap, client_properties, connection_options, controllers
 from quorate.tools.topics import Client
 
 
 def asks_controllers(options: GlobalOptions) -> bool:
     """Whether the options name controllers, and no brokers."""
-    return bool(options.controllers) and not options.bootstrap
+    return bool(controllers(options, os.environ))
 
 
 def controllers_of(options: GlobalOptions) -> list[Endpoint]:
     """Return the controllers that the options name."""
-    return list(parse_bootstrap(options.controllers))
+    return list(parse_bootstrap(controllers(options, os.environ)))
 
 
 def tls_of(options: GlobalOptions) -> ssl.SSLContext | None:

@@ -1,5 +1,6 @@
 """What commands share: their options, a client that follows them, running, printing, asking."""
 
+import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -17,6 +18,7 @@ from quorate.tools.client_properties import (
 )
 from quorate.tools.output import Table, render
 from quorate.tools.problems import EXIT_USAGE, UsageError, root_error
+from quorate.tools.profiles import profile_of
 
 if TYPE_CHECKING:
     from quorate.client.connections import ConnectionOptions
@@ -28,21 +30,50 @@ TOPIC_WAIT_MS: Final = 2_000
 
 
 def given_properties(options: GlobalOptions) -> dict[str, str]:
-    """Return the properties of ``-F``, overridden by those of ``-X``."""
+    """Return the properties of ``-F``, overridden by those of ``-X``: for a node to start."""
     from_file = read_properties_file(Path(options.command_config)) if options.command_config else {}
     return {**from_file, **parse_properties(options.properties)}
+
+
+def client_texts(
+    options: GlobalOptions, environment: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the client properties given, those of the profile that holds among them."""
+    profile = profile_of(options, os.environ if environment is None else environment)
+    if profile is None:
+        return given_properties(options)
+    from_file = Path(profile.command_config) if profile.command_config else None
+    texts = read_properties_file(from_file) if from_file else {}
+    return {**texts, **profile.properties, **given_properties(options)}
 
 
 def client_properties(
     options: GlobalOptions, known: Mapping[str, Setting] = COMMON
 ) -> ClientProperties:
-    """Return the client properties given, checked against those that the command knows."""
-    return check_properties(given_properties(options), known)
+    """Return the client properties given, checked against those that the command knows.
+
+    Those of a profile are for all commands, so that some may not know them.
+    """
+    given = given_properties(options)
+    texts = {k: v for k, v in client_texts(options).items() if k in given or k in known}
+    return check_properties(texts, known)
 
 
 def bootstrap(options: GlobalOptions, environment: Mapping[str, str]) -> str:
     """Return the broker addresses to use."""
-    return bootstrap_of(options.bootstrap, given_properties(options), environment)
+    profile = profile_of(options, environment)
+    named = options.bootstrap or given_properties(options).get("bootstrap.servers", "")
+    if profile is not None:
+        named = named or profile.bootstrap
+    return bootstrap_of(named, client_texts(options, environment), environment)
+
+
+def controllers(options: GlobalOptions, environment: Mapping[str, str]) -> str:
+    """Return the controllers to ask; empty, if it is brokers that are to be asked."""
+    if options.bootstrap or options.controllers:
+        return "" if options.bootstrap else options.controllers
+    profile = profile_of(options, environment)
+    return "" if profile is None else profile.controllers
 
 
 def connection_options(options: GlobalOptions, properties: ClientProperties) -> "ConnectionOptions":

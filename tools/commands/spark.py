@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from quorate.tools.command_line import Command, noun_app, options_of
-from quorate.tools.session import bootstrap, given_properties, say
+from quorate.tools.session import bootstrap, client_texts, say
 
 app = noun_app("Read topics with PySpark: pip install 'quorate[spark]'.")
 
@@ -50,6 +50,6 @@ def read(
         overwrite=overwrite,
     )
     summary = read_to_files(
-        plan, bootstrap(options, os.environ), given_properties(options), quiet=options.quiet
+        plan, bootstrap(options, os.environ), client_texts(options), quiet=options.quiet
     )
     say(options, str(summary))
