@@ -22,6 +22,7 @@ from quorate.jepsen.checkers.quorum import QuorumChecker
 from quorate.jepsen.checkers.registers import RegisterChecker
 from quorate.jepsen.checkers.replicas import ReplicaChecker
 from quorate.jepsen.checkers.topics import TopicChecker
+from quorate.jepsen.checkers.transactions import TransactionChecker
 from quorate.jepsen.history import Operation, TruncatedHistoryError
 
 UNDECIDED_PERCENT_MAX: Final = 1
@@ -180,6 +181,7 @@ class _Judges:
         self._replicas = ReplicaChecker(header.get("compacted", ()))
         self._groups = GroupChecker()
         self._topics = TopicChecker()
+        self._transactions = TransactionChecker()
         self._registers = RegisterChecker()
         self._phases: list[str] = []
         self._complaints = Anomalies()
@@ -190,16 +192,17 @@ class _Judges:
                 self._hear[name].append(checker.add)
 
     def _checkers(self) -> Iterator[tuple[Checker, str]]:
-        yield self._log, "send poll read high-watermark replica delete"
+        yield self._log, "send txn poll read high-watermark replica delete"
         yield self._acceptance, "send fault heal replica metadata-log"
         yield self._insync, "send fault heal"
-        yield self._availability, "send fault heal phase"
+        yield self._availability, "send txn fault heal phase"
         yield self._metadata, "phase view high-watermark metadata-log create delete"
         yield self._quorum, "view"
         yield self._replicas, "replica"
         yield self._groups, "assign poll commit reset committed"
         yield self._topics, "create delete describe send poll read"
         yield self._registers, "get put cas"
+        yield self._transactions, "init-producer txn read read-end position balances"
 
     def add(self, operation: Operation) -> None:
         """Tell those of an operation whom it concerns."""
@@ -247,6 +250,8 @@ class _Judges:
             "leader-changes": self._metadata.leader_changes,
             "faults": self._availability.verified,
             "refusals": self._insync.refused,
+            "commits": self._transactions.commits,
+            "commits-under-fault": self._availability.commits_under_fault,
         }
         for name, needed in self._header.get("quotas", {}).items():
             yield Quota(name, needed, got.get(name, 0))
@@ -283,6 +288,7 @@ class _Judges:
             self._insync.figures,
             self._replicas.figures,
             self._groups.figures,
+            self._transactions.figures,
         )
         figures: Figures = {}
         for each in of:

@@ -71,6 +71,7 @@ class AvailabilityChecker:
         self._end_ns = 0
         self.acks = 0
         self.acks_under_fault = 0
+        self.commits_under_fault = 0
         self.faults = 0
         """That happened, or so it was said."""
         self.failed_faults = 0
@@ -81,6 +82,8 @@ class AvailabilityChecker:
         """Take note of an operation; those of other workloads mean nothing here."""
         if operation.name == "send":
             self._add_send(operation)
+        elif operation.name == "txn":
+            self.commits_under_fault += operation.kind is Kind.OK and bool(self._on)
         elif operation.name == "fault":
             self._begin_fault(operation)
         elif operation.name == "heal":

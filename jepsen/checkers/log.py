@@ -10,6 +10,10 @@ a ``read``, by which a consumer of its own reads everything in the end. ``high-w
 ``replica`` tell where a log ends; and ``replica`` which producer, of which epoch, wrote a batch: a
 broker knows that a record is there already only if it comes from the same one.
 
+A ``txn`` (see :mod:`quorate.jepsen.checkers.transactions`) sends all of its records at once, when
+its commit is asked for: before that nobody may read them. Its partitions have nothing else in them,
+and whoever reads them reads what is committed.
+
 One pass, with memory for what is in the logs, and not for what was read of it again and again.
 """
 
@@ -54,6 +58,8 @@ class LogChecker:
         """Take note of an operation; those of other workloads mean nothing here."""
         if operation.name == "send":
             self._add_send(operation)
+        elif operation.name == "txn":
+            self._add_transaction(operation)
         elif operation.name == "delete" and operation.kind is not Kind.FAIL:
             self._deleted.add(operation.asked)
         elif operation.kind is Kind.OK:
@@ -134,12 +140,9 @@ class LogChecker:
             return
         read_ns = partition.early.pop(value, None)
         if read_ns is not None and read_ns < operation.called_ns:
-            partition.found.add(
-                "future-read",
-                f"{name}: {value} was read before it was sent",
-                where=name,
-                at_ns=(read_ns, operation.called_ns),
-            )
+            what = f"{name}: {value} was read before it was sent"
+            at_ns = read_ns, operation.called_ns
+            partition.found.add("future-read", what, where=name, at_ns=at_ns)
         if operation.kind is not Kind.OK or acks == "0":
             partition.unknown.add(value)
             if len(operation.asked) > 2:
@@ -155,6 +158,32 @@ class LogChecker:
             partition.by_leader_only.add(value)
         elif offset != NO_OFFSET:
             self._place(name, partition, offset, value, "acknowledged")
+
+    def _add_transaction(self, operation: Operation) -> None:
+        number, owner, instance, begun_ns, writes = operation.asked
+        told = operation.told if operation.kind is Kind.OK and operation.told else None
+        for at, (name, value, *_) in enumerate(writes):
+            partition = self._partition(name)
+            partition.is_transactional = True
+            if operation.kind is Kind.FAIL:
+                partition.failed.add(value)
+                continue
+            read_ns = partition.early.pop(value, None)
+            if read_ns is not None and read_ns < operation.called_ns:
+                what = f"{name}: {value} was read before its commit was asked for"
+                why = f"transaction {number} of {owner}"
+                at_ns = read_ns, operation.called_ns
+                partition.found.add("uncommitted-read", what, why, where=name, at_ns=at_ns)
+            place = number, at
+            if operation.returned_ns is None or operation.kind is not Kind.OK:
+                partition.unknown.add(value)
+                partition.ordered[value] = instance, place
+                continue
+            offset = told[at] if told and told[at] is not None else NO_OFFSET
+            ack = Ack(instance, place, offset, begun_ns, operation.returned_ns)
+            partition.add_ack(value, ack)
+            if offset != NO_OFFSET:
+                self._place(name, partition, offset, value, "committed")
 
     def _asked(self, operation: Operation) -> _Sent:
         asked = operation.asked
@@ -262,6 +291,7 @@ class LogChecker:
         for copy, how in partition.copies.items():
             one, other = (partition.writers.get(at) for at in (copy.offset, copy.again))
             is_another = one is not None and other is not None and one != other
+            is_another = is_another and not partition.is_transactional
             partition.found.add(
                 "repeated-by-client" if is_another else "duplicate",
                 f"{name}: {copy.value} is at offsets {copy.offset} and {copy.again}",
@@ -313,7 +343,9 @@ class LogChecker:
                 name_, end = "lost-write", f"the log ends at {partition.end.offset}"
             else:
                 name_, end = "lost-write", "and is gone"
-            if is_weak and name_ == "lost-write":
+            if partition.is_transactional and name_ == "lost-write":
+                name_ = "lost-commit"
+            elif is_weak and name_ == "lost-write":
                 name_ = "acked-by-leader-only"
             comma = ", " if end == "and is gone" else "; "
             partition.found.add(
@@ -378,9 +410,9 @@ class LogChecker:
             partition.found.add(anomaly, what, **fields)
 
 
-def _by_producer(partition: Partition) -> dict[Any, list[tuple[int, int, int]]]:
+def _by_producer(partition: Partition) -> dict[Any, list[tuple[Any, int, int]]]:
     """Return (sequence, offset, value) of all that is known to stand somewhere, by producers."""
-    sent: dict[Any, list[tuple[int, int, int]]] = defaultdict(list)
+    sent: dict[Any, list[tuple[Any, int, int]]] = defaultdict(list)
     for value, ack in partition.acked.items():
         if partition.stands(value, ack):
             sent[ack.producer].append((ack.sequence, ack.offset, value))

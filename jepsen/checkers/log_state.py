@@ -15,7 +15,7 @@ class Ack(NamedTuple):
     """An acknowledged send; the offset is NO_OFFSET if the client never learned it."""
 
     producer: Any
-    sequence: int
+    sequence: Any
     offset: int
     called_ns: int
     returned_ns: int
@@ -77,8 +77,9 @@ class Partition:
     failed: set[int] = field(default_factory=set[int])
     unknown: set[int] = field(default_factory=set[int])
     acked: dict[int, Ack] = field(default_factory=dict[int, Ack])
-    ordered: dict[int, tuple[Any, int]] = field(default_factory=dict[int, tuple[Any, int]])
+    ordered: dict[int, tuple[Any, Any]] = field(default_factory=dict[int, tuple[Any, Any]])
     """Of what is unknown: the producer and its sequence, if they were told."""
+    is_transactional: bool = False
     by_leader_only: set[int] = field(default_factory=set[int])
     """What was sent with acks=1: where it was said to be need not be true for long."""
     polled: set[int] = field(default_factory=set[int])

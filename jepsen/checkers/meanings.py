@@ -69,6 +69,18 @@ MEANINGS: Final[dict[str, Meaning]] = {
         phantom_commit="a committed offset was told that nobody committed",
         nonlinearizable_commit="committed offsets do not behave like a register",
     ),
+    # --- transactions
+    **_safety(
+        lost_commit="a record of a transaction whose commit was acknowledged is gone",
+        torn_transaction="a part of a transaction is there, and another is not",
+        uncommitted_read="a record was read before the commit of its transaction was asked for",
+        zombie_transaction="a transaction of a producer was committed that had been fenced",
+        copied_twice="what a group copies in transactions is there twice",
+        copy_missing="a record was consumed in a transaction, and its copy is not there",
+        money_changed="what accounts have together is more or less than before",
+        write_read_cycle="transactions read from each other in a circle",
+    ),
+    **_liveness(hanging_transaction="a transaction was not decided in time after all was healed"),
     # --- metadata
     **_safety(
         nonlinearizable_register="no order explains what was read from and written to a register",

@@ -6,10 +6,16 @@ import pytest
 
 from quorate.jepsen.checkers.meanings import MEANINGS
 from quorate.jepsen.judging import Validity, judge
-from tests.unit.jepsen.golden import groups, log, metadata, replication
+from tests.unit.jepsen.golden import groups, log, metadata, replication, transactions
 from tests.unit.jepsen.golden.making import Golden
 
-CASES = [*log.CASES, *replication.CASES, *groups.CASES, *metadata.CASES]
+CASES = [
+    *log.CASES,
+    *replication.CASES,
+    *groups.CASES,
+    *transactions.CASES,
+    *metadata.CASES,
+]
 DOCS = Path(__file__).parents[3] / "docs" / "anomalies.md"
 
 
