@@ -129,7 +129,8 @@ class Command(typer.core.TyperCommand):
         return super().invoke(ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options of all commands apart from the command's own."""
+        """Write examples, then the options; those of all commands apart from its own."""
+        _format_examples(ctx, formatter)
         _format_options(self, ctx, formatter)
 
 
@@ -167,6 +168,15 @@ class Group(typer.core.TyperGroup):
         if not ctx.resilient_parsing and name not in self.list_commands(ctx):
             raise _unknown(name, self.list_commands(ctx), f"{ctx.command_path} --help")
         return super().resolve_command(ctx, [name, *args[1:]])
+
+
+def _format_examples(ctx: Any, formatter: Any) -> None:
+    from quorate.tools.examples import EXAMPLES
+
+    lines = EXAMPLES.get(ctx.command_path.removeprefix(PROGRAM).strip(), ())
+    if lines:
+        with formatter.section("Examples"):
+            formatter.write("".join(f"  {line}\n" for line in lines))
 
 
 def _format_options(command: Any, ctx: Any, formatter: Any) -> None:

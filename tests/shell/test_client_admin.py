@@ -455,15 +455,16 @@ async def test_one_name_instead_of_several_is_refused_and_never_taken_for_its_le
     cluster = cluster_of(nursery)
     partition: Any = TopicPartition("t", 0)
     async with admin(cluster) as a:
-        for method, given in (
-            (a.create_topics, cast("Any", "t")),
+        many: Any = (
+            (a.create_topics, "t"),
             (a.describe_topics, "t"),
             (a.describe_topic_partitions, "t"),
             (a.describe_groups, "g"),
             (a.delete_groups, "g"),
             (a.elect_leaders, partition),
             (a.list_partition_reassignments, partition),
-        ):
+        )
+        for method, given in many:
             with pytest.raises(TypeError, match="takes several"):
                 await method(given)
         for method in (a.list_group_offsets, a.delete_group_offsets):

@@ -1,8 +1,9 @@
 """``quorate completion``."""
 
+import importlib
 import sys
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,10 +22,6 @@ class Shell(StrEnum):
 
 @app.command(
     cls=Command,
-    epilog="Examples: source <(quorate completion bash);"
-    " quorate completion bash >> ~/.bashrc;"
-    " quorate completion zsh > ~/.zfunc/_quorate (with fpath+=~/.zfunc before compinit);"
-    " quorate completion fish > ~/.config/fish/completions/quorate.fish",
 )
 def completion(
     shell: Annotated[Shell, typer.Argument(help="bash, zsh or fish.")],
@@ -33,8 +30,9 @@ def completion(
 
     It asks quorate itself, which looks at no cluster for that.
     """
-    from typer.completion import get_completion_script
-
+    typers: Any = importlib.import_module("typer.completion")
     variable = f"_{PROGRAM.upper()}_COMPLETE"
-    script = get_completion_script(prog_name=PROGRAM, complete_var=variable, shell=shell.value)
+    script = typers.get_completion_script(
+        prog_name=PROGRAM, complete_var=variable, shell=shell.value
+    )
     sys.stdout.write(script.strip() + "\n")

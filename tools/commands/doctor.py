@@ -27,8 +27,6 @@ def connect(
 
     A client asks the bootstrap address only once: then it goes where brokers say that they are
     (advertised.listeners). Exit code 3 if something is in the way.
-
-    For example: quorate doctor connect kafka.example.org:9092
     """
     from quorate.client.routing.cluster import parse_bootstrap
     from quorate.tools.doctor import look_at_connection
@@ -53,10 +51,7 @@ def machine(
     ),
     port: Annotated[int, typer.Option("--port", help="That a broker is to listen on.")] = 9092,
 ) -> None:
-    """Look at disk, open files, port, clock and versions. Exit code 3 if something is missing.
-
-    For example: quorate doctor machine --dir /data --port 9092
-    """
+    """Look at disk, open files, port, clock and versions. Exit code 3 if something is missing."""
     from quorate.tools.doctor import look_at_machine
 
     _tell(options_of(context), look_at_machine(directory, port))

@@ -1,10 +1,11 @@
 """``quorate metadata``."""
 
 import os
+import re
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -73,8 +74,6 @@ def shell(
     """Walk through the metadata as through folders.
 
     There are ls, cd, pwd, cat, tree, find, records (what made it so), refresh and help.
-
-    For example: quorate metadata shell cat /topics/appLogs/0/leader_id
     """
     import shutil
 
@@ -101,7 +100,16 @@ def shell(
 Path_ = Annotated[str, typer.Argument(metavar="[PATH]", help="As in the shell: /topics/orders.")]
 
 
-@app.command("at", cls=Command)
+class MomentCommand(Command):
+    """A command whose arguments may be how long ago: ``-1h`` is no option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words."""
+        moments = [f"@{word}" if re.match(r"-\d", word) else word for word in args]
+        return super().parse_args(ctx, moments)
+
+
+@app.command("at", cls=MomentCommand)
 def at(
     context: typer.Context,
     moment: Annotated[str, typer.Argument(metavar="MOMENT", help="Offset, time, -1h, or now.")],
@@ -109,10 +117,7 @@ def at(
     *,
     directory: Where = None,
 ) -> None:
-    """Print the metadata as they were at an offset or a time.
-
-    For example: quorate metadata at -1h /topics/orders
-    """
+    """Print the metadata as they were at an offset or a time."""
     from quorate.tools.metadata.travel import contents_of, image_at, leaves, parse_point, text_of
     from quorate.tools.metadata_reading import read_batches
     from quorate.tools.output import document_text
@@ -129,7 +134,7 @@ def at(
     sys.stdout.write(document_text(document, options.format))
 
 
-@app.command("diff", cls=Command)
+@app.command("diff", cls=MomentCommand)
 def diff(
     context: typer.Context,
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="Offset, time, or -1h.")],
@@ -141,10 +146,7 @@ def diff(
         bool, typer.Option("--exit-code", help="End with 3 if anything differs.")
     ] = False,
 ) -> None:
-    """Print what changed between two moments.
-
-    For example: quorate metadata diff -10m now /topics
-    """
+    """Print what changed between two moments."""
     from quorate.tools.metadata.travel import diff_table, image_at, parse_point
     from quorate.tools.metadata_reading import read_batches
     from quorate.tools.problems import EXIT_PROBLEM_FOUND

@@ -28,8 +28,6 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="What the cluster is c
 @app.command(
     "add",
     cls=Command,
-    epilog="Examples: quorate profile add prod -b broker-1:9092,broker-2:9092 --use;"
-    " quorate profile add dev -F client.properties -X security.protocol=SSL",
 )
 def add(
     context: typer.Context,
@@ -77,9 +75,7 @@ def _properties(texts: tuple[str, ...]) -> dict[str, str]:
     return properties
 
 
-@app.command(
-    "list", cls=Command, epilog="Examples: quorate profile list; quorate profile ls --json"
-)
+@app.command("list", cls=Command)
 def list_profiles(context: typer.Context) -> None:
     """List the profiles; the one in use says so."""
     options = options_of(context)
@@ -90,9 +86,7 @@ def list_profiles(context: typer.Context) -> None:
         print_table(options, profiles.table())
 
 
-@app.command(
-    "use", cls=Command, epilog="Examples: quorate profile use prod; quorate profile use --none"
-)
+@app.command("use", cls=Command)
 def use(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="Which.")] = "",
@@ -110,9 +104,7 @@ def use(
     say(options, f"Using {name}: {where}." if name else "Using no profile.")
 
 
-@app.command(
-    "show", cls=Command, epilog="Examples: quorate profile show; quorate profile show prod --json"
-)
+@app.command("show", cls=Command)
 def show(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="The one in use.")] = "",
@@ -144,7 +136,7 @@ def show(
         sys.stdout.write(document_text(said, options.format))
 
 
-@app.command("remove", cls=Command, epilog="Example: quorate profile remove old")
+@app.command("remove", cls=Command)
 def remove(context: typer.Context, name: Name) -> None:
     """Forget a profile."""
     options = options_of(context)

@@ -15,8 +15,6 @@ app = command_app()
 
 @app.command(
     cls=Command,
-    epilog="Examples: quorate tui; quorate tui partitions orders; quorate tui messages orders @-1h;"
-    " quorate tui -b broker:9092 --rw; quorate tui groups --once --filter 'state:Stable'",
 )
 def tui(
     context: typer.Context,

@@ -54,8 +54,6 @@ def up(
     their own, brokers on --port and the next ones; once more on the same directory starts what is
     missing. Properties have Kafka's names and stand in the file or in -X: -X segment.bytes=1M. Data
     goes to a directory that is formatted by itself.
-
-    For example: quorate up --brokers 3 --controllers 3 --metrics
     """
     options = options_of(context)
     is_cluster = bool(brokers or controllers or racks or detach)

@@ -29,37 +29,25 @@ Where = Annotated[
 
 @app.command("leader", cls=Command)
 def leader(context: typer.Context, partition: Partition, *, directory: Where = None) -> None:
-    """Say why a partition has this leader, and not the preferred one.
-
-    For example: quorate why leader orders:0
-    """
+    """Say why a partition has this leader, and not the preferred one."""
     _about_partition(options_of(context), "leader", partition, directory)
 
 
 @app.command("isr", cls=Command)
 def isr(context: typer.Context, partition: Partition, *, directory: Where = None) -> None:
-    """Say why these replicas are in sync: who is missing, since when, what happened to it.
-
-    For example: quorate why isr orders:0 --format json
-    """
+    """Say why these replicas are in sync: who is missing, since when, what happened to it."""
     _about_partition(options_of(context), "isr", partition, directory)
 
 
 @app.command("offline", cls=Command)
 def offline(context: typer.Context, partition: Partition, *, directory: Where = None) -> None:
-    """Say why nobody leads a partition, who can lead it without loss, and what to do.
-
-    For example: quorate why offline orders:0 --dir .quorate
-    """
+    """Say why nobody leads a partition, who can lead it without loss, and what to do."""
     _about_partition(options_of(context), "offline", partition, directory)
 
 
 @app.command("rebalance", cls=Command)
 def rebalance(context: typer.Context, group: Group, *, directory: Where = None) -> None:
-    """Say why a group divided its partitions anew: who came and went, what else happened.
-
-    For example: quorate why rebalance billing
-    """
+    """Say why a group divided its partitions anew: who came and went, what else happened."""
     from quorate.tools.why_work import ask_about_rebalance, whom_to_ask
 
     options = options_of(context)
@@ -76,10 +64,7 @@ def lag(
     topic: Annotated[list[str] | None, typer.Option("--topic", "-t", help="Only this.")] = None,
     directory: Where = None,
 ) -> None:
-    """Say why a group is behind: no members, nobody reads, nobody leads, or too slow.
-
-    For example: quorate why lag billing --topic orders
-    """
+    """Say why a group is behind: no members, nobody reads, nobody leads, or too slow."""
     from quorate.tools.why_work import ask_about_lag, whom_to_ask
 
     options = options_of(context)
