@@ -83,12 +83,23 @@ def _describe(
             MetadataResponseBroker(
                 node_id=node.broker_id, host=endpoint.host, port=endpoint.port, rack=node.rack
             )
-            for node, endpoint in live_brokers(image, caller.listener)
+            for node, endpoint in _named_brokers(image, caller.listener)
         ],
         cluster_id=broker.cluster_id,
         controller_id=broker.config.node_id,
         topics=topics,
     )
+
+
+def _named_brokers(image: MetadataImage, listener: str) -> Iterable[tuple[BrokerImage, Endpoint]]:
+    """Return the brokers that clients are told of: those that serve, or all, while none does.
+
+    Java's client does not believe a list of nobody; librdkafka does (2.11 and later): it forgets
+    every broker that is not in it, is connected to nobody then, and does not come back.
+    """
+    live = list(live_brokers(image, listener))
+    every = ((node, node.endpoints.get(listener)) for node in image.brokers.values())
+    return live or [(node, endpoint) for node, endpoint in every if endpoint is not None]
 
 
 def live_brokers(image: MetadataImage, listener: str) -> Iterable[tuple[BrokerImage, Endpoint]]:

@@ -5,6 +5,7 @@
 
 import struct
 import threading
+import time
 from random import Random
 from typing import Any, Final
 
@@ -36,6 +37,8 @@ class StockMember:
         self._rng = rng
         self._diary = Diary(recorder, membership)
         self._owned: set[int] = set()
+        self._doing = ("begin", time.monotonic())
+        """What librdkafka was asked for last, and when: it is in C, and has no traceback."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -45,7 +48,12 @@ class StockMember:
         self._stopping.set()
         self._thread.join(CLOSE_S_MAX)
         if self._thread.is_alive():
-            self.errors.append("a member did not leave its group in time")
+            call, since_s = self._doing
+            seconds = time.monotonic() - since_s
+            self.errors.append(
+                f"a member of {self._membership.group} did not leave in time:"
+                f" it has been in {call}() for {seconds:.0f} s"
+            )
 
     def _properties(self) -> dict[str, Any]:
         membership = self._membership
@@ -80,6 +88,7 @@ class StockMember:
                     if self._stopping.is_set():
                         break
             finally:
+                self._doing = ("close", time.monotonic())
                 client.close()
                 self._owned.clear()
                 self._diary.revoked()
@@ -87,6 +96,7 @@ class StockMember:
     def _poll(self, client: Any) -> None:
         self._diary.begin_poll()
         reads: dict[str, tuple[list[int], list[int]]] = {}
+        self._doing = ("consume", time.monotonic())
         for message in client.consume(POLL_RECORDS, POLL_S):
             if message.error() is None:
                 partition = self._membership.partition(message.partition())
@@ -105,6 +115,7 @@ class StockMember:
             self._kafka.TopicPartition(self._membership.topic, _number(partition), offset)
             for partition, offset in offsets.items()
         ]
+        self._doing = ("commit", time.monotonic())
         try:
             answers = client.commit(offsets=places, asynchronous=False)
         except self._kafka.KafkaException:  # an attempt before may have been carried out

@@ -10,6 +10,7 @@ from quorate.protocol.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
+from quorate.quorum.metadata import records as r
 from tests.unit.broker.harness import codes, new_cluster, now, over, waits
 
 CALLER = over(12)
@@ -28,6 +29,20 @@ def test_brokers_in_service_are_told_with_the_address_of_the_listener_that_was_a
         (2, "127.0.0.1", 9093, None),
     ]
     assert (response.cluster_id, response.controller_id) == ("cluster", 1)
+    assert now(metadata(node.broker, ask_for(), over(12, "SSL"))).brokers == []
+
+
+def test_while_no_broker_is_in_service_all_are_told_or_clients_would_forget_them() -> None:
+    """A client of librdkafka forgets whoever is not in the list, and does not come back."""
+    node = new_cluster()
+    for broker_id in (1, 2):
+        node.apply(
+            r.BrokerFenced(
+                "test", 0, broker_id, node.replicas.image.brokers[broker_id].broker_epoch
+            )
+        )
+    response = now(metadata(node.broker, ask_for(), CALLER))
+    assert [broker.node_id for broker in response.brokers] == [1, 2, 3]
     assert now(metadata(node.broker, ask_for(), over(12, "SSL"))).brokers == []
 
 
