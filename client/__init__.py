@@ -52,6 +52,10 @@ if TYPE_CHECKING:
         LogTruncationError,
         NoOffsetError,
         NotAssignedError,
+        NoTransactionError,
+        ProducerFencedError,
+        TransactionAbortedError,
+        TransactionOutcomeUnknownError,
     )
     from quorate.client.groups.results import (
         GroupDescription,
@@ -65,6 +69,7 @@ if TYPE_CHECKING:
     from quorate.client.producer import Producer
     from quorate.client.rebalancing import RebalanceListener
     from quorate.client.table_view import TableView
+    from quorate.client.transaction import Transaction
     from quorate.client.typed import TypedConsumer, TypedProducer, TypedRecord
     from quorate.errors import ErrorCode, KafkaError, NetworkError, QuorateError
     from quorate.model import TopicPartition
@@ -102,11 +107,13 @@ __all__ = [
     "NetworkError",
     "NewTopic",
     "NoOffsetError",
+    "NoTransactionError",
     "NotAssignedError",
     "OffsetAndMetadata",
     "OffsetSpec",
     "PartitionDescription",
     "Producer",
+    "ProducerFencedError",
     "QuorateError",
     "QuorumDescription",
     "QuorumReplica",
@@ -122,6 +129,9 @@ __all__ = [
     "TopicDescription",
     "TopicListing",
     "TopicPartition",
+    "Transaction",
+    "TransactionAbortedError",
+    "TransactionOutcomeUnknownError",
     "TypedConsumer",
     "TypedProducer",
     "TypedRecord",
@@ -172,6 +182,10 @@ _MODULES: Final = {
         "LogTruncationError",
         "NoOffsetError",
         "NotAssignedError",
+        "NoTransactionError",
+        "ProducerFencedError",
+        "TransactionAbortedError",
+        "TransactionOutcomeUnknownError",
     ),
     "quorate.client.groups.results": (
         "GroupDescription",
@@ -185,6 +199,7 @@ _MODULES: Final = {
     "quorate.client.producer": ("Producer",),
     "quorate.client.rebalancing": ("RebalanceListener",),
     "quorate.client.table_view": ("TableView",),
+    "quorate.client.transaction": ("Transaction",),
     "quorate.client.typed": ("TypedConsumer", "TypedProducer", "TypedRecord"),
     "quorate.errors": (
         "ErrorCode",

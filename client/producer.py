@@ -7,24 +7,28 @@ from dataclasses import dataclass
 from functools import partial as bind
 from random import Random
 from time import time_ns
-from typing import TYPE_CHECKING, Final, Generic, Literal
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal
 
 import trio
 
 from quorate.client.connections import (
-    RETRY,
     Cluster,
-    ConnectionOptions,
     client_settings,
     now_ms,
-    require_at_least,
     unknown_partition,
 )
 from quorate.client.delivery import Delivery, RecordMetadata, new_delivery
-from quorate.client.errors import BufferFullError, ClosedError
+from quorate.client.errors import BufferFullError, ClosedError, NoTransactionError
 from quorate.client.lifetime import Lifetime
-from quorate.client.sender import INT32_MAX, Sender, SenderSettings
-from quorate.client.sending.accumulator import Accumulator, SendSettings
+from quorate.client.producer_settings import (
+    ACKS,
+    MAX_BLOCK_MS,
+    connection_options,
+    send_settings,
+    transaction_settings,
+)
+from quorate.client.sender import Sender, SenderSettings
+from quorate.client.sending.accumulator import Accumulator
 from quorate.client.sending.batches import Batch
 from quorate.client.sending.partitioner import (
     STICKY_BYTES,
@@ -33,6 +37,10 @@ from quorate.client.sending.partitioner import (
     partition_for_key,
 )
 from quorate.client.serde.choosing import K, Serializing, V, to_bytes
+from quorate.client.transacting import Transactions
+from quorate.client.transaction import Transaction
+from quorate.client.transactional_sender import TransactionalSender
+from quorate.client.transactions.accumulator import TransactionalAccumulator
 from quorate.errors import MessageTooLargeError, QuorateError
 from quorate.model import TopicPartition
 from quorate.records.compression import codec_named
@@ -47,15 +55,12 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self, Unpack
 
+    from quorate.client.consumer import Consumer
+    from quorate.client.producer_settings import ProducerOptions
     from quorate.client.routing.cluster import TopicView
 
-REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
-IN_FLIGHT_REMEMBERED: Final = 5
-"""How many batches of a producer brokers remember in order to know repeated ones."""
 
 RECORDS_BETWEEN_CHECKPOINTS: Final = 256
-
-_ACKS: Final = {"all": -1, -1: -1, 0: 0, 1: 1}
 
 
 class _Topic:
@@ -114,14 +119,10 @@ class Producer(Generic[K, V]):
         linger_ms: int = 5,
         batch_size_bytes: int = 512 * 1024,
         buffer_memory_bytes: int = 64 * 1024 * 1024,
-        max_in_flight: int = 5,
-        max_block_ms: int = 60_000,
-        delivery_timeout_ms: int = 120_000,
-        retries: int = INT32_MAX,
         partitioner: Partitioner | None = None,
         key_serializer: Serializing[K] | None = None,
         value_serializer: Serializing[V] | None = None,
-        **options: Unpack[ConnectionOptions],
+        **options: Unpack[ProducerOptions],
     ) -> None:
         """Check and keep the settings; ``async with`` connects.
 
@@ -129,52 +130,46 @@ class Producer(Generic[K, V]):
             bootstrap: Where to find a first broker: ``host:port``, several with commas.
             acks: Who must have a record before it counts as delivered: ``"all"`` in-sync replicas,
                 1 for the leader, 0 for nobody (then offsets are not known, and losses not seen).
-            idempotent: Whether retries can neither repeat nor reorder records; by default, if
-                ``acks`` is ``"all"``.
+            idempotent: Whether retries neither repeat nor reorder records; as a rule with "all".
             compression: ``none``, ``gzip``, ``snappy``, ``lz4`` or ``zstd``, for whole batches.
             linger_ms: How long a batch may wait for more records. 0 for the lowest latency.
             batch_size_bytes: How large a batch may get; topics refuse more than their
                 ``max.message.bytes`` (then the producer splits the batch).
             buffer_memory_bytes: How much may wait to be acknowledged.
-            max_in_flight: How many requests each broker may be at; 5 at most if idempotent.
-            max_block_ms: How long ``send`` and ``enqueue`` wait for room in the buffer.
-            delivery_timeout_ms: How long after it was handed over a record may still succeed.
-            retries: How often a batch is sent again after an error that may pass.
             partitioner: ``(topic, key, value, partition count) -> partition`` for records without
                 an explicit one, instead of the hash of the key; it is given bytes.
             key_serializer: What keys are: a serde (:mod:`quorate.client.serde`), or a function from
                 them to bytes. None takes bytes.
             value_serializer: What values are. None as a value is a null, whatever it is.
-            **options: See :class:`quorate.client.connections.ConnectionOptions`.
+            **options: See :class:`quorate.client.producer_settings.ProducerOptions` about waiting,
+                retries and transactions, and :class:`quorate.client.connections.ConnectionOptions`.
 
         Raises:
             TypeError: A serializer is none.
             ValueError: A setting makes no sense, or contradicts another.
         """
-        idempotent = _idempotence(acks, idempotent, max_in_flight)
-        self._settings = client_settings(bootstrap, options)
+        self._settings = client_settings(bootstrap, connection_options(options))
+        settings = send_settings(
+            options,
+            acks=acks,
+            idempotent=idempotent,
+            linger_ms=linger_ms,
+            batch_size_bytes=batch_size_bytes,
+            buffer_memory_bytes=buffer_memory_bytes,
+        )
         timeout_ms, codec = self._settings.request_timeout_ms, codec_named(compression)
-        self._sender_settings = SenderSettings(_ACKS[acks], codec, max_in_flight, timeout_ms)
-        self._max_block_ms = max_block_ms
+        self._sender_settings = SenderSettings(
+            ACKS[acks], codec, settings.max_in_flight, timeout_ms
+        )
+        self._max_block_ms = options.get("max_block_ms", MAX_BLOCK_MS)
+        self._transactional = transaction_settings(options, idempotent=settings.idempotent)
         self._partitioner = partitioner
         self._key_bytes = to_bytes("key", key_serializer)
         self._value_bytes = to_bytes("value", value_serializer)
         self._rng = Random()  # noqa: S311 - spreads load, guards no secret
-        self._accumulator = Accumulator(
-            SendSettings(
-                batch_size_bytes=batch_size_bytes,
-                buffer_memory_bytes=buffer_memory_bytes,
-                request_bytes_max=max(batch_size_bytes, REQUEST_BYTES_MAX),
-                linger_ms=linger_ms,
-                delivery_timeout_ms=delivery_timeout_ms,
-                retries=retries,
-                backoff=RETRY,
-                max_in_flight=max_in_flight,
-                idempotent=idempotent,
-            ),
-            self._rng,
-        )
-        _check_numbers(self._accumulator.settings, max_block_ms)
+        kind = Accumulator if self._transactional is None else TransactionalAccumulator
+        self._accumulator = kind(settings, self._rng)
+        self._transactions: Transactions | None = None
         self._lifetime = Lifetime("producer")
         self._cluster: Cluster | None = None
         self._sender: Sender | None = None
@@ -183,21 +178,41 @@ class Producer(Generic[K, V]):
         self._sticky_batches: dict[str, Batch] = {}
         self._fast_lane = self._sticky_batches if value_serializer is None else {}
         """The same, for values that are bytes already."""
-
         self._records_since_checkpoint = 0
 
     async def __aenter__(self) -> Self:
-        """Connect.
+        """Connect; with a ``transactional_id``, take it over from earlier producers.
 
         Raises:
             BootstrapError: No bootstrap address led to a broker in time.
+            KafkaError: The coordinator of transactions refuses, or does not answer in time.
         """
         cluster = await self._lifetime.open(self._settings, self._rng, self._learn)
         self._cluster = cluster
         nursery = self._lifetime.nursery
-        self._sender = Sender(self._sender_settings, self._accumulator, cluster, nursery, self._rng)
+        try:
+            self._sender = await self._make_sender(cluster, nursery)
+        except BaseException as error:
+            await self._lifetime.close(error, error.__traceback__)
+            raise
         nursery.start_soon(self._sender.run)
         return self
+
+    async def _make_sender(self, cluster: Cluster, nursery: trio.Nursery) -> Sender:
+        settings, accumulator = self._sender_settings, self._accumulator
+        if not isinstance(accumulator, TransactionalAccumulator):
+            return Sender(settings, accumulator, cluster, nursery, self._rng)
+        assert self._transactional is not None
+        self._transactions = transactions = Transactions(
+            self._transactional.transactional_id,
+            timeout_ms=self._transactional.timeout_ms,
+            patience_ms=self._max_block_ms,
+            cluster=cluster,
+            accumulator=accumulator,
+            nursery=nursery,
+        )
+        await transactions.open()
+        return TransactionalSender(settings, accumulator, cluster, nursery, self._rng, transactions)
 
     async def __aexit__(
         self,
@@ -207,12 +222,14 @@ class Producer(Generic[K, V]):
     ) -> None:
         """Send and await what is buffered, unless an error leaves the block; then disconnect."""
         try:
-            if error is None:
+            if self._transactions is not None:
+                await self._transactions.close()
+            elif error is None:
                 await self.flush()
         finally:
             self._sticky_batches.clear()
             closed = ClosedError("the producer was closed before the record was acknowledged")
-            self._fail_parked(closed)
+            self.drop_parked(closed)
             self._running().fail_everything(closed)
             await self._lifetime.close(error, traceback)
 
@@ -357,6 +374,23 @@ class Producer(Generic[K, V]):
                 await sender.room.park()
         await trio.lowlevel.checkpoint()
 
+    def transaction(self, consumer: Consumer[Any, Any] | None = None) -> Transaction[K, V]:
+        """Return a transaction, which ``async with`` opens, commits and aborts; one at a time.
+
+        Args:
+            consumer: Commit the offsets of what this consumer gives out in the block with the
+                transaction, and take the consumer back if it is aborted. It is in a group, does
+                not commit by itself, and usually reads with ``isolation_level="read_committed"``.
+
+        Raises:
+            NoTransactionError: The producer has no ``transactional_id``.
+        """
+        if self._transactional is None:
+            raise NoTransactionError("a producer without a transactional_id has no transactions")
+        self._lifetime.check_open()
+        assert self._transactions is not None
+        return Transaction(self, self._transactions, consumer)
+
     async def partitions_of(self, topic: str) -> list[int]:
         """Return the numbers of a topic's partitions.
 
@@ -480,7 +514,7 @@ class Producer(Generic[K, V]):
         except QuorateError as error:
             for parked in self._parked.pop(topic, []):
                 self._accumulator.release(parked.size_bytes)
-                parked.batch.settle(error)
+                self._lose(parked, error)
         else:
             known = self._topics[topic] = _Topic(view, self._rng)
             for parked in self._parked.pop(topic, []):
@@ -495,16 +529,22 @@ class Producer(Generic[K, V]):
         try:
             batch = self._batch_for(topic, parked.partition, key, value, parked.size_bytes)
         except QuorateError as error:
-            record.settle(error)
+            self._lose(parked, error)
             return
         index = batch.append(record.timestamp_ms(0), key, value, headers, parked.size_bytes)
         record.move([(batch, index)])
 
-    def _fail_parked(self, error: QuorateError) -> None:
+    def _lose(self, parked: _Parked, error: QuorateError) -> None:
+        parked.batch.settle(error)
+        self._accumulator.lose(error)
+
+    def drop_parked(self, error: QuorateError) -> None:
+        """Settle, with an error, the records whose topics are not known yet."""
         for parked in self._parked.values():
             for record in parked:
+                self._accumulator.release(record.size_bytes)
                 record.batch.settle(error)
-        self._parked.clear()
+            parked.clear()  # and not the topic: somebody is finding out about it
 
     def _learn(self) -> None:
         """Metadata or connections changed."""
@@ -515,34 +555,3 @@ class Producer(Generic[K, V]):
                     topic.learn(view)
         if self._sender is not None:
             self._sender.wake()
-
-
-def _idempotence(acks: object, wanted: bool | None, max_in_flight: int) -> bool:  # noqa: FBT001
-    """Return whether to be idempotent; by default whenever all replicas acknowledge.
-
-    Raises:
-        ValueError: The settings contradict each other.
-    """
-    if acks not in _ACKS:
-        raise ValueError(f"acks is {acks!r}, but must be 'all', 0 or 1")
-    all_acknowledge = acks in {"all", -1}
-    idempotent = all_acknowledge if wanted is None else wanted
-    if idempotent and not all_acknowledge:
-        raise ValueError(f"idempotent=True needs acks='all', but acks is {acks!r}")
-    if idempotent and max_in_flight > IN_FLIGHT_REMEMBERED:
-        raise ValueError(f"idempotent=True allows max_in_flight=5, but it is {max_in_flight}")
-    return idempotent
-
-
-def _check_numbers(settings: SendSettings, max_block_ms: int) -> None:
-    """Raise ValueError for a number that makes no sense."""
-    for name, value, least in (
-        ("linger_ms", settings.linger_ms, 0),
-        ("batch_size_bytes", settings.batch_size_bytes, 1),
-        ("buffer_memory_bytes", settings.buffer_memory_bytes, 1),
-        ("max_in_flight", settings.max_in_flight, 1),
-        ("max_block_ms", max_block_ms, 0),
-        ("delivery_timeout_ms", settings.delivery_timeout_ms, 1),
-        ("retries", settings.retries, 0),
-    ):
-        require_at_least(name, value, least)

@@ -71,6 +71,9 @@ class Sender:
     wait who want something to settle: it is woken whenever something did.
     """
 
+    _transactional = False
+    """Whether batches are parts of transactions."""
+
     def __init__(
         self,
         settings: SenderSettings,
@@ -136,8 +139,7 @@ class Sender:
         """Lay out batches and hand them to the broker's connection."""
         self._requests_in_flight[broker_id] = self._requests_in_flight.get(broker_id, 0) + 1
         request = self._produce_request(batches, await self._encode(batches))
-        by_id = all(topic.topic_id != NO_TOPIC_ID for topic in request.topic_data)
-        version_max = None if by_id else PRODUCE_BY_NAME_MAX
+        version_max = self._version_max(request)
         connection = self._cluster.connection(broker_id)
         answer: Promise[Any] = Promise()
         try:
@@ -159,12 +161,19 @@ class Sender:
         names = {topic.topic_id: topic.name for topic in request.topic_data}
         answer.when_resolved(partial(self._on_answer, broker_id, batches, names))
 
+    def _version_max(self, request: ProduceRequest) -> int | None:
+        """Return the highest version to send a request in; None for all."""
+        by_id = all(topic.topic_id != NO_TOPIC_ID for topic in request.topic_data)
+        return None if by_id else PRODUCE_BY_NAME_MAX
+
     async def _encode(self, batches: list[Batch]) -> list[bytes]:
         """Return the bytes of batches; compression of many does not block other tasks."""
 
         def encode() -> list[bytes]:
+            codec, transactional = self._settings.codec, self._transactional
             return [
-                batch.build(self._settings.codec, batch.stamp or NO_PRODUCER) for batch in batches
+                batch.build(codec, batch.stamp or NO_PRODUCER, transactional=transactional)
+                for batch in batches
             ]
 
         size_bytes = sum(batch.size_bytes for batch in batches)

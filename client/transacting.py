@@ -16,6 +16,7 @@ from quorate.client.errors import (
     TransactionAbortedError,
     TransactionOutcomeUnknownError,
     error_for,
+    in_words,
 )
 from quorate.client.sending.accumulator import ProducerIdentity
 from quorate.client.transactions.accumulator import CONCURRENT_PAUSE_MS
@@ -307,7 +308,7 @@ class Transactions:
     def aborted(self) -> TransactionAbortedError:
         """Return the error that says that the transaction is aborted, and why."""
         reason = self.machine.reason
-        why = f": {reason}" if reason is not None else ""
+        why = f": {in_words(reason)}" if reason is not None else ""
         error = TransactionAbortedError(f"the transaction was aborted{why}")
         error.__cause__ = reason
         return error

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import trio
 
-from quorate.client.errors import ClosedError, CommitFailedError, NoTransactionError
+from quorate.client.errors import (
+    ClosedError,
+    CommitFailedError,
+    NoTransactionError,
+    ProducerFencedError,
+    TransactionAbortedError,
+)
 from quorate.client.groups.results import OffsetAndMetadata
 from quorate.client.membership.identity import GroupMetadata
 from quorate.client.serde.choosing import K, V
@@ -98,11 +104,8 @@ class Transaction(Generic[K, V]):
             return
         if error is None:
             await self.commit()
-            return
-        try:
-            await self.abort()
-        except QuorateError as trouble:
-            logger.info("after %r, the transaction was not aborted: %s", error, trouble)
+        else:
+            await self._abort_after(error)
 
     async def commit(self) -> None:
         """Commit it now, once all its records are acknowledged; the end of the block does it, too.
@@ -118,8 +121,8 @@ class Transaction(Generic[K, V]):
             if self._progress is not None:
                 await self._send_progress(self._progress)
             await self._transactions.commit(self._producer.flush)
-        except BaseException:
-            await self._after_failed_commit()
+        except BaseException as error:
+            await self._after_failed_commit(error)
             raise
         self._outcome = "committed"
 
@@ -129,13 +132,21 @@ class Transaction(Generic[K, V]):
         except CommitFailedError as error:
             self._transactions.spoil(error)
 
-    async def _after_failed_commit(self) -> None:
+    async def _abort_after(self, error: BaseException) -> None:
+        """Abort because of an error, which goes on, unless there is a better one to say."""
+        try:
+            await self.abort()
+        except ProducerFencedError as fenced:
+            if isinstance(error, TransactionAbortedError):
+                raise fenced from error
+            logger.info("after %r, there was nothing to abort any more: %s", error, fenced)
+        except QuorateError as trouble:
+            logger.info("after %r, the transaction was not aborted: %s", error, trouble)
+
+    async def _after_failed_commit(self, error: BaseException) -> None:
         state = self._transactions.machine.state
         if state in {State.OPEN, State.SPOILED}:
-            try:
-                await self.abort()
-            except QuorateError as trouble:
-                logger.info("the transaction was not aborted: %s", trouble)
+            await self._abort_after(error)
         elif state is State.COMMITTING:
             self._outcome = "unknown"
         elif state is State.FAILED:

@@ -42,7 +42,12 @@ from quorate.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from quorate.protocol.messages.session import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from quorate.protocol.messages.session import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+)
 from quorate.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
 from quorate.records.batch import assign_offset, parse_header
 from quorate.records.record import Record, read_records
@@ -132,6 +137,9 @@ class FakeCluster:
         }
         """What else it answers, and how."""
 
+        self.features: dict[str, int] = {}
+        """The levels that are finalized."""
+
         self.next_producer_id = 100
         self.appended = trio.lowlevel.ParkingLot()
         self._streams: dict[int, list[trio.StapledStream[Any, Any]]] = defaultdict(list)
@@ -209,6 +217,8 @@ class FakeCluster:
         return True
 
     async def _answer(self, broker_id: int, request: Any) -> Any:
+        if type(request) in self.handlers:
+            return self.handlers[type(request)](broker_id, request)
         match request:
             case ApiVersionsRequest():
                 return ApiVersionsResponse(
@@ -219,7 +229,12 @@ class FakeCluster:
                             max_version=api.max_version,
                         )
                         for api in APIS.values()
-                    ]
+                    ],
+                    finalized_features_epoch=1,
+                    finalized_features=[
+                        FinalizedFeatureKey(name=name, max_version_level=level)
+                        for name, level in self.features.items()
+                    ],
                 )
             case MetadataRequest():
                 return self.metadata(request)
@@ -231,8 +246,7 @@ class FakeCluster:
             case FetchRequest():
                 return await self.fetch(broker_id, request)
             case _:
-                assert type(request) in self.handlers, f"not scripted: {request}"
-                return self.handlers[type(request)](broker_id, request)
+                raise AssertionError(f"not scripted: {request}")
 
     def metadata(self, request: MetadataRequest) -> MetadataResponse:
         by_id = {topic_id_of(name): name for name in self.topics}
