@@ -257,7 +257,8 @@ class TransactionCoordinator:
                 transaction = complete(transaction, transaction.update_ms)
             answer(code, transaction)
 
-        self._decide(_Asked(transactional_id, decide, ended))
+        # To wait here would be to end the next transaction, if that begins meanwhile.
+        self._decide(_Asked(transactional_id, decide, ended), may_wait=False)
 
     def verify(
         self,

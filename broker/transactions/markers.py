@@ -37,6 +37,8 @@ there will be none."""
 RETRY_MIN_MS: Final = 20
 RETRY_MAX_MS: Final = 1_000
 """After a failure a partition waits so long, twice as long each time."""
+IN_FLIGHT_MAX: Final = 5
+"""So many requests are under way to one broker."""
 PARTITIONS_PER_REQUEST: Final = 2_000
 """About so many markers are sent in one request."""
 
@@ -79,7 +81,11 @@ class _Sent(NamedTuple):
 
 
 class Markers:
-    """Sends markers until they are written, one request at a time to each broker."""
+    """Sends markers until they are written.
+
+    Each broker is sent a few requests at a time, so that a partition whose followers are slow does
+    not keep others from their end; what waits meanwhile goes into the next one together.
+    """
 
     def __init__(
         self, deadlines: Deadlines, image: Callable[[], MetadataImage], ask: AskBroker
@@ -88,7 +94,7 @@ class Markers:
         self._image = image
         self._ask = ask
         self._queues: dict[int, list[_Marker]] = {}
-        self._in_flight: set[int] = set()
+        self._in_flight = Counter[int]()
         self._leaderless: list[_Marker] = []
         self._pausing: dict[int, list[_Marker]] = {}
         """By how long they wait, in ms."""
@@ -147,7 +153,7 @@ class Markers:
             self._send_next(broker_id)
 
     def _send_next(self, broker_id: int) -> None:
-        if broker_id in self._in_flight:
+        if self._in_flight[broker_id] >= IN_FLIGHT_MAX:
             return
         queue = [m for m in self._queues.pop(broker_id, ()) if not m.ending.is_over]
         if not queue:
@@ -155,7 +161,7 @@ class Markers:
         now, later = queue[:PARTITIONS_PER_REQUEST], queue[PARTITIONS_PER_REQUEST:]
         if later:
             self._queues[broker_id] = later
-        self._in_flight.add(broker_id)
+        self._in_flight[broker_id] += 1
         sent = _Sent(broker_id, {})
         for marker in now:
             sent.markers.setdefault(marker.ending.producer_id, []).append(marker)
@@ -166,7 +172,7 @@ class Markers:
     # --- in -------------------------------------------------------------------
 
     def _answered(self, sent: _Sent, response: object) -> None:
-        self._in_flight.discard(sent.broker_id)
+        self._in_flight[sent.broker_id] -= 1
         told: dict[tuple[int, TopicPartition], ErrorCode] = {}
         if isinstance(response, WriteTxnMarkersResponse):
             told = {
