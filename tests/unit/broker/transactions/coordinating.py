@@ -1,6 +1,5 @@
 """A coordinator on a log that is a list, with brokers that answer when the test says so."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from quorate.broker.replication.deadlines import Deadlines
@@ -84,7 +83,7 @@ class Answers(list[tuple[ErrorCode, Transaction | None]]):
     def producer(self) -> ProducerKey:
         """Return who the producer is from now on."""
         ((code, transaction),) = self
-        assert code == NONE and transaction is not None, code
+        assert transaction is not None, code
         return ProducerKey(transaction.producer_id, transaction.producer_epoch)
 
 
@@ -160,7 +159,7 @@ class World:
     ) -> Answers:
         answers = Answers()
         try:
-            added: Iterable[TopicPartition] = partitions or (T0,)
+            added = partitions or (T0,)
             self.coordinator.add(transactional_id, producer, added, version, answers)
         except KafkaError as error:
             answers(error.code, None)
