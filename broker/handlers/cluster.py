@@ -99,7 +99,8 @@ def _producers_of(broker: Broker, topic: str, partition: int) -> DescribeProduce
             producer_epoch=producer.epoch,
             last_sequence=producer.batches[-1].last_sequence if producer.batches else NO_SEQUENCE,
             last_timestamp=producer.last_timestamp_ms,
-            coordinator_epoch=-1,
+            coordinator_epoch=producer.coordinator_epoch,
+            current_txn_start_offset=producer.transaction_start,
         )
         for producer_id, producer in producers.items()
     ]

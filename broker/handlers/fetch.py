@@ -14,6 +14,7 @@ from quorate.errors import ErrorCode, KafkaError, OffsetOutOfRangeError, Unknown
 from quorate.model import UNKNOWN_OFFSET
 from quorate.promise import Promise
 from quorate.protocol.messages.data import (
+    AbortedTransaction,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -21,11 +22,12 @@ from quorate.protocol.messages.data import (
     FetchTopic,
     PartitionData,
 )
+from quorate.records.slices import FileSlice
 
 RACKS_FROM: Final = 11
 TOPIC_IDS_FROM: Final = 13
 HINTS_FROM: Final = 16
-READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
 WAIT_MAX_MS: Final = 600_000
 """The longest that a fetch is parked: a peer that went away must not be remembered for ever."""
 
@@ -45,6 +47,8 @@ class _Outcome:
     rack: str | None
     """Where the consumer is ("" if it does not say); None if it may read from leaders only."""
     hints: LeaderHints | None
+    stable: bool
+    """Whether the consumer reads nothing whose transaction is not decided."""
 
     @property
     def is_final(self) -> bool:
@@ -171,6 +175,7 @@ def _read_all(
         cold=[],
         rack=request.rack_id if caller.api_version >= RACKS_FROM else None,
         hints=LeaderHints(broker, caller.listener) if caller.api_version >= HINTS_FROM else None,
+        stable=request.isolation_level == READ_COMMITTED,
     )
     for topic in request.topics:
         name = _topic_name(broker, topic, caller)
@@ -179,7 +184,7 @@ def _read_all(
         for partition in topic.partitions:
             room_bytes = left_bytes - outcome.size_bytes
             data = _read_one(broker, name, partition, room_bytes, outcome)
-            if request.isolation_level == READ_UNCOMMITTED:
+            if not outcome.stable:
                 data.aborted_transactions = None
             answers.partitions.append(data)
     if outcome.hints is not None:
@@ -233,6 +238,7 @@ def _read(
 ) -> PartitionData:
     first = outcome.size_bytes == 0
     records = None
+    aborted: list[AbortedTransaction] = []
     if room_bytes > 0 or first:
         try:
             records = replica.read(
@@ -240,7 +246,10 @@ def _read(
                 max_bytes=max(min(partition.partition_max_bytes, room_bytes), 0),
                 at_least_one=first,
                 may_wait=outcome.may_wait,
+                stable=outcome.stable,
             )
+            if records is not None and outcome.stable:
+                aborted = _aborted_in(replica, records, partition.fetch_offset, outcome)
         except ColdError as error:
             outcome.cold.append(error.cold)
     else:
@@ -251,7 +260,18 @@ def _read(
     data = _state_of(replica, partition)
     if records is not None:
         data.records = records
+        data.aborted_transactions = aborted
     return data
+
+
+def _aborted_in(
+    replica: Replica, records: FileSlice, offset: int, outcome: _Outcome
+) -> list[AbortedTransaction]:
+    """Return whose records among those read a consumer has to leave out, from where on."""
+    return [
+        AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
+        for each in replica.aborted_in(records, offset, may_wait=outcome.may_wait)
+    ]
 
 
 def _state_of(replica: Replica, partition: FetchPartition) -> PartitionData:
@@ -259,7 +279,7 @@ def _state_of(replica: Replica, partition: FetchPartition) -> PartitionData:
     return PartitionData(
         partition_index=partition.partition,
         high_watermark=replica.high_watermark,
-        last_stable_offset=replica.high_watermark,
+        last_stable_offset=replica.last_stable_offset,
         log_start_offset=replica.log.log_start_offset,
         records=b"",
     )
@@ -278,6 +298,6 @@ def _failure(
     if name is not None and isinstance(error, OffsetOutOfRangeError):
         replica = broker.replicas.readable(name, partition.partition)
         data.high_watermark = replica.high_watermark
-        data.last_stable_offset = replica.high_watermark
+        data.last_stable_offset = replica.last_stable_offset
         data.log_start_offset = replica.log.log_start_offset
     return data

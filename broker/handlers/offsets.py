@@ -39,6 +39,8 @@ DEBUGGING: Final = -2
 """The replica id of who wants to see a replica as it is here, be it a follower."""
 OFFSET_NOT_AVAILABLE_FROM: Final = 5
 
+READ_COMMITTED: Final = 1
+
 HIGH_WATERMARK: Final = -1
 """What DeleteRecords calls "everything that is committed"."""
 
@@ -61,8 +63,7 @@ def list_offsets(
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
-                    _list_one(broker, request.replica_id, topic.name, p, wanted)
-                    for p in topic.partitions
+                    _list_one(broker, request, topic.name, p, wanted) for p in topic.partitions
                 ],
             )
             for topic in request.topics
@@ -81,7 +82,7 @@ def list_offsets(
 
 def _list_one(
     broker: Broker,
-    replica_id: int,
+    request: ListOffsetsRequest,
     topic: str,
     partition: ListOffsetsPartition,
     wanted: "list[_Wanted]",
@@ -90,19 +91,22 @@ def _list_one(
     answer = ListOffsetsPartitionResponse(partition_index=partition.partition_index)
     with code_into(answer):
         replicas = broker.replicas
-        find = replicas.readable if replica_id == DEBUGGING else replicas.leader
+        find = replicas.readable if request.replica_id == DEBUGGING else replicas.leader
         replica = find(topic, partition.partition_index)
         replica.check_epoch(partition.current_leader_epoch)
-        position = _position(replica, partition.timestamp)
+        stable = request.isolation_level == READ_COMMITTED
+        position = _position(replica, partition.timestamp, stable=stable)
         if position is None:
-            wanted.append(_Wanted(answer, replica, partition.timestamp))
+            wanted.append(_Wanted(answer, replica, partition.timestamp, stable=stable))
         else:
             answer.timestamp, answer.offset, answer.leader_epoch = position
     return answer
 
 
-def _position(replica: Replica, timestamp: int) -> Position | None:
+def _position(replica: Replica, timestamp: int, *, stable: bool) -> Position | None:
     """Return what a special time stands for; None if it is not special enough.
+
+    The latest offset is the last stable one for who reads nothing behind that (KIP-98).
 
     Raises:
         KafkaError: OFFSET_NOT_AVAILABLE: the end is not known yet (KIP-207).
@@ -111,7 +115,8 @@ def _position(replica: Replica, timestamp: int) -> Position | None:
     match timestamp:
         case -1:  # latest
             _check_end_known(replica)
-            return NO_TIMESTAMP, replica.high_watermark, replica.leader_epoch
+            end_offset = replica.last_stable_offset if stable else replica.high_watermark
+            return NO_TIMESTAMP, end_offset, replica.leader_epoch
         case -2 | -4:  # earliest, earliest on local disks: the same without tiers
             start_offset = log.log_start_offset
             return NO_TIMESTAMP, start_offset, log.leader_epochs.epoch_for(start_offset)
@@ -130,12 +135,18 @@ def _check_end_known(replica: Replica) -> None:
 class _Wanted:
     """A position that has to be searched for."""
 
-    __slots__ = ("answer", "lookup", "replica", "timestamp")
+    __slots__ = ("answer", "lookup", "replica", "stable", "timestamp")
 
     def __init__(
-        self, answer: ListOffsetsPartitionResponse, replica: Replica, timestamp: int
+        self,
+        answer: ListOffsetsPartitionResponse,
+        replica: Replica,
+        timestamp: int,
+        *,
+        stable: bool,
     ) -> None:
         self.answer = answer
+        self.stable = stable
         self.replica = replica
         self.timestamp = None if timestamp == MAX_TIMESTAMP else timestamp
         self.look_again()
@@ -150,7 +161,7 @@ class _Wanted:
         with code_into(answer):
             if not broker.replicas.hosts(replica):
                 raise NotLeaderOrFollowerError
-            found = replica.committed(self.lookup)
+            found = replica.committed(self.lookup, stable=self.stable)
             if found is None:
                 _check_end_known(replica)
             position: Position = NOWHERE if found is None else found

@@ -6,7 +6,7 @@ For instance for followers to forget what their leader was told to forget.
 from collections.abc import Callable
 
 from quorate.broker.handlers.context import Broker
-from quorate.broker.replication.leader import CommitWaiter
+from quorate.broker.replication.waiting import CommitWaiter
 from quorate.errors import ErrorCode
 from quorate.promise import Promise
 

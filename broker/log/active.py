@@ -4,7 +4,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import Any, Final, NamedTuple, cast
 
-from quorate.broker.log.files import File, Files, OpenFiles
+from quorate.broker.log.aborted import AbortedEntries
+from quorate.broker.log.files import File, Files, OpenFiles, read_file
 from quorate.broker.log.index import (
     FIRST,
     OFFSET_ENTRY,
@@ -19,16 +20,20 @@ from quorate.broker.log.lookup import (
     TimestampPlace,
     batches_from,
     search_boundary,
+    search_offset_behind,
     search_position,
 )
 from quorate.broker.log.scan import scan_headers
 from quorate.broker.log.segment import (
+    ALL_SUFFIXES,
     INDEX_SUFFIX,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
     segment_stem,
 )
+from quorate.broker.log.transactions import AbortedTransaction
 from quorate.model import NO_TIMESTAMP
 from quorate.records.batch import BatchHeader
 from quorate.records.checksum import crc32c
@@ -138,6 +143,7 @@ class ActiveSegment:
         "_largest_timestamp_ms",
         "_recent",
         "_rules",
+        "aborted",
         "base_offset",
         "file",
         "offset_index",
@@ -173,6 +179,8 @@ class ActiveSegment:
         self._indexes_due = False
         """Whether many index entries wait in memory to be written."""
         self._recent = RecentBatches(base_offset + last_offset)
+        self.aborted: AbortedEntries | None = None
+        """The transactions that were aborted by markers in the segment; None if there is none."""
         self.configure(config)
 
     def configure(self, config: TopicConfig) -> None:
@@ -290,6 +298,31 @@ class ActiveSegment:
         self.time_index.write_out()
         self._indexes_due = False
 
+    def note_aborted(self, aborted: AbortedTransaction) -> None:
+        """Take note of a marker in the segment that aborted records."""
+        if self.aborted is None:
+            self.aborted = AbortedEntries(b"", has_file=False)
+        self.aborted.append(aborted)
+
+    def write_out_aborted(self) -> bool:
+        """Hand the index of aborted transactions to the file system; return whether it is new."""
+        aborted = self.aborted
+        if aborted is None or aborted.is_written:
+            return False
+        path = self.stem + TXN_INDEX_SUFFIX
+        is_new = not aborted.has_file
+        if is_new:
+            self._files.put(path, self._files.fs.open(path, create=True))
+            aborted.has_file = True
+        aborted.write_out(self._files.get(path))
+        return is_new
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """Of its files, in the order of making them."""
+        has_aborted = self.aborted is not None and self.aborted.has_file
+        return ALL_SUFFIXES if has_aborted else SEGMENT_SUFFIXES
+
     def sync_indexes(self) -> None:
         """Make the indexes durable, here and now."""
         self.write_out_indexes()
@@ -300,6 +333,7 @@ class ActiveSegment:
         """Bring the files into the state that a closed segment's files have."""
         self.note_largest()
         self.write_out_indexes()
+        self.write_out_aborted()
         if self._rules.preallocate:
             self.file.truncate(self.size_bytes)
 
@@ -324,6 +358,14 @@ class ActiveSegment:
         if not positions or target < positions[0]:
             return search_boundary(self, target, start)
         return positions[bisect_right(positions, target) - 1]
+
+    def offset_behind(self, position: int, end_offset: int) -> int:
+        """Return an offset at or behind all batches that begin before the position."""
+        recent = self._recent
+        number = bisect_left(recent.positions, position)
+        if number == 0:
+            return search_offset_behind(self, position, end_offset)
+        return recent.last_offsets[number - 1] + 1
 
     def _read_first_timestamp(self) -> int:
         first_ms = next(batches_from(self, 0)).header.max_timestamp_ms
@@ -379,6 +421,10 @@ class FrozenSegment:
         """Return the last batch boundary at or before ``target``, given one at or before it."""
         return search_boundary(self, target, start)
 
+    def offset_behind(self, position: int, end_offset: int) -> int:
+        """Return an offset at or behind all batches that begin before the position."""
+        return search_offset_behind(self, position, end_offset)
+
 
 def create_segment(
     files: OpenFiles, directory: str, base_offset: int, *, config: TopicConfig, now_ms: int
@@ -420,6 +466,9 @@ def resume_segment(
         files, directory, base_offset, entries=kept, config=config, now_ms=now_ms
     )
     segment.reopen()
+    if files.fs.exists(stem + TXN_INDEX_SUFFIX):
+        data = read_file(files.fs, stem + TXN_INDEX_SUFFIX)
+        segment.aborted = AbortedEntries(data, has_file=True)
     return segment
 
 

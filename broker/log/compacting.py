@@ -58,6 +58,8 @@ class CompactedSegment:
     path: str
     """Of its log file."""
     end_offset: int
+    txn_index_bytes: int
+    """Of the index of aborted transactions, which is there even if it is empty."""
 
 
 @dataclass(slots=True)
@@ -190,7 +192,9 @@ class Compaction:
             discard(self._fs, first.stem)
             return None
         self._fs.sync_directory(folder)
-        return CompactedSegment(group.segments, writer.path, group.end_offset)
+        return CompactedSegment(
+            group.segments, writer.path, group.end_offset, writer.txn_index_bytes
+        )
 
     def discard(self, group: ClosedPart) -> None:
         """Remove what was written for some neighbours.

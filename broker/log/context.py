@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from quorate.broker.log.files import FileSystem, OpenFiles
-from quorate.broker.log.segment import SEGMENT_SUFFIXES
+from quorate.broker.log.lookup import LogSegment
 from quorate.broker.log.trash import DELETED_SUFFIX, Trash
 
 
@@ -23,14 +23,14 @@ class LogContext:
     written down, or else a crash would find the new records under the old promise.
     """
 
-    def set_aside(self, stem: str, delay_ms: int) -> None:
+    def set_aside(self, segment: LogSegment, delay_ms: int) -> None:
         """Take a segment's names away; what they stand for is removed later, not on the loop.
 
         Raises:
             OSError: the disk failed.
         """
-        for suffix in reversed(SEGMENT_SUFFIXES):
-            path = stem + suffix
+        for suffix in reversed(segment.suffixes):
+            path = segment.stem + suffix
             self.files.forget(path)
             self.fs.rename(path, path + DELETED_SUFFIX)
             self.trash.add([path + DELETED_SUFFIX], delay_ms)

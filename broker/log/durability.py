@@ -3,12 +3,7 @@
 from quorate.broker.log.active import ActiveSegment
 from quorate.broker.log.flush import FlushPart
 from quorate.broker.log.naming import PARTITION_NAME
-from quorate.broker.log.segment import (
-    INDEX_SUFFIX,
-    SEGMENT_SUFFIXES,
-    TIME_INDEX_SUFFIX,
-    Segment,
-)
+from quorate.broker.log.segment import LOG_SUFFIX, Segment
 from quorate.broker.log.snapshots import Snapshot, Snapshots
 from quorate.settings import TopicConfig
 
@@ -103,7 +98,7 @@ class Durability:
         )
         part.closed_segments = list(self._unsynced.values())
         part.paths = [
-            segment.stem + suffix for segment in part.closed_segments for suffix in SEGMENT_SUFFIXES
+            segment.stem + suffix for segment in part.closed_segments for suffix in segment.suffixes
         ]
         if not self.sealed:
             part.paths.append(f"{self._directory}/{PARTITION_NAME}")
@@ -123,9 +118,11 @@ class Durability:
         """
         active.note_largest()
         active.write_out_indexes()
+        if active.write_out_aborted():
+            self._names_changed += 1
         part = self.start(active, snapshot.end_offset)
         part.recovery_point = snapshot.end_offset
-        part.paths += (active.stem + INDEX_SUFFIX, active.stem + TIME_INDEX_SUFFIX)
+        part.paths += [active.stem + each for each in active.suffixes if each != LOG_SUFFIX]
         part.snapshot = snapshot
         part.is_checkpoint = True
         return part

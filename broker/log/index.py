@@ -92,6 +92,12 @@ class Index:
         found = bisect_right(range(len(self)), key, key=lambda number: self[number][column])
         return self[found - 1] if found else None
 
+    def ceiling(self, key: int, column: int) -> IndexEntry | None:
+        """Return the first entry whose number in the column is at least ``key``."""
+        count = len(self)
+        found = bisect_left(range(count), key, key=lambda number: self[number][column])
+        return self[found] if found < count else None
+
     def truncate_before(self, key: int, column: int) -> None:
         """Drop all entries whose number in the column is at least ``key``."""
         self.keep(bisect_left(range(len(self)), key, key=lambda number: self[number][column]))

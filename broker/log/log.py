@@ -6,30 +6,36 @@ from quorate.broker.log.active import ActiveSegment, create_segment, cut_segment
 from quorate.broker.log.appended import AppendResult, new_append_result
 from quorate.broker.log.cleaned import CleanedPart
 from quorate.broker.log.cleaning import segments_expired
-from quorate.broker.log.cold import find_cached
 from quorate.broker.log.compacting import CompactedSegment
 from quorate.broker.log.compaction import ClosedPart
 from quorate.broker.log.context import LogContext
 from quorate.broker.log.durability import Durability
 from quorate.broker.log.files import FatalStorageError, storage_error
 from quorate.broker.log.flush import Flush
-from quorate.broker.log.lookup import Searchable, batch_start, slice_of
+from quorate.broker.log.lookup import LogSegment, batch_start
 from quorate.broker.log.naming import PARTITION_NAME, DirectoryMaker
 from quorate.broker.log.producers import ProducerStates, WrittenBatch
-from quorate.broker.log.recovery import LoadedLog, rebuild_producers
-from quorate.broker.log.segment import Segment, closed_segment
+from quorate.broker.log.reading import LogReader
+from quorate.broker.log.rebuilding import rebuild_producers
+from quorate.broker.log.recovery import LoadedLog
+from quorate.broker.log.segment import NO_TXN_INDEX, Segment, closed_segment
 from quorate.broker.log.segments import Segments
 from quorate.broker.log.swap import Swap
-from quorate.broker.log.times import TimeLookup, start_lookup
-from quorate.broker.log.validation import AppendRules, check_replicated, date_batch
+from quorate.broker.log.validation import (
+    AppendRules,
+    check_markers,
+    check_replicated,
+    date_batch,
+)
+from quorate.broker.log.verification import Guard
 from quorate.errors import FencedLeaderEpochError, OffsetOutOfRangeError, StorageError
 from quorate.model import NO_TIMESTAMP, UNKNOWN_EPOCH, TopicPartition
-from quorate.records.batch import BatchHeader, assign_offset
-from quorate.records.slices import FileSlice
+from quorate.records.batch import BatchHeader, assign_offset, parse_header
+from quorate.records.control import TransactionEnd, end_marker_batch
 from quorate.settings import TopicConfig
 
 
-class Log:
+class Log(LogReader):
     """The log of one partition.
 
     Invariants: ``log_start_offset <= log_end_offset``; offsets are dense between them;
@@ -39,20 +45,15 @@ class Log:
 
     __slots__ = (
         "_config",
-        "_context",
         "_durability",
         "_failure",
         "_maker",
         "_rules",
-        "_segments",
         "_snapshots",
         "cleaned",
         "directory",
         "leader_epochs",
-        "log_end_offset",
-        "log_start_offset",
         "producers",
-        "topic_partition",
     )
 
     def __init__(
@@ -66,16 +67,13 @@ class Log:
         maker: DirectoryMaker | None,
     ) -> None:
         """Hold what was loaded; a log that has no files yet comes with who makes its directory."""
-        self._context = context
+        start_offset, end_offset = loaded.log_start_offset, loaded.log_end_offset
+        super().__init__(context, topic_partition, loaded.segments, start_offset, end_offset)
         self._maker = maker
         self.directory = directory
-        self.topic_partition = topic_partition
-        self._segments = loaded.segments
         self._snapshots = loaded.snapshots
         self.leader_epochs = loaded.leader_epochs
         self.producers = loaded.producers
-        self.log_start_offset = loaded.log_start_offset
-        self.log_end_offset = loaded.log_end_offset
         self._durability = Durability(
             loaded.flushed_offset,
             directory=directory,
@@ -135,18 +133,15 @@ class Log:
         """Whether closed segments wait to be synced."""
         return self._durability.has_unsynced_segments
 
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of batches in all segments."""
-        return sum(segment.size_bytes for segment in self._segments)
-
-    @property
-    def segment_count(self) -> int:
-        """Segments, the active one included."""
-        return len(self._segments)
-
     def append(
-        self, records: memoryview, leader_epoch: int, now_ms: int, header: BatchHeader | None = None
+        self,
+        records: memoryview,
+        leader_epoch: int,
+        now_ms: int,
+        header: BatchHeader | None = None,
+        guard: Guard | None = None,
+        *,
+        by_coordinator: bool = False,
     ) -> AppendResult:
         """Append the batch that a client sent, as the partition's leader in that epoch.
 
@@ -155,6 +150,8 @@ class Log:
             leader_epoch: in which this broker leads.
             now_ms: the time.
             header: of the batch, if that is known to be sound.
+            guard: if a transaction may begin with it.
+            by_coordinator: whether a group's coordinator wrote it for a producer, unsequenced.
 
         Raises:
             KafkaError: the records are refused, nothing was written.
@@ -171,8 +168,9 @@ class Log:
         # Unpacked, because attributes of a named tuple cost more.
         _, _, _, _, _, _, last_delta, _, latest_ms, producer_id, _, _, _ = header
         if producer_id >= 0:
-            written = producers.check(header)
-            if written is not None:
+            if by_coordinator:
+                producers.check_unsequenced(header, guard)
+            elif (written := producers.check(header, guard)) is not None:
                 return self._answer_duplicate(written)
         base_offset = self.log_end_offset
         if leader_epoch != self.leader_epochs.latest_epoch:
@@ -188,6 +186,39 @@ class Log:
         self.log_end_offset = last_offset + 1
         placed = (base_offset, last_offset, append_time_ms, self.log_start_offset, False)
         return new_append_result(AppendResult, placed)
+
+    def append_marker(self, end: TransactionEnd, leader_epoch: int, now_ms: int) -> AppendResult:
+        """Append a control batch that ends a transaction, as the partition's leader.
+
+        Args:
+            end: of the transaction.
+            leader_epoch: in which this broker leads.
+            now_ms: the time.
+
+        Raises:
+            InvalidProducerEpochError, TransactionCoordinatorFencedError: it comes too late.
+            StorageError: see :meth:`append`.
+        """
+        if self._failure is not None:
+            raise self._failure
+        self.producers.check_marker(end)
+        batch = memoryview(end_marker_batch(end, now_ms))
+        header = parse_header(batch, 0)
+        base_offset = self.log_end_offset
+        if leader_epoch != self.leader_epochs.latest_epoch:
+            self._begin_epoch(leader_epoch, base_offset, now_ms)
+        append_time_ms = NO_TIMESTAMP
+        if self._rules.append_time:
+            header, append_time_ms = date_batch(batch, header, now_ms), now_ms
+        assign_offset(batch, 0, base_offset, leader_epoch)
+        active = self._write(batch, base_offset, header.max_timestamp_ms, now_ms)
+        aborted = self.producers.note(header, base_offset, end.marker)
+        if aborted is not None:
+            active.note_aborted(aborted)
+        active.account(base_offset, header.max_timestamp_ms, len(batch))
+        self.log_end_offset = base_offset + 1
+        start_offset = self.log_start_offset
+        return AppendResult(base_offset, base_offset, append_time_ms, start_offset, False)  # noqa: FBT003
 
     def append_replicated(self, records: memoryview, *, now_ms: int) -> None:
         """Append what the leader sent, as a follower: offsets and epochs are in the batches.
@@ -207,11 +238,15 @@ class Log:
         for header in headers:
             if header.leader_epoch != self.leader_epochs.latest_epoch:
                 self._begin_epoch(header.leader_epoch, header.base_offset, now_ms)
+        markers = check_markers(records, headers)
         last = headers[-1]
         whole = records[: sum(header.size_bytes for header in headers)]
         active = self._write(whole, last.last_offset, last.max_timestamp_ms, now_ms)
         for header in headers:
-            self.producers.note(header, header.base_offset)
+            marker = markers.get(header.base_offset)
+            aborted = self.producers.note(header, header.base_offset, marker)
+            if aborted is not None:
+                active.note_aborted(aborted)
             active.account_batch(header)
         self.log_end_offset = last.next_offset
 
@@ -295,65 +330,13 @@ class Log:
             )
         except OSError as error:
             raise self._fail_if_fatal(storage_error(error, self.directory)) from error
-        closed = closed_segment(self._context.files, self.directory, active.base_offset)
+        aborted = NO_TXN_INDEX if active.aborted is None else active.aborted.size_bytes
+        closed = closed_segment(
+            self._context.files, self.directory, active.base_offset, txn_index_bytes=aborted
+        )
         self._segments.roll(closed, fresh)
         self._durability.rolled(closed, self._snapshots.take(self.producers, self.leader_epochs))
         return fresh
-
-    # Reading
-
-    def read(
-        self,
-        offset: int,
-        *,
-        max_bytes: int,
-        limit_offset: int,
-        at_least_one: bool,
-        may_wait: bool = True,
-    ) -> FileSlice | None:
-        """Return whole batches of one segment from the one that holds ``offset`` on.
-
-        Args:
-            offset: the first offset wanted; a batch is given whole, so it may begin earlier.
-            max_bytes: how much at most.
-            limit_offset: nothing at or behind it is given (the high watermark, for consumers).
-            at_least_one: whether a first batch larger than ``max_bytes`` is given all the same.
-            may_wait: whether the disk may be waited for.
-
-        Returns:
-            None if there is nothing to give.
-
-        Raises:
-            ColdError: only if it may not be waited for: it would have to be.
-            OffsetOutOfRangeError: the offset lies before the log start or behind the log end.
-        """
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            message = f"{offset} is not in {self.log_start_offset}..{self.log_end_offset}"
-            raise OffsetOutOfRangeError(message)
-        segments = self._segments
-        if offset >= limit_offset or offset == self.log_end_offset:
-            return None
-        number = segments.number_of(offset)
-        segment = segments.at(number)
-        end = segments.end_of(number, self.log_end_offset)
-
-        def find(where: Searchable) -> FileSlice | None:
-            return slice_of(
-                where,
-                offset,
-                max_bytes=max_bytes,
-                limit_offset=limit_offset if limit_offset < end else None,
-                at_least_one=at_least_one,
-            )
-
-        if may_wait or segment.remembers(offset):
-            return find(segment)
-        return find_cached(self._context.files, segment, find)
-
-    def start_time_lookup(self, timestamp_ms: int | None) -> TimeLookup:
-        """Return what finds the first record as new as that; None: the newest of all."""
-        fs, start_offset = self._context.fs, self.log_start_offset
-        return start_lookup(self._segments, fs, self.topic_partition, start_offset, timestamp_ms)
 
     # Shortening
 
@@ -445,7 +428,7 @@ class Log:
         self.log_end_offset = end_offset
         self._remove_files(later)
         self.producers = rebuild_producers(
-            self._snapshots, self._segments, self.leader_epochs, end_offset
+            self._context.fs, self._snapshots, self._segments, self.leader_epochs, end_offset
         )
 
     def _restart_at(self, offset: int, now_ms: int) -> None:
@@ -484,13 +467,13 @@ class Log:
         dropped = self._segments.drop_oldest(count)
         self._durability.deleted(dropped)
         for segment in dropped:
-            self._context.set_aside(segment.stem, self._config.file_delete_delay_ms)
+            self._context.set_aside(segment, self._config.file_delete_delay_ms)
         return len(dropped)
 
-    def _remove_files(self, segments: Sequence[Searchable]) -> None:
+    def _remove_files(self, segments: Sequence[LogSegment]) -> None:
         """Remove segments from the end backwards, so that a crash leaves the log's beginning."""
         for segment in reversed(segments):
-            self._context.set_aside(segment.stem, 0)
+            self._context.set_aside(segment, 0)
         if segments:
             self._context.fs.sync_directory(self.directory)
 

@@ -56,6 +56,13 @@ class Searchable(Protocol):
         """Return the last batch boundary at or before ``target``, given one at or before it."""
         ...
 
+    def offset_behind(self, position: int, end_offset: int) -> int:
+        """Return an offset at or behind all batches that begin before the position.
+
+        It is that of the segment's end at most, which is given.
+        """
+        ...
+
 
 class LogSegment(Searchable, Protocol):
     """A segment as a log has it."""
@@ -63,6 +70,11 @@ class LogSegment(Searchable, Protocol):
     @property
     def modified_ms(self) -> int:
         """When the file was last written."""
+        ...
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """Of its files, in the order of making them."""
         ...
 
     def remembers(self, offset: int) -> bool:
@@ -100,6 +112,12 @@ def search_boundary(segment: Searchable, target: int, start: int) -> int:
     boundary = max(start, entry.second) if entry else start
     ends = (b.position + b.header.size_bytes for b in batches_from(segment, boundary))
     return max(takewhile(lambda end: end <= target, ends), default=boundary)
+
+
+def search_offset_behind(segment: Searchable, position: int, end_offset: int) -> int:
+    """Find, without help from memory, what ``Searchable.offset_behind`` says."""
+    entry = segment.offset_index.ceiling(position, SECOND)
+    return end_offset if entry is None else segment.base_offset + entry.first + 1
 
 
 def batches_since(

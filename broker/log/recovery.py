@@ -34,14 +34,18 @@ from quorate.broker.log.index import (
 from quorate.broker.log.lookup import batches_from
 from quorate.broker.log.naming import Birth
 from quorate.broker.log.producers import ProducerStates
+from quorate.broker.log.rebuilding import rebuild_producers
 from quorate.broker.log.rewriting import CLEANED_SUFFIX
 from quorate.broker.log.scan import PlacedBatch, crc_in_file, is_cut_short, scan_headers
 from quorate.broker.log.segment import (
+    ALL_SUFFIXES,
     INDEX_SUFFIX,
     LOG_SUFFIX,
+    NO_TXN_INDEX,
     SEGMENT_SUFFIXES,
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
     Segment,
     closed_segment,
     segment_stem,
@@ -158,7 +162,11 @@ class LogLoader:
         self._epochs.forget_deleted()
         loaded.snapshots.truncate_from_end(loaded.log_end_offset)
         loaded.producers = rebuild_producers(
-            loaded.snapshots, loaded.segments, self._epochs, loaded.log_end_offset
+            self._context.fs,
+            loaded.snapshots,
+            loaded.segments,
+            self._epochs,
+            loaded.log_end_offset,
         )
         return loaded
 
@@ -188,7 +196,7 @@ class LogLoader:
                     found.bases.append(int(stem))
                 elif f".{suffix}" == SNAPSHOT_SUFFIX:
                     found.snapshots.append(int(stem))
-                elif f".{suffix}" not in SEGMENT_SUFFIXES or stem + LOG_SUFFIX not in names:
+                elif f".{suffix}" not in ALL_SUFFIXES or stem + LOG_SUFFIX not in names:
                     found.leftovers.append(name)
             elif name.endswith(TEMPORARY_SUFFIX):
                 found.leftovers.append(name)
@@ -335,7 +343,7 @@ class LogLoader:
     def _discard(self, bases: Sequence[int]) -> None:
         """Remove segments that continue nothing."""
         for base in bases:
-            for suffix in reversed(SEGMENT_SUFFIXES):
+            for suffix in reversed(ALL_SUFFIXES):
                 path = segment_stem(self._directory, base) + suffix
                 self._context.files.forget(path)
                 if self._context.fs.exists(path):
@@ -377,7 +385,12 @@ class LogLoader:
         )
 
     def _closed(self, base: int) -> Segment:
-        return closed_segment(self._context.files, self._directory, base)
+        path = segment_stem(self._directory, base) + TXN_INDEX_SUFFIX
+        fs = self._context.fs
+        size_bytes = fs.size_bytes(path) if fs.exists(path) else NO_TXN_INDEX
+        return closed_segment(
+            self._context.files, self._directory, base, txn_index_bytes=size_bytes
+        )
 
     def _resume(self, base: int, kept: EntryCounts) -> ActiveSegment:
         return resume_segment(
@@ -447,27 +460,3 @@ def _is_dated(segment: ActiveSegment, size_bytes: int) -> bool:
     except (CorruptRecordError, InvalidRecordError):
         return False
     return False
-
-
-def rebuild_producers(
-    snapshots: Snapshots, segments: Segments, epochs: LeaderEpochs, end_offset: int
-) -> ProducerStates:
-    """Return the producers as of the offset: a snapshot, and what was written since."""
-    states = snapshots.load(end_offset, epochs)
-    if states is None:
-        states = ProducerStates(segments.first_offset)
-    start_offset = max(states.end_offset, segments.first_offset)
-    for batch in _batches_between(segments, start_offset, end_offset):
-        states.note(batch.header, batch.header.base_offset)
-    states.end_offset = end_offset
-    return states
-
-
-def _batches_between(
-    segments: Segments, start_offset: int, end_offset: int
-) -> Iterator[PlacedBatch]:
-    if start_offset >= end_offset:
-        return
-    for number in range(segments.number_of(start_offset), len(segments)):
-        segment = segments.at(number)
-        yield from batches_from(segment, segment.position_of(start_offset))

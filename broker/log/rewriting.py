@@ -8,6 +8,7 @@ Names: a compacted segment's log file is ``.log.cleaned`` while it may still be 
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from quorate.broker.log.aborted import AbortedEntries
 from quorate.broker.log.files import File, FileSystem, OpenFiles
 from quorate.broker.log.index import OFFSET_ENTRY, TIME_ENTRY, Index
 from quorate.broker.log.lookup import Searchable
@@ -16,7 +17,9 @@ from quorate.broker.log.segment import (
     LOG_SUFFIX,
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
 )
+from quorate.broker.log.transactions import AbortedTransaction
 from quorate.errors import CorruptRecordError
 from quorate.model import NO_TIMESTAMP
 from quorate.records.batch import HEADER_BYTES, BatchHeader, check_header, crc_matches, parse_header
@@ -96,13 +99,16 @@ class SegmentWriter:
             OSError: the disk refuses.
         """
         files = OpenFiles(fs, OPEN_FILES_MAX)
-        index_paths = [stem + suffix + SWAP_SUFFIX for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)]
+        suffixes = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+        index_paths = [stem + suffix + SWAP_SUFFIX for suffix in suffixes]
         self.path = stem + LOG_SUFFIX + CLEANED_SUFFIX
         for path in (self.path, *index_paths):
             files.put(path, fs.open(path, create=True))
         self._file = files.get(self.path)
         self._offsets = Index(files, index_paths[0], OFFSET_ENTRY, count=0)
         self._times = Index(files, index_paths[1], TIME_ENTRY, count=0)
+        self._aborted_file = files.get(index_paths[2])
+        self._aborted = AbortedEntries(b"", has_file=True)
         self._base_offset = base_offset
         self._interval_bytes = interval_bytes
         self._since_entry = 0
@@ -116,6 +122,15 @@ class SegmentWriter:
     def size_bytes(self) -> int:
         """Bytes of batches so far."""
         return self._written_bytes + len(self._pending)
+
+    @property
+    def txn_index_bytes(self) -> int:
+        """Of the index of aborted transactions."""
+        return self._aborted.size_bytes
+
+    def add_aborted(self, aborted: AbortedTransaction) -> None:
+        """Note that a marker in the segment aborted records."""
+        self._aborted.append(aborted)
 
     def add(self, batch: bytes, charge: Charge) -> None:
         """Write a batch behind the last one, and index it if it is time to."""
@@ -139,6 +154,8 @@ class SegmentWriter:
         for index in (self._offsets, self._times):
             index.write_out()
             index.file.sync()
+        self._aborted.write_out(self._aborted_file)
+        self._aborted_file.sync()
         self._file.sync()
 
     def _write_out(self, charge: Charge) -> None:
@@ -161,6 +178,7 @@ def discard(fs: FileSystem, stem: str) -> None:
     for path in (
         stem + INDEX_SUFFIX + SWAP_SUFFIX,
         stem + TIME_INDEX_SUFFIX + SWAP_SUFFIX,
+        stem + TXN_INDEX_SUFFIX + SWAP_SUFFIX,
         stem + LOG_SUFFIX + CLEANED_SUFFIX,
     ):
         if fs.exists(path):

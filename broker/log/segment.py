@@ -1,18 +1,31 @@
 """Segments: the files of a log, each with its sparse indexes, named by first offset as in Kafka."""
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 
-from quorate.broker.log.files import File, Files
+from quorate.broker.log.aborted import ENTRY, find_aborted, pack_aborted
+from quorate.broker.log.files import File, Files, FileSystem, read_file
 from quorate.broker.log.index import OFFSET_ENTRY, TIME_ENTRY, Index, count_entries
-from quorate.broker.log.lookup import TimestampPlace, search_boundary, search_position
+from quorate.broker.log.lookup import (
+    TimestampPlace,
+    search_boundary,
+    search_offset_behind,
+    search_position,
+)
+from quorate.broker.log.transactions import AbortedTransaction
 from quorate.model import NO_TIMESTAMP
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
+TXN_INDEX_SUFFIX: Final = ".txnindex"
+"""Of a file that only segments with aborted transactions have (see ``aborted``)."""
 SEGMENT_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)
 """In the order of making them: a segment exists if its log file does, so that one comes last."""
+NO_TXN_INDEX: Final = -1
+"""In place of the size of the file that is not there."""
+ALL_SUFFIXES: Final = (TXN_INDEX_SUFFIX, *SEGMENT_SUFFIXES)
 SWAP_SUFFIX: Final = ".swap"
 """Of the files of a compacted segment that is about to take the place of others (as in Kafka)."""
 
@@ -29,9 +42,10 @@ class Facts:
     compaction has put another segment in its place.
     """
 
-    __slots__ = ("is_replaced", "largest", "size_bytes", "suffix")
+    __slots__ = ("is_replaced", "largest", "size_bytes", "suffix", "txn_index_bytes")
 
-    def __init__(self, suffix: str) -> None:
+    def __init__(self, suffix: str, txn_index_bytes: int) -> None:
+        self.txn_index_bytes = txn_index_bytes
         self.size_bytes = -1
         self.largest: TimestampPlace | None = None
         self.suffix = suffix
@@ -101,6 +115,40 @@ class Segment:
         return self._files.modified_ms(self.path(LOG_SUFFIX))
 
     @property
+    def has_aborted(self) -> bool:
+        """Whether there are markers in it that aborted records."""
+        return self._facts.txn_index_bytes > 0
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """Of its files, in the order of making them."""
+        return SEGMENT_SUFFIXES if self._facts.txn_index_bytes < 0 else ALL_SUFFIXES
+
+    def aborted_between(
+        self, offset: int, limit_offset: int
+    ) -> tuple[list[AbortedTransaction], bool]:
+        """See :func:`find_aborted`."""
+        file = self._files.get(self.path(TXN_INDEX_SUFFIX))
+        count = self._facts.txn_index_bytes // ENTRY.size
+        return find_aborted(file.read_at, count, offset, limit_offset)
+
+    def rewrite_aborted(self, fs: FileSystem, aborted: Sequence[AbortedTransaction]) -> None:
+        """Have the index say, durably, what the log says, if it does not.
+
+        Raises:
+            OSError: the disk fails; the index may say anything.
+        """
+        data, path = pack_aborted(aborted), self.path(TXN_INDEX_SUFFIX)
+        known = b"" if self._facts.txn_index_bytes <= 0 else read_file(fs, path)
+        if data != known:
+            file = fs.open(path, create=True)
+            file.write_at(data, 0)
+            file.sync()
+            fs.sync_directory(path.rpartition("/")[0])
+            self._files.forget(path)
+            self._facts.txn_index_bytes = len(data)
+
+    @property
     def index_sizes(self) -> tuple[int, int]:
         """Bytes of the offset index and of the time index."""
         size_of = self._files.size_bytes
@@ -131,11 +179,23 @@ class Segment:
         """Return the last batch boundary at or before ``target``, given one at or before it."""
         return search_boundary(self, target, start)
 
+    def offset_behind(self, position: int, end_offset: int) -> int:
+        """Return an offset at or behind all batches that begin before the position."""
+        return search_offset_behind(self, position, end_offset)
+
     def _index(self, suffix: str, entry: struct.Struct) -> Index:
         path = self.path(suffix)
         return Index(self._files, path, entry, count=count_entries(self._files.get(path), entry))
 
 
-def closed_segment(files: Files, directory: str, base_offset: int, suffix: str = "") -> Segment:
-    """Return a closed segment of which nothing is known yet."""
-    return Segment(files, segment_stem(directory, base_offset), base_offset, Facts(suffix))
+def closed_segment(
+    files: Files,
+    directory: str,
+    base_offset: int,
+    suffix: str = "",
+    *,
+    txn_index_bytes: int = NO_TXN_INDEX,
+) -> Segment:
+    """Return a closed segment of which nothing else is known yet."""
+    facts = Facts(suffix, txn_index_bytes)
+    return Segment(files, segment_stem(directory, base_offset), base_offset, facts)

@@ -1,6 +1,6 @@
 """Segments: the row of a log's segments, and which of them holds an offset."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from operator import is_
 
@@ -17,12 +17,14 @@ class Segments:
     is a bisection in memory whatever the number of segments.
     """
 
-    __slots__ = ("_bases", "_closed", "active")
+    __slots__ = ("_aborted", "_bases", "_closed", "active")
 
     def __init__(self, closed: Sequence[Segment], active: ActiveSegment) -> None:
         self._closed = list(closed)
         self._bases = [*(segment.base_offset for segment in closed), active.base_offset]
         self.active = active
+        self._aborted = [segment.base_offset for segment in closed if segment.has_aborted]
+        """The bases of closed segments with an index of aborted transactions."""
         assert self._bases == sorted(set(self._bases)), "segments in order"
 
     def __len__(self) -> int:
@@ -52,6 +54,20 @@ class Segments:
         """Return a segment by number."""
         return self.active if number == len(self._closed) else self._closed[number]
 
+    @property
+    def have_aborted(self) -> bool:
+        """Whether there are aborted transactions at all."""
+        return bool(self._aborted) or self.active.aborted is not None
+
+    def with_aborted(self, offset: int) -> Iterator[Segment]:
+        """Yield the closed segments with aborted transactions, from the one with the offset on."""
+        if not self._aborted:
+            return
+        bases, closed = self._bases, self._closed
+        begin = bases[self.number_of(offset)]
+        for base in self._aborted[bisect_left(self._aborted, begin) :]:
+            yield closed[bisect_left(bases, base)]
+
     def base_of(self, number: int) -> int:
         """Return the first offset of a segment's range."""
         return self._bases[number]
@@ -68,6 +84,8 @@ class Segments:
         """The active segment was closed and another one begun."""
         assert closed.base_offset == self._bases[-1] < active.base_offset
         self._closed.append(closed)
+        if closed.has_aborted:
+            self._aborted.append(closed.base_offset)
         self._bases.append(active.base_offset)
         self.active = active
 
@@ -83,13 +101,20 @@ class Segments:
         number = self._bases.index(segment.base_offset)
         self._closed[number : number + len(sources)] = [segment]
         self._bases[number : number + len(sources)] = [segment.base_offset]
+        self.note_aborted()
 
     def drop_oldest(self, count: int) -> list[Segment]:
         """Take the oldest closed segments out."""
         dropped = self._closed[:count]
         del self._closed[:count]
         del self._bases[:count]
+        if self._aborted:
+            self.note_aborted()
         return dropped
+
+    def note_aborted(self) -> None:
+        """Look again which closed segments have aborted transactions."""
+        self._aborted = [each.base_offset for each in self._closed if each.has_aborted]
 
 
 class FrozenSegments:

@@ -20,17 +20,19 @@ from quorate.broker.log.files import FileSystem
 from quorate.broker.log.rewriting import CLEANED_SUFFIX
 from quorate.broker.log.scan import scan_headers
 from quorate.broker.log.segment import (
+    ALL_SUFFIXES,
     INDEX_SUFFIX,
     LOG_SUFFIX,
-    SEGMENT_SUFFIXES,
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
     closed_segment,
     segment_stem,
 )
 from quorate.broker.log.trash import DELETED_SUFFIX
 
-INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+INDEX_SUFFIXES: Final = (TXN_INDEX_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+"""Of the files beside the log file, all of which a compacted segment has."""
 
 _SEGMENT_NAME: Final = re.compile(rf"[0-9]{{20}}{re.escape(LOG_SUFFIX)}")
 
@@ -60,12 +62,18 @@ class Swap:
         base_offset = compacted.sources[0].base_offset
         log_path = segment_stem(directory, base_offset) + LOG_SUFFIX
         context.fs.rename(log_path + CLEANED_SUFFIX, log_path + SWAP_SUFFIX)
-        self.segment = closed_segment(context.files, directory, base_offset, SWAP_SUFFIX)
+        self.segment = closed_segment(
+            context.files,
+            directory,
+            base_offset,
+            SWAP_SUFFIX,
+            txn_index_bytes=compacted.txn_index_bytes,
+        )
         self.stage = Stage.BEGUN
         self._aside: list[str] = []
         for source in self._sources:
             source.replace()
-            for suffix in SEGMENT_SUFFIXES:
+            for suffix in source.suffixes:
                 context.files.forget(source.path(suffix))
 
     @property
@@ -83,7 +91,7 @@ class Swap:
             return
         fs = self._context.fs
         for source in self._sources:
-            for suffix in reversed(SEGMENT_SUFFIXES):
+            for suffix in reversed(source.suffixes):
                 path = source.stem + suffix
                 fs.rename(path, path + DELETED_SUFFIX)
                 self._aside.append(path + DELETED_SUFFIX)
@@ -105,7 +113,7 @@ class Swap:
         if self.stage is not Stage.ASIDE:
             return
         segment, context = self.segment, self._context
-        for suffix in SEGMENT_SUFFIXES:
+        for suffix in segment.suffixes:
             path = segment.stem + suffix
             context.files.forget(path + SWAP_SUFFIX)
             context.fs.rename(path + SWAP_SUFFIX, path)
@@ -144,7 +152,7 @@ def _complete(fs: FileSystem, directory: str, base: int, names: Collection[str])
     stem = segment_stem(directory, base)
     covered = _bases_between(names, base, _end_of(fs, stem + LOG_SUFFIX + SWAP_SUFFIX, base))
     for other in covered:
-        for suffix in reversed(SEGMENT_SUFFIXES):
+        for suffix in reversed(ALL_SUFFIXES):
             if f"{other:020d}{suffix}" in names:
                 fs.remove(segment_stem(directory, other) + suffix)
     for suffix in INDEX_SUFFIXES:

@@ -4,7 +4,7 @@ Kafka's rules (classes ``LogValidator``, ``UnifiedLog``), checked on batch heade
 decoded only where a topic limits how old they may be, or needs their keys for compaction.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from quorate.errors import (
@@ -29,6 +29,7 @@ from quorate.records.batch import (
     parse_header,
     read_sound_header,
 )
+from quorate.records.control import MARKER_BYTES_MAX, EndMarker, read_end_marker
 from quorate.records.record import read_records
 from quorate.setting_fields import LONG_MAX
 from quorate.settings import TopicConfig
@@ -129,9 +130,13 @@ class AppendRules:
         if header.record_count != header.last_offset_delta + 1:
             message = f"{header.record_count} records up to offset delta {header.last_offset_delta}"
             raise InvalidRecordError(message)
-        if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
+        if header.producer_id >= 0 and (
+            header.producer_epoch < 0 or (header.base_sequence < 0 and not header.is_transactional)
+        ):  # of coordinators, transactional ones have none: the producers' state knows of whom
             message = f"producer {header.producer_id} gives no sequence or epoch"
             raise InvalidRecordError(message)
+        if header.is_transactional and header.producer_id < 0:
+            raise InvalidRecordError("transactional records of nobody")
         if attributes & COMPRESSION_MASK > CODEC_MAX:
             message = f"there is no compression codec {attributes & COMPRESSION_MASK}"
             raise UnsupportedCompressionTypeError(message)
@@ -189,6 +194,24 @@ def check_replicated(
         log_end_offset, latest_epoch = header.next_offset, header.leader_epoch
         pos += header.size_bytes
     return headers
+
+
+def check_markers(records: memoryview, headers: Sequence[BatchHeader]) -> Mapping[int, EndMarker]:
+    """Return how transactions ended, by the control batches among others, by their offsets.
+
+    Raises:
+        CorruptRecordError: a control batch cannot be read.
+    """
+    markers: dict[int, EndMarker] = {}
+    pos = 0
+    for header in headers:
+        if header.attributes & CONTROL_BIT:
+            batch = bytes(records[pos : pos + min(header.size_bytes, MARKER_BYTES_MAX)])
+            marker = read_end_marker(batch, header)
+            if marker is not None:
+                markers[header.base_offset] = marker
+        pos += header.size_bytes
+    return markers
 
 
 def date_batch(batch: memoryview, header: BatchHeader, now_ms: int) -> BatchHeader:

@@ -96,6 +96,7 @@ class FollowerReplica(Replica):
         committed = min(data.high_watermark, log.log_end_offset)
         if committed > self.high_watermark:
             self.high_watermark = committed
+            self._note_replicated()
             if self.read_waiters:
                 self._news.progressed[self] = None
         if log.log_start_offset < data.log_start_offset <= self.high_watermark:

@@ -5,13 +5,13 @@ The rules are Kafka's (class ``Partition``), the follower's side of them is in `
 
 import logging
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from quorate.broker.log.appended import AppendResult
 from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH
 from quorate.broker.log.epochs import EpochEnd
 from quorate.broker.log.log import Log
+from quorate.broker.log.verification import Guard
 from quorate.broker.replication.host import Host
 from quorate.broker.replication.isr import (
     LONG_AGO_MS,
@@ -22,6 +22,7 @@ from quorate.broker.replication.isr import (
 )
 from quorate.broker.replication.refusals import Refusals
 from quorate.broker.replication.replica import Replica
+from quorate.broker.replication.waiting import CommitWaiter, insert_waiter, serve_waiters
 from quorate.control.partition_messages import (
     AlteredPartition,
     InSyncReplica,
@@ -39,21 +40,20 @@ from quorate.errors import (
 from quorate.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, TopicPartition
 from quorate.quorum.metadata.image import PartitionState
 from quorate.records.batch import BatchHeader
-from quorate.records.compression import Codec, codec_named
-from quorate.records.recompress import recompressed
+from quorate.records.control import TransactionEnd
+from quorate.records.recompress import codec_for, recompressed
 from quorate.records.slices import FileSlice
 from quorate.settings import TopicConfig
 
 if TYPE_CHECKING:
     from quorate.broker.replication.sessions import SessionPartition
+    from quorate.records.compression import Codec
 
 logger = logging.getLogger(__name__)
 
 ACKS_ALL: Final = -1
 SENT_AWAY_MS: Final = 300_000
 """How long a consumer reads where it was sent before it asks us again (``metadata.max.age.ms``)."""
-PRODUCERS_CHOICE: Final = "producer"
-UNCOMPRESSED: Final = "uncompressed"
 
 NEVER_HAPPENED: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
 """Refusals of an ISR that say that the leader's view was right, and that nothing was changed."""
@@ -69,11 +69,6 @@ NEWS_UNDERWAY: Final = frozenset(
     }
 )
 """Refusals of an ISR that say that the metadata are ahead of us: they will tell what is true."""
-
-
-CommitWaiter = Callable[[ErrorCode], None]
-"""Somebody who wants to know when an offset is committed: NONE when it is, or why one will never
-know."""
 
 
 class LeaderReplica(Replica):
@@ -147,11 +142,18 @@ class LeaderReplica(Replica):
         """Go by these settings of the topic from now on."""
         super().configure(config)
         self._flush_messages = config.flush_messages
-        self._codec = _codec(config.compression_type)
+        self._codec = codec_for(config.compression_type)
         self._min_isr = min(config.min_insync_replicas, len(self.state.replicas))
 
     def append(
-        self, records: memoryview, acks: int, now_ms: int, header: BatchHeader | None = None
+        self,
+        records: memoryview,
+        acks: int,
+        now_ms: int,
+        header: BatchHeader | None = None,
+        guard: Guard | None = None,
+        *,
+        by_coordinator: bool = False,
     ) -> AppendResult:
         """Append a batch as the leader; it is patched in place.
 
@@ -160,6 +162,8 @@ class LeaderReplica(Replica):
             acks: of the request they came with.
             now_ms: the time.
             header: of the batch, if that is known to be sound.
+            guard: if a transaction may begin with it (``ProducerStates.begin_verification``).
+            by_coordinator: whether a coordinator wrote it for a producer, without a sequence.
 
         Raises:
             NotEnoughReplicasError: ``acks`` is all, and too few replicas are in sync.
@@ -176,7 +180,10 @@ class LeaderReplica(Replica):
         if self.followers:
             self._note_who_is_caught_up()
         try:
-            result = log.append(records, self.state.leader_epoch, now_ms, header)
+            epoch = self.state.leader_epoch
+            result = log.append(
+                records, epoch, now_ms, header, guard, by_coordinator=by_coordinator
+            )
         except StorageError as error:
             self._refusals.note(records, error.code, now_ms)
             self._disk_refused(error)
@@ -184,6 +191,7 @@ class LeaderReplica(Replica):
         if self._refused:
             self._refused = False
             logger.info("%s takes records again", self.topic_partition)
+        # As in _appended, in line: a call would take a twentieth of all this.
         self.advance()
         for part in self.parts:
             part.on_append()
@@ -191,6 +199,32 @@ class LeaderReplica(Replica):
         if end_offset >= flush_messages and end_offset - log.flushed_offset >= flush_messages:
             self._news.unsynced[self] = None
         return result
+
+    def append_marker(self, end: TransactionEnd, now_ms: int) -> AppendResult:
+        """End a producer's transaction here; one that has ended may be ended again.
+
+        Raises:
+            NotEnoughReplicasError: too few replicas are in sync.
+            InvalidProducerEpochError: the producer has gone on in a newer epoch.
+            TransactionCoordinatorFencedError: a newer coordinator has ended one since.
+            StorageError: the disk refuses.
+        """
+        if self.is_under_min_isr:
+            raise NotEnoughReplicasError
+        if self.followers:
+            self._note_who_is_caught_up()
+        result = self.log.append_marker(end, self.state.leader_epoch, now_ms)
+        self._appended()
+        return result
+
+    def _appended(self) -> None:
+        """See to it that everybody hears of what was appended."""
+        log = self.log
+        self.advance()
+        for part in self.parts:
+            part.on_append()
+        if log.log_end_offset - log.flushed_offset >= self._flush_messages:
+            self._news.unsynced[self] = None
 
     def _disk_refused(self, error: StorageError) -> None:
         """Say once why records are refused, however many are."""
@@ -211,15 +245,17 @@ class LeaderReplica(Replica):
         log = self.log
         own = log.flushed_offset if self.waits_for_sync else log.log_end_offset
         if self._sync_waiters:
-            _serve(self._sync_waiters, own)
+            serve_waiters(self._sync_waiters, own)
         if own <= self.high_watermark:
             return
         replicated = self._replicated(own) if self.followers else own
         if replicated <= self.high_watermark:
             return
         self.high_watermark = replicated
+        if log.producers.transactions is not None:
+            self._note_replicated()
         if self._commit_waiters:
-            _serve(self._commit_waiters, replicated)
+            serve_waiters(self._commit_waiters, replicated)
         if self.read_waiters:
             self._news.progressed[self] = None
         if self.parts:
@@ -255,12 +291,12 @@ class LeaderReplica(Replica):
         It must lie behind the high watermark.
         """
         assert offset > self.high_watermark, "what is committed is not waited for"
-        _insert(self._commit_waiters, offset, waiter)
+        insert_waiter(self._commit_waiters, offset, waiter)
 
     def when_synced(self, offset: int, waiter: CommitWaiter) -> None:
         """Call back when everything below ``offset`` is on our disk."""
         assert offset > self.log.flushed_offset, "what is synced is not waited for"
-        _insert(self._sync_waiters, offset, waiter)
+        insert_waiter(self._sync_waiters, offset, waiter)
 
     # --- followers ------------------------------------------------------------
 
@@ -519,11 +555,11 @@ class LeaderReplica(Replica):
     def when_deleted(self, offset: int, waiter: CommitWaiter) -> None:
         """Call back when the low watermark reaches ``offset``, or will not while we lead."""
         assert offset > self.low_watermark, "what is deleted is not waited for"
-        _insert(self._delete_waiters, offset, waiter)
+        insert_waiter(self._delete_waiters, offset, waiter)
 
     def _tell_deleted(self) -> None:
         if self._delete_waiters:
-            _serve(self._delete_waiters, self.low_watermark)
+            serve_waiters(self._delete_waiters, self.low_watermark)
 
     # --- reading --------------------------------------------------------------
 
@@ -560,24 +596,3 @@ class LeaderReplica(Replica):
             waiters.clear()
             for _, commit_waiter in gone:
                 commit_waiter(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-
-def _insert(waiters: deque[tuple[int, CommitWaiter]], offset: int, waiter: CommitWaiter) -> None:
-    if not waiters or waiters[-1][0] <= offset:
-        waiters.append((offset, waiter))
-        return
-    # A duplicate is answered with offsets of old: it stands between younger ones.
-    place = sum(waiting <= offset for waiting, _ in waiters)
-    waiters.insert(place, (offset, waiter))
-
-
-def _serve(waiters: deque[tuple[int, CommitWaiter]], offset: int) -> None:
-    while waiters and waiters[0][0] <= offset:
-        waiters.popleft()[1](ErrorCode.NONE)
-
-
-def _codec(compression_type: str) -> Codec | None:
-    """Return the codec that a topic's batches must have; None if it is the producer's choice."""
-    if compression_type == PRODUCERS_CHOICE:
-        return None
-    return Codec.NONE if compression_type == UNCOMPRESSED else codec_named(compression_type)

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from quorate.broker.log.log import Log
 from quorate.broker.log.times import TimeLookup, TimestampOffset
+from quorate.broker.log.transactions import AbortedTransaction
 from quorate.broker.replication.host import Host
 from quorate.errors import (
     FencedLeaderEpochError,
@@ -64,6 +65,7 @@ class Replica:
         self.log = log
         self.high_watermark = high_watermark
         self.bound_high_watermark()
+        self._note_replicated()
         self.read_waiters: dict[Waiter, None] = {}
         self.waits_for_sync = False
         """Whether records count only once they are synced to disk."""
@@ -113,10 +115,31 @@ class Replica:
                 f" {log.log_start_offset} to {log.log_end_offset}"
             )
 
+    @property
+    def last_stable_offset(self) -> int:
+        """What lies below is committed, and decided if it is part of a transaction."""
+        transactions = self.log.producers.transactions
+        if transactions is None:
+            return self.high_watermark
+        return max(transactions.first_unstable(self.high_watermark), self.log.log_start_offset)
+
     def read(
-        self, offset: int, *, max_bytes: int, at_least_one: bool, may_wait: bool = True
+        self,
+        offset: int,
+        *,
+        max_bytes: int,
+        at_least_one: bool,
+        may_wait: bool = True,
+        stable: bool = False,
     ) -> FileSlice | None:
         """Return committed batches from ``offset`` on, or None when there is none yet.
+
+        Args:
+            offset: of the first record wanted.
+            max_bytes: how much at most.
+            at_least_one: whether a first batch larger than ``max_bytes`` is given all the same.
+            may_wait: whether the disk may be waited for.
+            stable: whether nothing behind the last stable offset is wanted.
 
         Raises:
             ColdError: the disk may not be waited for, but would have to be.
@@ -124,21 +147,43 @@ class Replica:
             StorageError: the log could not be read now.
         """
         self.check_readable(offset)
-        if offset >= self.high_watermark:
+        limit_offset = self.last_stable_offset if stable else self.high_watermark
+        if offset >= limit_offset:
             return None
         try:
             return self.log.read(
                 offset,
                 max_bytes=max_bytes,
-                limit_offset=self.high_watermark,
+                limit_offset=limit_offset,
                 at_least_one=at_least_one,
                 may_wait=may_wait,
             )
         except OSError as error:
             raise self._unreadable(error) from error
 
-    def committed(self, lookup: TimeLookup) -> TimestampOffset | None:
-        """Return what was found in the log by time, if it is committed.
+    def aborted_in(
+        self, piece: FileSlice, offset: int, *, may_wait: bool
+    ) -> list[AbortedTransaction]:
+        """Return the transactions that were aborted with records in what was read as stable.
+
+        Raises:
+            ColdError: the disk may not be waited for, but would have to be.
+            StorageError: the log could not be read now.
+        """
+        limit_offset = self.last_stable_offset
+        try:
+            return self.log.aborted_in(piece, offset, limit_offset=limit_offset, may_wait=may_wait)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def _note_replicated(self) -> None:
+        """Take note that the high watermark moved: markers below it are replicated."""
+        transactions = self.log.producers.transactions
+        if transactions is not None:
+            transactions.replicated(self.high_watermark)
+
+    def committed(self, lookup: TimeLookup, *, stable: bool = False) -> TimestampOffset | None:
+        """Return what was found in the log by time, if it is committed, or stable.
 
         Raises:
             KafkaError: the log could not be read.
@@ -147,7 +192,8 @@ class Replica:
             found = lookup.result()
         except OSError as error:
             raise self._unreadable(error) from error
-        return found if found is not None and found.offset < self.high_watermark else None
+        limit_offset = self.last_stable_offset if stable else self.high_watermark
+        return found if found is not None and found.offset < limit_offset else None
 
     def _unreadable(self, error: OSError) -> StorageError:
         """Return what clients are told; out of file descriptors, say, does not last."""

@@ -11,10 +11,20 @@ from quorate.records.batch import (
     crc_matches,
     parse_header,
 )
-from quorate.records.compression import Codec, compress, decompress
+from quorate.records.compression import Codec, codec_named, compress, decompress
 from quorate.records.record import ProducerStamp, seal_batch
 
 DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
+
+PRODUCERS_CHOICE: Final = "producer"
+UNCOMPRESSED: Final = "uncompressed"
+
+
+def codec_for(compression_type: str) -> Codec | None:
+    """Return the codec that a topic's batches must have; None if it is the producer's choice."""
+    if compression_type == PRODUCERS_CHOICE:
+        return None
+    return Codec.NONE if compression_type == UNCOMPRESSED else codec_named(compression_type)
 
 
 def recompressed(records: memoryview, codec: Codec) -> memoryview:

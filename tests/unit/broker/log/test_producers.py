@@ -10,7 +10,8 @@ from quorate.errors import (
     InvalidProducerEpochError,
     OutOfOrderSequenceError,
 )
-from quorate.records.batch import SEQUENCE_MAX, BatchHeader
+from quorate.records.batch import CONTROL_BIT, SEQUENCE_MAX, TRANSACTIONAL_BIT, BatchHeader
+from quorate.records.control import EndMarker
 from quorate.records.record import ProducerStamp
 from tests.unit.broker.log.batches import (
     NOW_MS,
@@ -41,6 +42,11 @@ def batch_of(
         sequence,
         count,
     )
+
+
+def control_of(epoch: int, timestamp_ms: int) -> BatchHeader:
+    header = batch_of(-1, epoch=epoch, timestamp_ms=timestamp_ms)
+    return header._replace(attributes=TRANSACTIONAL_BIT | CONTROL_BIT)
 
 
 def write(states: ProducerStates, header: BatchHeader) -> None:
@@ -123,10 +129,11 @@ def test_producers_that_count_nothing_leave_no_trace() -> None:
 def test_a_marker_may_begin_an_epoch_and_has_no_sequence() -> None:
     states = ProducerStates(0)
     write(states, batch_of(0, 3))
-    states.note(batch_of(-1, epoch=0, timestamp_ms=5), 3)
+    marker = EndMarker(committed=True, coordinator_epoch=0)
+    states.note(control_of(epoch=0, timestamp_ms=5), 3, marker)
     write(states, batch_of(3))
 
-    states.note(batch_of(-1, epoch=2, timestamp_ms=9), 5)
+    states.note(control_of(epoch=2, timestamp_ms=9), 5, marker)
     with pytest.raises(InvalidProducerEpochError):
         states.check(batch_of(4, epoch=1))
     with pytest.raises(OutOfOrderSequenceError):

@@ -75,7 +75,7 @@ def test_steps_are_done_once_in_their_order() -> None:
     swap.finish()
     assert swap.is_done
     swap.settle()
-    assert suffixes(disk) == {"log", "index", "timeindex", "snapshot"}
+    assert suffixes(disk) == {"log", "index", "timeindex", "txnindex", "snapshot"}
     assert table_of(records_of(log)) == {b"0": b"8", b"1": b"9"}
 
 

@@ -1,0 +1,164 @@
+"""LogReader: the segments of a log, and what is looked up in them."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from quorate.broker.log.cold import find_cached
+from quorate.broker.log.context import LogContext
+from quorate.broker.log.lookup import LogSegment, Searchable, slice_of
+from quorate.broker.log.segment import Segment
+from quorate.broker.log.segments import Segments
+from quorate.broker.log.times import TimeLookup, start_lookup
+from quorate.broker.log.transactions import AbortedTransaction
+from quorate.errors import OffsetOutOfRangeError
+from quorate.model import TopicPartition
+from quorate.records.slices import FileSlice
+
+T = TypeVar("T")
+
+
+class LogReader:
+    """What readers of a log need to know of it.
+
+    Invariant: ``log_start_offset <= log_end_offset``, and the segments hold what is between them.
+    """
+
+    __slots__ = (
+        "_context",
+        "_segments",
+        "log_end_offset",
+        "log_start_offset",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        context: LogContext,
+        topic_partition: TopicPartition,
+        segments: Segments,
+        log_start_offset: int,
+        log_end_offset: int,
+    ) -> None:
+        self._context = context
+        self.topic_partition = topic_partition
+        self._segments = segments
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of batches in all segments."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    @property
+    def segment_count(self) -> int:
+        """Segments, the active one included."""
+        return len(self._segments)
+
+    def read(
+        self,
+        offset: int,
+        *,
+        max_bytes: int,
+        limit_offset: int,
+        at_least_one: bool,
+        may_wait: bool = True,
+    ) -> FileSlice | None:
+        """Return whole batches of one segment from the one that holds ``offset`` on.
+
+        Args:
+            offset: the first offset wanted; a batch is given whole, so it may begin earlier.
+            max_bytes: how much at most.
+            limit_offset: nothing at or behind it is given (the high watermark, for consumers).
+            at_least_one: whether a first batch larger than ``max_bytes`` is given all the same.
+            may_wait: whether the disk may be waited for.
+
+        Returns:
+            None if there is nothing to give.
+
+        Raises:
+            ColdError: only if it may not be waited for: it would have to be.
+            OffsetOutOfRangeError: the offset lies before the log start or behind the log end.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            message = f"{offset} is not in {self.log_start_offset}..{self.log_end_offset}"
+            raise OffsetOutOfRangeError(message)
+        segments = self._segments
+        if offset >= limit_offset or offset == self.log_end_offset:
+            return None
+        number = segments.number_of(offset)
+        segment = segments.at(number)
+        end = segments.end_of(number, self.log_end_offset)
+
+        def find(where: Searchable) -> FileSlice | None:
+            return slice_of(
+                where,
+                offset,
+                max_bytes=max_bytes,
+                limit_offset=limit_offset if limit_offset < end else None,
+                at_least_one=at_least_one,
+            )
+
+        return find(segment) if may_wait else self._look(segment, offset, find)
+
+    def aborted_in(
+        self, piece: FileSlice, offset: int, *, limit_offset: int, may_wait: bool
+    ) -> list[AbortedTransaction]:
+        """Return the transactions that were aborted with records in a slice, maybe a few more.
+
+        They are in the order of their markers. How long that takes depends on how many there are in
+        the slice, and on those that end behind it before all that begin in it have.
+
+        Args:
+            piece: what :meth:`read` returned.
+            offset: from where on it was asked for.
+            limit_offset: as it was asked for: the last stable offset.
+            may_wait: whether the disk may be waited for.
+
+        Raises:
+            ColdError: only if it may not be waited for: it would have to be.
+        """
+        segments = self._segments
+        if not segments.have_aborted:
+            return []
+        number = segments.number_of(offset)
+        segment, end_offset = segments.at(number), segments.end_of(number, self.log_end_offset)
+        end = piece.position + piece.size_bytes
+
+        def find_limit(where: Searchable) -> int:
+            return min(limit_offset, where.offset_behind(end, end_offset))
+
+        limit = find_limit(segment) if may_wait else self._look(segment, offset, find_limit)
+        found: list[AbortedTransaction] = []
+        for closed in segments.with_aborted(offset):
+            more, is_all = self._aborted_of(closed, offset, limit, may_wait=may_wait)
+            found += more
+            if is_all:
+                return found
+        if segments.active.aborted is not None:
+            found += segments.active.aborted.between(offset, limit)[0]
+        return found
+
+    def _aborted_of(
+        self, segment: Segment, offset: int, limit: int, *, may_wait: bool
+    ) -> tuple[list[AbortedTransaction], bool]:
+        def find(where: Searchable) -> tuple[list[AbortedTransaction], bool]:
+            assert isinstance(where, Segment), "a closed segment is looked into as one"
+            return where.aborted_between(offset, limit)
+
+        return find(segment) if may_wait else self._look(segment, offset, find)
+
+    def _look(self, segment: LogSegment, offset: int, find: Callable[[Searchable], T]) -> T:
+        """Look something up without waiting for the disk.
+
+        Raises:
+            ColdError: it would have to be waited for.
+        """
+        if segment.remembers(offset):
+            return find(segment)
+        return find_cached(self._context.files, segment, find)
+
+    def start_time_lookup(self, timestamp_ms: int | None) -> TimeLookup:
+        """Return what finds the first record as new as that; None: the newest of all."""
+        fs, start_offset = self._context.fs, self.log_start_offset
+        return start_lookup(self._segments, fs, self.topic_partition, start_offset, timestamp_ms)

@@ -1,0 +1,382 @@
+"""Transactions in a log: what may be written, what is stable, what was aborted."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.broker.log.log import Log
+from quorate.errors import (
+    InvalidProducerEpochError,
+    InvalidRecordError,
+    InvalidTxnStateError,
+    KafkaError,
+    OutOfOrderSequenceError,
+    TransactionCoordinatorFencedError,
+)
+from quorate.records.batch import NO_SEQUENCE, TRANSACTIONAL_BIT, parse_header
+from quorate.records.control import (
+    EndMarker,
+    TransactionEnd,
+    end_marker_batch,
+    read_end_marker,
+)
+from quorate.records.record import ProducerStamp
+from quorate.settings import TopicConfig
+from tests.unit.broker.log.batches import (
+    NOW_MS,
+    PARTITION,
+    TOPIC_ID,
+    flush,
+    join,
+    make_batch,
+    new_disk,
+    new_log,
+    open_data,
+    read_all,
+)
+from tests.unit.broker.log.transacting import (
+    LEGACY,
+    PER_TRANSACTION,
+    Writer,
+    check,
+    told_by,
+)
+
+
+def stable(log: Log) -> int:
+    """The last stable offset of a log whose records are all replicated."""
+    if log.producers.transactions is not None:
+        log.producers.transactions.replicated(log.log_end_offset)
+    return log.producers.last_stable_offset(log.log_end_offset)
+
+
+def test_a_marker_is_read_as_it_was_written() -> None:
+    for committed in (False, True):
+        marker = EndMarker(committed, 7)
+        batch = end_marker_batch(TransactionEnd(5, 3, marker, LEGACY), NOW_MS)
+        header = parse_header(batch, 0)
+        assert (header.producer_id, header.producer_epoch) == (5, 3)
+        assert header.is_control
+        assert header.is_transactional
+        assert read_end_marker(bytes(batch), header) == marker
+    assert len(batch) == 78
+
+
+def test_what_is_stable_ends_where_the_first_open_transaction_begins() -> None:
+    log = new_log()
+    first, second = Writer(1), Writer(2)
+    first.write(log, transactional=False)
+    assert stable(log) == 1
+    first.write(log, 2)
+    second.write(log)
+    first.write(log)
+    assert stable(log) == 1
+    first.end(log, committed=True)
+    assert stable(log) == 3
+    second.end(log, committed=False)
+    assert stable(log) == log.log_end_offset == 7
+
+
+def test_a_transaction_is_stable_once_its_marker_is_replicated() -> None:
+    log = new_log()
+    writer, other = Writer(1), Writer(2)
+    writer.write(log)
+    other.write(log)
+    other.end(log, committed=True)
+    writer.end(log, committed=True)
+    transactions = log.producers.transactions
+    assert transactions is not None
+    for high_watermark, expected in ((0, 0), (1, 0), (3, 0), (4, 4)):
+        transactions.replicated(high_watermark)
+        assert log.producers.last_stable_offset(high_watermark) == expected
+
+
+def test_no_record_outside_of_a_transaction_while_one_is_open() -> None:
+    log = new_log()
+    writer = Writer(1)
+    writer.write(log)
+    with pytest.raises(InvalidTxnStateError):
+        writer.write(log, transactional=False)
+    writer.end(log, committed=True)
+    writer.write(log, transactional=False)
+    assert stable(log) == 3
+
+
+def test_nothing_is_added_to_a_transaction_that_nobody_vouches_for() -> None:
+    log = new_log()
+    batch = make_batch([b"a"], producer=ProducerStamp(1, 0, 0), attributes=TRANSACTIONAL_BIT)
+    with pytest.raises(InvalidTxnStateError):
+        log.append(batch, 0, NOW_MS)
+    Writer(1).write(log)
+    with pytest.raises(InvalidTxnStateError):
+        log.append(
+            make_batch([b"a"], producer=ProducerStamp(2, 0, 0), attributes=TRANSACTIONAL_BIT),
+            0,
+            NOW_MS,
+        )
+
+
+@pytest.mark.parametrize("version", [LEGACY, PER_TRANSACTION])
+def test_a_guard_is_void_once_a_marker_or_a_record_was_written(version: int) -> None:
+    log = new_log()
+    writer = Writer(1, version=version)
+
+    def ask(epoch: int = 0) -> object:
+        return log.producers.begin_verification(1, epoch, 0, adds=False, now_ms=NOW_MS)
+
+    guard = ask()
+    assert guard is not None
+    assert ask() is guard, "who asks meanwhile waits for the same answer"
+    log.append_marker(
+        TransactionEnd(1, 0, EndMarker(committed=False, coordinator_epoch=0), 1), 0, 0
+    )
+    batch = make_batch([b"a"], producer=ProducerStamp(1, 0, 0), attributes=TRANSACTIONAL_BIT)
+    with pytest.raises(InvalidTxnStateError):
+        log.append(batch, 0, NOW_MS, None, guard)
+    assert ask() is not guard
+    writer.write(log)
+    assert ask() is None, "the transaction is open"
+    assert log.producers.begin_verification(1, 1, 0, adds=False, now_ms=NOW_MS) is not None
+    with pytest.raises(InvalidProducerEpochError):
+        log.producers.begin_verification(1, -1, 0, adds=False, now_ms=NOW_MS)
+
+
+def test_what_waited_first_for_the_coordinator_comes_first() -> None:
+    log = new_log()
+    ask = log.producers.begin_verification
+    guard = ask(1, 0, 5, adds=False, now_ms=NOW_MS)
+    assert ask(1, 0, 2, adds=False, now_ms=NOW_MS) is guard
+    later = make_batch([b"a"], producer=ProducerStamp(1, 0, 5), attributes=TRANSACTIONAL_BIT)
+    with pytest.raises(OutOfOrderSequenceError):
+        log.append(later, 0, NOW_MS, None, guard)
+    first = make_batch([b"a"], producer=ProducerStamp(1, 0, 2), attributes=TRANSACTIONAL_BIT)
+    log.append(first, 0, NOW_MS, None, guard)
+
+
+def test_an_epoch_for_each_transaction_begins_with_sequence_0() -> None:
+    log = new_log()
+    guard = log.producers.begin_verification(1, 4, 3, adds=True, now_ms=NOW_MS)
+    batch = make_batch([b"a"], producer=ProducerStamp(1, 4, 3), attributes=TRANSACTIONAL_BIT)
+    with pytest.raises(OutOfOrderSequenceError):
+        log.append(batch, 0, NOW_MS, None, guard)
+
+
+def test_a_newer_epoch_waits_in_place_of_an_older_one() -> None:
+    log = new_log()
+    ask = log.producers.begin_verification
+    guard = ask(1, 0, 0, adds=False, now_ms=NOW_MS)
+    assert ask(1, 1, 7, adds=False, now_ms=NOW_MS) is guard
+    assert guard is not None
+    assert (guard.epoch, guard.lowest_sequence) == (1, 7)
+
+
+def test_markers_of_old_coordinators_and_producers_are_refused() -> None:
+    log = new_log()
+    writer = Writer(1, epoch=3, coordinator_epoch=5)
+    writer.write(log)
+    writer.end(log, committed=True)
+    for coordinator_epoch, epoch, error in (
+        (4, 3, TransactionCoordinatorFencedError),
+        (5, 2, InvalidProducerEpochError),
+        (6, 2, InvalidProducerEpochError),
+    ):
+        late = TransactionEnd(1, epoch, EndMarker(True, coordinator_epoch), LEGACY)
+        with pytest.raises(error):
+            log.append_marker(late, 0, NOW_MS)
+    log.append_marker(writer.ending(committed=True), 0, NOW_MS)  # once more
+    assert stable(log) == log.log_end_offset == 3
+
+
+def test_a_marker_of_the_epoch_of_an_open_transaction_is_that_of_the_one_before() -> None:
+    log = new_log()
+    writer = Writer(1, version=PER_TRANSACTION)
+    writer.write(log)
+    writer.end(log, committed=True)
+    again = writer.ending(committed=True)
+    log.append_marker(again, 0, NOW_MS)
+    writer.write(log)
+    with pytest.raises(InvalidProducerEpochError):
+        log.append_marker(again, 0, NOW_MS)
+    assert stable(log) == 3
+    log.append_marker(again._replace(version=LEGACY), 0, NOW_MS)
+    assert stable(log) == 5
+
+
+def test_coordinators_write_without_sequences_and_nobody_else() -> None:
+    log = new_log()
+    stamp = ProducerStamp(1, 2, NO_SEQUENCE)
+
+    def pending() -> memoryview:
+        return make_batch([b"a"], producer=stamp, attributes=TRANSACTIONAL_BIT)
+
+    with pytest.raises(InvalidRecordError):
+        log.append(pending(), 0, NOW_MS)
+    with pytest.raises(InvalidTxnStateError):
+        log.append(pending(), 0, NOW_MS, by_coordinator=True)
+    guard = log.producers.begin_verification(1, 2, NO_SEQUENCE, adds=True, now_ms=NOW_MS)
+    log.append(pending(), 0, NOW_MS, None, guard, by_coordinator=True)
+    log.append(pending(), 0, NOW_MS, by_coordinator=True)
+    assert stable(log) == 0
+    log.append_marker(TransactionEnd(1, 3, EndMarker(True, 0), PER_TRANSACTION), 0, NOW_MS)
+    assert stable(log) == 3
+    with pytest.raises(InvalidProducerEpochError):
+        log.append(pending(), 0, NOW_MS, by_coordinator=True)
+    with pytest.raises(InvalidRecordError):
+        log.append(pending(), 0, NOW_MS)
+
+
+def test_transactional_records_have_a_producer() -> None:
+    with pytest.raises(InvalidRecordError):
+        new_log().append(make_batch([b"a"], attributes=TRANSACTIONAL_BIT), 0, NOW_MS)
+
+
+def test_producers_in_a_transaction_are_not_forgotten() -> None:
+    log = new_log()
+    Writer(1).write(log)
+    Writer(2).write(log, transactional=False)
+    log.producers.begin_verification(3, 0, 0, adds=False, now_ms=NOW_MS)
+    assert log.producers.expire(NOW_MS + 1000, 1000) == 1
+    assert log.producers.get(1) is not None
+    assert log.producers.get(2) is None
+
+
+SMALL = TopicConfig(segment_bytes=700, index_interval_bytes=200)
+HISTORY = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["write", "plain"]), st.integers(0, 3), st.integers(1, 3)),
+        st.tuples(st.sampled_from(["commit", "abort"]), st.integers(0, 3), st.just(0)),
+        st.tuples(st.sampled_from(["abort"]), st.integers(0, 3), st.just(0)),
+        st.tuples(
+            st.sampled_from(
+                ["flush", "checkpoint", "kill", "power", "cut", "replicated", "delete"]
+            ),
+            st.integers(0, 5),
+            st.just(0),
+        ),
+    ),
+    max_size=60,
+)
+
+
+class World:
+    """A log on a disk, and producers that write to it; what they know is what the log says."""
+
+    def __init__(self, seed: int) -> None:
+        self.disk = new_disk(seed)
+        self.store = open_data(self.disk)
+        self.log = self.store.create(PARTITION, TOPIC_ID, SMALL, now_ms=NOW_MS)
+        self.high_watermark = 0
+
+    def run(self, name: str, number: int, count: int) -> None:
+        log = self.log
+        writer = Writer(number, version=PER_TRANSACTION if number % 2 else LEGACY)
+        known = log.producers.get(number)
+        if known is not None:
+            writer.epoch, writer.sequence = known.epoch, max(known.next_sequence, 0)
+        match name:
+            case "write" | "plain":
+                try:
+                    writer.write(log, count, transactional=name == "write", size=40)
+                except InvalidTxnStateError:
+                    assert name == "plain"
+            case "commit" | "abort":
+                writer.end(log, committed=name == "commit")
+            case "flush":
+                flush(log)
+            case "checkpoint":
+                self.checkpoint()
+            case "kill" | "power":
+                self.crash(power=name == "power")
+            case "cut":
+                offset = max(log.log_end_offset - number, log.log_start_offset)
+                log.truncate_to(offset, now_ms=NOW_MS)
+            case "replicated":
+                ends = [parse_header(each, 0).next_offset for each in read_all(log).values()]
+                self.high_watermark = max([self.high_watermark, *ends[: len(ends) - number]])
+            case _:
+                segments = log._segments
+                log.delete_records_before(segments.base_of(min(number, len(segments) - 1)))
+        self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
+        self.high_watermark = max(self.high_watermark, self.log.log_start_offset)
+
+    def checkpoint(self) -> None:
+        for logs in self.store.take_dirty():
+            started = self.store.start_checkpoint(logs)
+            started.run()
+            self.store.finish_flush(started)
+        self.store.prepare_checkpoint({}).run()
+
+    def crash(self, *, power: bool) -> None:
+        if power:
+            self.disk.lose_power()
+        else:
+            self.disk.restart()
+        self.store = open_data(self.disk)
+        self.log = self.store.create(PARTITION, TOPIC_ID, SMALL, now_ms=NOW_MS)
+
+
+@given(HISTORY, st.integers(0, 1000))
+def test_what_a_log_knows_is_what_its_batches_say_whatever_happens(
+    history: list[tuple[str, int, int]], seed: int
+) -> None:
+    world = World(seed)
+    deleted = False
+    for step in history:
+        world.run(*step)
+        deleted = deleted or step[0] == "delete"
+        if not deleted:  # else what came before is known, and cannot be read any more
+            check(world.log, world.high_watermark)
+    assert read_all(world.log) is not None
+
+
+@given(HISTORY)
+def test_a_follower_knows_at_each_offset_what_its_leader_knew_there(
+    history: list[tuple[str, int, int]],
+) -> None:
+    leader = World(0)
+    follower = new_log(config=SMALL)
+    for name, number, count in history:
+        if name in {"write", "plain", "commit", "abort"}:
+            leader.run(name, number, count)
+            batches = [
+                memoryview(bytearray(batch))
+                for offset, batch in read_all(leader.log).items()
+                if offset >= follower.log_end_offset
+            ]
+            follower.append_replicated(join(batches), now_ms=NOW_MS)
+            assert states_of(follower) == states_of(leader.log)
+            check(follower, follower.log_end_offset)
+
+
+def states_of(log: Log) -> list[object]:
+    """All that is known of producers."""
+    return [
+        (
+            producer_id,
+            producer.epoch,
+            producer.coordinator_epoch,
+            producer.transaction_start,
+            producer.next_sequence,
+            producer.batches,
+            producer.last_timestamp_ms,
+        )
+        for producer_id, producer in sorted(log.producers.items())
+    ]
+
+
+def test_a_follower_takes_no_control_batch_that_cannot_be_read() -> None:
+    leader, follower = new_log(), new_log()
+    batch = end_marker_batch(
+        TransactionEnd(1, 0, EndMarker(committed=True, coordinator_epoch=0), LEGACY), NOW_MS
+    )
+    damaged = make_batch([b""], producer=ProducerStamp(1, 0, -1), attributes=0x30)
+    assert leader.log_end_offset == 0
+    with pytest.raises(KafkaError):
+        follower.append_replicated(damaged, now_ms=NOW_MS)
+    follower.append_replicated(memoryview(_placed(batch)), now_ms=NOW_MS)
+    assert told_by(follower).open == {}
+
+
+def _placed(batch: bytearray) -> bytearray:
+    batch[12:16] = b"\0\0\0\0"
+    return batch
