@@ -725,8 +725,8 @@ async def test_a_consumer_that_commits_by_itself_is_refused(
     fakes = fake(nursery)
     cluster = fakes.cluster
     async with producing(fakes) as p:
-        for settings in ({"group_id": "g"}, {}):
-            async with Consumer(cluster.bootstrap, dial=cluster.dial, **settings) as c:
+        for group_id in ("g", None):
+            async with Consumer(cluster.bootstrap, dial=cluster.dial, group_id=group_id) as c:
                 with pytest.raises(ValueError, match=r"group_id|enable_auto_commit=False"):
                     async with p.transaction(c):
                         pass
