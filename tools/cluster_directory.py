@@ -51,6 +51,13 @@ def _has_records(broker: Path) -> bool:
     return any(PARTITION.fullmatch(path.parent.name) for path in broker.glob("*/*.log"))
 
 
+def cluster_around(path: Path) -> "ClusterDirectory":
+    """Return the cluster in a directory, or the one that this directory of a node belongs to."""
+    home = ClusterDirectory(path)
+    around = ClusterDirectory(path.absolute().parent)
+    return around if not home.exists and around.exists else home
+
+
 class ClusterDirectory:
     """Owns the files of a cluster, and while :meth:`locked`, the right to start and end nodes."""
 

@@ -68,6 +68,15 @@ def bootstrap(options: GlobalOptions, environment: Mapping[str, str]) -> str:
     return bootstrap_of(named, client_texts(options, environment), environment)
 
 
+def names_a_cluster(options: GlobalOptions, environment: Mapping[str, str]) -> bool:
+    """Whether anybody said which cluster: an option, a property, the environment, a profile."""
+    if options.bootstrap or environment.get("QUORATE_BOOTSTRAP"):
+        return True
+    return bool(client_texts(options, environment).get("bootstrap.servers")) or (
+        profile_of(options, environment) is not None
+    )
+
+
 def controllers(options: GlobalOptions, environment: Mapping[str, str]) -> str:
     """Return the controllers to ask; empty, if it is brokers that are to be asked."""
     if options.bootstrap or options.controllers:

@@ -15,7 +15,13 @@ from quorate.client.admin_results import (
     NewTopic,
     TopicDescription,
 )
-from quorate.errors import ErrorCode, KafkaError, QuorateError, UnknownTopicOrPartitionError
+from quorate.errors import (
+    ErrorCode,
+    KafkaError,
+    QuorateError,
+    UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
+)
 from quorate.model import TopicPartition
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.output import Column, Table, topic_config_text
@@ -99,10 +105,11 @@ async def list_topics(client: Client, pattern: str | None, *, internal: bool) ->
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A topic and what was set for it."""
+    """A topic and what was set for it; old brokers tell of no eligible leader replicas."""
 
     topic: TopicDescription
     configs: Mapping[str, ConfigEntry]
+    elr_is_known: bool = True
 
     @property
     def overrides(self) -> list[tuple[str, str]]:
@@ -136,10 +143,13 @@ class Described:
         lines = [head + (f"\tDurability: {self.durability}" if wide else "")]
         for p in topic.partitions:
             leader = "none" if p.leader_id < 0 else str(p.leader_id)
+            elr, last_known = p.elr, p.last_known_elr
             lines.append(
                 f"\tTopic: {topic.name}\tPartition: {p.partition}\tLeader: {leader}"
-                f"\tReplicas: {','.join(map(str, p.replicas))}\tIsr: {','.join(map(str, p.isr))}"
-                f"\tElr: \tLastKnownElr: " + (f"\tLeaderEpoch: {p.leader_epoch}" if wide else "")
+                f"\tReplicas: {_ids(p.replicas)}\tIsr: {_ids(p.isr)}"
+                f"\tElr: {_ids(elr) if self.elr_is_known else 'N/A'}"
+                f"\tLastKnownElr: {_ids(last_known) if self.elr_is_known else 'N/A'}"
+                + (f"\tLeaderEpoch: {p.leader_epoch}" if wide else "")
             )
         return lines
 
@@ -153,6 +163,8 @@ class Described:
                 "replicas": list(p.replicas),
                 "isr": list(p.isr),
                 "offline": list(p.offline),
+                "elr": list(p.elr) if self.elr_is_known else None,
+                "last_known_elr": list(p.last_known_elr) if self.elr_is_known else None,
             }
             for p in self.topic.partitions
         ]
@@ -162,10 +174,24 @@ class Described:
         )  # fmt: skip
 
 
+def _ids(brokers: Sequence[int]) -> str:
+    return ",".join(map(str, brokers))
+
+
 DESCRIBE_COLUMNS = (
     Column("name"), Column("topic_id"), Column("durability"), Column("configs"),
     Column("partitions"),
 )  # fmt: skip
+
+
+async def _told(
+    admin: Admin, names: Sequence[str]
+) -> tuple[dict[str, TopicDescription | QuorateError], bool]:
+    """Return topics, and whether brokers told of eligible leader replicas (KIP-966)."""
+    try:
+        return await admin.describe_topic_partitions(names), True
+    except UnsupportedVersionError:
+        return await admin.describe_topics(names), False
 
 
 async def describe(options: GlobalOptions, client: Client, names: Sequence[str]) -> None:
@@ -176,7 +202,7 @@ async def describe(options: GlobalOptions, client: Client, names: Sequence[str])
     """
     async with client.admin() as admin:
         wanted = list(names) or [topic.name for topic in await admin.list_topics()]
-        topics = await admin.describe_topics(wanted) if wanted else {}
+        topics, elr_is_known = await _told(admin, wanted) if wanted else ({}, True)
         resources = [ConfigResource.topic(name) for name in wanted]
         configs = await admin.describe_configs(resources) if wanted else {}
     found: list[Described] = []
@@ -185,7 +211,7 @@ async def describe(options: GlobalOptions, client: Client, names: Sequence[str])
             continue
         entries = configs.get(ConfigResource.topic(name))
         known = {} if entries is None or isinstance(entries, QuorateError) else entries
-        found.append(Described(topic, known))
+        found.append(Described(topic, known, elr_is_known))
     if options.format in {"table", "wide"}:
         for described in found:
             for line in described.lines(wide=options.format == "wide"):

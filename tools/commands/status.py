@@ -1,15 +1,15 @@
 """``quorate status``."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quorate.tools.arguments import DEFAULT_BOOTSTRAP
 from quorate.tools.command_line import Command, command_app, options_of
 from quorate.tools.problems import ProblemFoundError
-from quorate.tools.session import note, print_table, run
+from quorate.tools.session import names_a_cluster, note, print_table, run
 
 if TYPE_CHECKING:
     from quorate.tools.arguments import GlobalOptions
@@ -30,15 +30,16 @@ def status(
 
     Exit code 3 if something is not as it should be.
     """
-    from quorate.tools.cluster_directory import DEFAULT_DIRECTORY, ClusterDirectory
+    from quorate.tools.cluster_directory import DEFAULT_DIRECTORY, cluster_around
     from quorate.tools.cluster_up import status as look
     from quorate.tools.clusters.picture import status_lines, status_table
 
     options = options_of(context)
-    if directory is None and options.bootstrap != DEFAULT_BOOTSTRAP:
+    home = cluster_around(directory or DEFAULT_DIRECTORY)
+    if directory is None and (not home.exists or names_a_cluster(options, os.environ)):
         _as_brokers_say(options)
         return
-    picture: Picture = run(look, ClusterDirectory(directory or DEFAULT_DIRECTORY))
+    picture: Picture = run(look, home)
     if options.format not in {"table", "wide"}:
         print_table(options, status_table(picture))
     elif sys.stdout.isatty():

@@ -46,8 +46,7 @@ def tui(
     decisions, kept up to date; ? shows the keys. Read-only without --rw, but for clusters of
     quorate up.
     """
-    from quorate.tools.profiles import profile_of
-    from quorate.tools.session import run
+    from quorate.tools.session import names_a_cluster, run
     from quorate.tools.topic_options import client_of
     from quorate.tools.tui import running
     from quorate.tools.tui.asked import Asked
@@ -56,8 +55,7 @@ def tui(
     options = options_of(context)
     place = running.place_of(view or [])
     local_bootstrap, ids = running.local_cluster(directory or Path(".quorate"))
-    named = options.bootstrap or "QUORATE_BOOTSTRAP" in os.environ
-    if not named and profile_of(options, os.environ) is None:
+    if not names_a_cluster(options, os.environ):
         options = running.with_bootstrap(options, local_bootstrap)
     client = client_of(options)
     if once:

@@ -23,7 +23,9 @@ Partition = Annotated[str, typer.Argument(metavar="PARTITION", help="orders:0 or
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="A consumer group.")]
 Where = Annotated[
     Path | None,
-    typer.Option("--dir", help="A node's directory, read only, instead of controllers that run."),
+    typer.Option(
+        "--dir", help="Of a controller or of a cluster, read only, instead of controllers that run."
+    ),
 ]
 
 

@@ -54,7 +54,9 @@ class ReadOnlyFiles:
 
 
 def controller_folder(path: Path) -> Path:
-    """Return the folder with the journal: the path itself, the file's, or the one inside it.
+    """Return the folder with the journal: the path itself, the file's, or one inside it.
+
+    In the directory of a cluster it is that of the controller that wrote last.
 
     Raises:
         CommandError: there is none.
@@ -63,8 +65,13 @@ def controller_folder(path: Path) -> Path:
     for candidate in (folder, folder / SUBDIRECTORY):
         if (candidate / FILE_NAME).is_file():
             return candidate
+    journals = [*folder.glob(f"*/{FILE_NAME}"), *folder.glob(f"*/{SUBDIRECTORY}/{FILE_NAME}")]
+    if journals:
+        return max(journals, key=lambda journal: journal.stat().st_mtime_ns).parent
     raise CommandError(
-        f"{path} has no controller's journal", why="no such file", hint="the node's --dir"
+        f"{path} has no controller's journal",
+        why="no such file",
+        hint="the --dir of a controller, or of a cluster that quorate up made",
     )
 
 

@@ -16,7 +16,7 @@ from rich.style import Style
 from quorate.broker.log.directory import META_NAME
 from quorate.errors import QuorateError
 from quorate.tools.arguments import GlobalOptions
-from quorate.tools.cluster_directory import ClusterDirectory
+from quorate.tools.cluster_directory import cluster_around
 from quorate.tools.problems import UsageError, root_error
 from quorate.tools.topics import Client
 from quorate.tools.tui.asked import Asked
@@ -60,7 +60,7 @@ def place_of(words: list[str]) -> Place:
 def local_cluster(directory: Path) -> tuple[str, frozenset[str]]:
     """Return where the brokers of a cluster of ``quorate up`` listen, and the cluster's ids.
 
-    Both are empty if there is none in the directory. A single node has ids only.
+    Both are empty if there is none in the directory, nor around it. A single node has ids only.
     """
     ids: set[str] = set()
     for path in (directory / META_NAME, *sorted(directory.glob(f"*/{META_NAME}"))):
@@ -69,7 +69,7 @@ def local_cluster(directory: Path) -> tuple[str, frozenset[str]]:
         except (OSError, ValueError):
             continue
         ids |= {text for text in _texts(document, "cluster_id") if text}
-    home = ClusterDirectory(directory)
+    home = cluster_around(directory)
     bootstrap = home.layout().bootstrap if home.exists else ""
     return bootstrap, frozenset(ids)
 

@@ -1,5 +1,7 @@
 """Topics, configurations and offsets as they are printed."""
 
+from dataclasses import replace
+
 import pytest
 
 from quorate.client.admin_results import (
@@ -32,7 +34,7 @@ def described(*, messages: str = LONG_MAX, ms: str = LONG_MAX, source: int = 5) 
         False,
         (
             PartitionDescription(0, 1, 3, (1, 2), (1,), ()),
-            PartitionDescription(1, -1, 4, (2, 1), (), (2,)),
+            PartitionDescription(1, -1, 4, (2, 1), (), (2,), (1, 3), (4,)),
         ),
     )
     configs = {
@@ -50,8 +52,15 @@ def test_a_topic_is_described_in_kafkas_words() -> None:
             "\tConfigs: flush.messages=1,segment.bytes=1024"
         ),
         "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1\tElr: \tLastKnownElr: ",
-        "\tTopic: t\tPartition: 1\tLeader: none\tReplicas: 2,1\tIsr: \tElr: \tLastKnownElr: ",
+        "\tTopic: t\tPartition: 1\tLeader: none\tReplicas: 2,1\tIsr: \tElr: 1,3\tLastKnownElr: 4",
     ]
+
+
+def test_brokers_that_know_of_no_eligible_leader_replicas_have_none_to_tell() -> None:
+    old = replace(described(), elr_is_known=False)
+    assert old.lines(wide=False)[2].endswith("\tElr: N/A\tLastKnownElr: N/A")
+    (*_, partitions) = old.row()
+    assert partitions[1]["elr"] is None
 
 
 def test_wide_descriptions_say_when_a_record_is_safe() -> None:

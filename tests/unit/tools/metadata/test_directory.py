@@ -1,5 +1,6 @@
 """A controller's directory, read by somebody else."""
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from random import Random
@@ -115,3 +116,17 @@ def test_the_journal_is_found_from_the_nodes_directory_and_from_the_file(tmp_pat
         assert controller_folder(path) == folder
     with pytest.raises(CommandError, match="no controller's journal"):
         controller_folder(tmp_path / "elsewhere")
+
+
+def test_in_the_directory_of_a_cluster_it_is_the_controllers_that_wrote_last(
+    tmp_path: Path,
+) -> None:
+    for number, name in enumerate(("controller-101", "controller-102", "broker-1")):
+        folder = tmp_path / name / "controller" if number < 2 else tmp_path / name
+        folder.mkdir(parents=True)
+        if number < 2:
+            write_journal(folder, [command(0, CREATE)])
+            os.utime(folder / FILE_NAME, (number, number))
+    assert controller_folder(tmp_path) == tmp_path / "controller-102" / "controller"
+    os.utime(tmp_path / "controller-101" / "controller" / FILE_NAME, (9, 9))
+    assert controller_folder(tmp_path) == tmp_path / "controller-101" / "controller"

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from quorate.model import TopicPartition
+from quorate.tools.cluster_directory import ClusterDirectory
+from quorate.tools.clusters.layout import Layout, Member
 from quorate.tools.groups.resetting import To
 from quorate.tools.problems import UsageError
 from quorate.tools.tui.acting import reset_target
@@ -106,6 +108,16 @@ def test_a_directory_of_nobody_makes_nothing_writable(tmp_path: Path) -> None:
     (directory / "broker-1").mkdir()
     (directory / "broker-1" / "meta.json").write_text("no json")
     assert local_cluster(directory) == ("", frozenset({"abc"}))
+
+
+def test_the_directory_of_a_node_stands_for_its_cluster(tmp_path: Path) -> None:
+    node = tmp_path / "broker-1"
+    node.mkdir()
+    (node / "meta.json").write_text('{"cluster_id": "abc"}')
+    broker = Member("broker", 1, 9092)
+    ClusterDirectory(tmp_path).write_layout(Layout((broker,)))
+    assert local_cluster(node) == local_cluster(tmp_path)
+    assert local_cluster(node) == ("127.0.0.1:9092", frozenset({"abc"}))
 
 
 def test_addresses_of_this_machine() -> None:
