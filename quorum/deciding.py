@@ -109,10 +109,10 @@ class Decider:
         self._refusal = refusal
         self._clock_ms = clock_ms
         self._waiting: list[_Pending] = []
+        self._together: list[_Pending] = []
         self._bell = Bell()
         self._crowd = TOGETHER_MAX
         self._crowded = Bell()
-        self._unanswered: set[_Pending] = set()
         self._next_late_s = math.inf
         self._earlier = Bell()
 
@@ -125,26 +125,29 @@ class Decider:
     async def _answer_late(self) -> None:
         """Answer whoever's time is up: a timer for each would cost more than to decide does."""
         while True:
-            times = (pending.asked.deadline_s for pending in self._unanswered)
+            times = (pending.asked.deadline_s for pending in self._unanswered())
             self._next_late_s = min(times, default=math.inf)
             await self._earlier.wait_until(self._next_late_s)
             now_s = trio.current_time()
-            late = [p for p in self._unanswered if p.asked.deadline_s <= now_s]
+            late = [p for p in self._unanswered() if p.asked.deadline_s <= now_s]
             _answer_all(late, RequestTimedOutError("not committed in time; it may be later"))
 
+    def _unanswered(self) -> list[_Pending]:
+        return [p for p in (*self._together, *self._waiting) if not p.promise.resolved]
+
     async def _decide(self) -> None:
-        together: list[_Pending] = []
         try:
             while True:
                 await self._bell.wait()
                 while self._waiting:
-                    together = self._waiting[:TOGETHER_MAX]
+                    together = self._together = self._waiting[:TOGETHER_MAX]
                     del self._waiting[:TOGETHER_MAX]
                     await self._carry_out(together)
                     if len(together) >= CROWD_MIN:
                         await self._wait_for(len(together) + len(self._waiting))
         finally:
-            _answer_all(together, RequestTimedOutError("the controller stops before it can tell"))
+            stopping = RequestTimedOutError("the controller stops before it can tell")
+            _answer_all(self._together, stopping)
             _answer_all(self._waiting, NotControllerError("the controller stops"))
 
     async def _wait_for(self, crowd: int) -> None:
@@ -176,8 +179,6 @@ class Decider:
         self._bell.ring()
         if len(self._waiting) == self._crowd:
             self._crowded.ring()
-        self._unanswered.add(pending)
-        promise.when_resolved(lambda _: self._unanswered.discard(pending))
         if asked.deadline_s < self._next_late_s:
             self._earlier.ring()
         return promise

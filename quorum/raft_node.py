@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
+from quorate.control.quick import quickly_made
 from quorate.net.bell import Bell
 from quorate.promise import Promise
 from quorate.quorum.metadata.image import MetadataImage
@@ -76,6 +77,7 @@ class RaftPlan:
     run_blocking: RunBlocking
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Standing:
     """What others wait for: how far the facts are, who leads, who votes."""

@@ -113,9 +113,24 @@ class ControlStream:
         end = LENGTH_BYTES + frame_length(received[:LENGTH_BYTES], bytes_max)
         if len(received) < end:
             await self._fill_in_time(end)
-        with memoryview(received) as view:
+        return self._take(end)
+
+    def body_at_hand(self, bytes_max: int) -> bytes | None:
+        """Return what the next frame holds, if all of it has come; who gets ``None`` waits for it.
+
+        Raises:
+            DecodeError: it is larger than ``bytes_max``.
+        """
+        received = self._received
+        if len(received) < LENGTH_BYTES:
+            return None
+        end = LENGTH_BYTES + frame_length(received[:LENGTH_BYTES], bytes_max)
+        return self._take(end) if len(received) >= end else None
+
+    def _take(self, end: int) -> bytes:
+        with memoryview(self._received) as view:
             body = bytes(view[LENGTH_BYTES:end])
-        del received[:end]
+        del self._received[:end]
         return body
 
     async def _fill_in_time(self, size_bytes: int) -> None:
@@ -373,14 +388,15 @@ async def _serve_requests(
             await answers.wait_for_room()
         # Without a turn of the loop in between: requests that came together are met together.
         answers.in_flight += 1
+        body = frames.body_at_hand(FRAME_BYTES_MAX) or await frames.receive_body(FRAME_BYTES_MAX)
+        if body is None:
+            return
         try:
-            frame = await frames.receive(FRAME_BYTES_MAX)
+            frame = decode_frame(body)
         except UnknownMessageError as error:
             refusal = ErrorAnswer(ErrorCode.UNSUPPORTED_VERSION.value, str(error))
             answers.add(Frame(error.correlation_id, refusal))
             continue
-        if frame is None:
-            return
         if not isinstance(frame.message, Request):
             raise DecodeError("a frame from a client is a request")
         promise = service.begin(frame)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from quorate.control.messages import Answer, Failure
+from quorate.control.quick import quickly_made
 from quorate.errors import KafkaError
 from quorate.quorum.metadata.records import MetadataRecord
 
@@ -21,6 +22,7 @@ class Decision(Generic[A_co]):
     answer: A_co
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Reason:
     """Why, by whom and when: what each record of a decision carries."""

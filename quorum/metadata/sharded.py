@@ -6,9 +6,12 @@ process, and what is made of metadata (snapshots, decisions) should be the same 
 """
 
 from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
+from functools import lru_cache
 from itertools import chain
 from typing import Final, Generic, NamedTuple, TypeVar, cast, overload
 from zlib import crc32
+
+PLACES_KEPT: Final = 4096
 
 SHARDS: Final = 256
 """A change copies one shard and the list of them: cheapest when both are about as long."""
@@ -83,6 +86,7 @@ class ShardedMap(Mapping[K, V]):
         return repr(dict(self))
 
 
+@lru_cache(maxsize=PLACES_KEPT)
 def place(key: str | bytes | tuple[str, str]) -> int:
     """Return the shard of a key; unlike its hash, it is the same in every process."""
     if isinstance(key, bytes):

@@ -60,6 +60,7 @@ class Engine:
         self._rng = rng
         self._journal = journal
         self._peers: dict[ReplicaKey, Peer] = {me: self._me}
+        self._followers: tuple[ReplicaKey, ...] | None = None
         self.enter(0.0)
         self._serializer = LibrarySerializer(hooks.take_snapshot)
         self._log = LibraryJournal(journal, hooks)
@@ -86,6 +87,7 @@ class Engine:
         return getattr(self._library, f"_SyncObj__{name}")
 
     def _load(self, snapshot_end: SnapshotEnd, *, clear: bool) -> None:
+        self._followers = None
         self._serializer.loaded = snapshot_end
         self._library._SyncObj__loadDumpFile(clearJournal=clear)  # noqa: SLF001
         # PySyncObj only logs the errors of this step.
@@ -181,6 +183,7 @@ class Engine:
 
     def set_voters(self, keys: Iterable[ReplicaKey]) -> None:
         """Count the votes and acknowledgements of these."""
+        self._followers = None
         voters = {self._known_peer(key) for key in keys}
         others = voters - {self._me}
         if self._me not in voters:
@@ -201,6 +204,7 @@ class Engine:
 
     def connected(self, key: ReplicaKey) -> None:
         """Send to a replica from now on; if it does not vote, it is an observer."""
+        self._followers = None
         peer = self._known_peer(key)
         self._get("connectedNodes").add(peer)
         if peer not in self._get("otherNodes") and peer not in self._get("readonlyNodes"):
@@ -209,6 +213,7 @@ class Engine:
 
     def disconnected(self, key: ReplicaKey) -> None:
         """Send nothing to a replica for now."""
+        self._followers = None
         peer = self._peer(key)
         self._get("connectedNodes").discard(peer)
         if peer in self._get("readonlyNodes"):
@@ -226,13 +231,15 @@ class Engine:
 
     def is_connected(self, key: ReplicaKey) -> bool:
         """Whether messages to a replica have a chance."""
-        return self._peer(key) in self._get("connectedNodes")
+        return self._peer(key) in self._library._SyncObj__connectedNodes  # noqa: SLF001
 
     @property
-    def followers(self) -> list[ReplicaKey]:
-        """All others that a leader sends to: voters, and observers that are connected."""
-        peers = (self._get("otherNodes") | self._get("readonlyNodes")) - {SILENT}
-        return sorted(peer.key for peer in peers)
+    def followers(self) -> tuple[ReplicaKey, ...]:
+        """All others that a leader sends to: voters, and observers that are connected; sorted."""
+        if self._followers is None:
+            peers = (self._get("otherNodes") | self._get("readonlyNodes")) - {SILENT}
+            self._followers = tuple(sorted(peer.key for peer in peers))
+        return self._followers
 
     def match_index(self, key: ReplicaKey) -> int | None:
         """How far a follower's log is known to match; ``None`` if there is no such follower."""
