@@ -1,7 +1,7 @@
 """What groups ask about offsets: commit, fetch, delete; decided on what is committed."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from quorate.broker.groups.assigning.values import TopicIdPartition
 from quorate.broker.groups.consumer_errors import StaleMemberEpochError
@@ -21,12 +21,10 @@ from quorate.broker.groups.records import (
     offset_prefix,
     offset_value,
 )
-from quorate.broker.shards.effects import Done, Effects, Entry, ignore
+from quorate.broker.shards.effects import Done, Effects, Entry, InTransaction, ignore
 from quorate.errors import ErrorCode, KafkaError
 from quorate.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET
 from quorate.protocol.messages.offsets import (
-    OffsetCommitRequestPartition,
-    OffsetCommitResponsePartition,
     OffsetDeleteRequestPartition,
     OffsetDeleteResponsePartition,
 )
@@ -43,12 +41,27 @@ CONSUMERS: Final = "consumer"
 MS_PER_MINUTE: Final = 60_000
 
 
+class OffsetToCommit(Protocol):
+    """What requests say of one partition, those of transactions, too."""
+
+    partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int
+    committed_metadata: str | None
+
+
+class OffsetAnswer(Protocol):
+    """What is answered about one partition."""
+
+    error_code: int
+
+
 class TopicCommit(NamedTuple):
     """The offsets of one topic that are to be committed, and the answers about them."""
 
     topic: str
-    partitions: Sequence[OffsetCommitRequestPartition]
-    answers: Sequence[OffsetCommitResponsePartition]
+    partitions: Sequence[OffsetToCommit]
+    answers: Sequence[OffsetAnswer]
 
 
 class TopicDeletion(NamedTuple):
@@ -95,6 +108,7 @@ class OffsetKeeper:
         *,
         retention_ms: int,
         done: Done,
+        transaction: InTransaction | None = None,
     ) -> None:
         """Write offsets; ``done`` is called when they are committed. An answer may be a refusal.
 
@@ -104,6 +118,7 @@ class OffsetKeeper:
             topics: what was read.
             retention_ms: how long they are to be kept, or -1 for as long as all others.
             done: called exactly once, unless this raises.
+            transaction: with which the offsets become true, if not at once.
 
         Raises:
             KafkaError: whoever it is has no part in the group.
@@ -134,7 +149,7 @@ class OffsetKeeper:
                 key = offset_key(prefix, partition.partition_index)
                 entries.append(Entry(key, offset_value(committed)))
         if entries:
-            self._context.writer.write(Effects(group_id, tuple(entries), done))
+            self._context.writer.write(Effects(group_id, tuple(entries), done, transaction))
         else:
             done(ErrorCode.NONE)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from sys import intern
 
+from quorate.broker.groups.pending import PendingOffsets
 from quorate.broker.groups.records import (
     Committed,
     OffsetKey,
@@ -28,8 +29,7 @@ class CommittedOffsets:
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[str, Partitions]] = {}
-        self._pending: dict[int, dict[OffsetKey, Committed | None]] = {}
-        """By producer; None is one that something later in the log has overtaken."""
+        self._pending = PendingOffsets()
 
     # --- reading --------------------------------------------------------------
 
@@ -52,13 +52,11 @@ class CommittedOffsets:
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether a transaction is under way that commits this offset."""
-        key = OffsetKey(group_id, topic, partition)
-        return any(key in offsets for offsets in self._pending.values())
+        return OffsetKey(group_id, topic, partition) in self._pending
 
     def pending_of(self, group_id: str) -> Iterator[OffsetKey]:
-        """Yield the offsets of a group that transactions under way commit."""
-        for offsets in self._pending.values():
-            yield from (key for key in offsets if key.group_id == group_id)
+        """Return the offsets of a group that transactions under way commit."""
+        return self._pending.of_group(group_id)
 
     def tombstones(self, group_id: str) -> Iterator[Entry]:
         """Yield what takes back all offsets of a group."""
@@ -66,7 +64,7 @@ class CommittedOffsets:
             prefix = offset_prefix(group_id, topic)
             for partition in partitions:
                 yield Entry(offset_key(prefix, partition), None)
-        for _, topic, partition in dict.fromkeys(self.pending_of(group_id)):
+        for _, topic, partition in self.pending_of(group_id):
             if self.find(group_id, topic, partition) is None:
                 yield Entry(offset_key(offset_prefix(group_id, topic), partition), None)
 
@@ -81,13 +79,10 @@ class CommittedOffsets:
         where = read_offset_key(key)
         if value is None:
             self._forget(where)
-            for offsets in self._pending.values():
-                offsets.pop(where, None)
+            self._pending.forget(where)
         else:
             self._keep(where, read_offset_value(value))
-            for offsets in self._pending.values():
-                if where in offsets:
-                    offsets[where] = None
+            self._pending.overtake(where)
 
     def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> None:
         """Keep an offset in mind until its transaction ends.
@@ -96,8 +91,7 @@ class CommittedOffsets:
             CorruptRecordError: it is none of an offset.
         """
         if value is not None:
-            offsets = self._pending.setdefault(producer_id, {})
-            offsets[read_offset_key(key)] = read_offset_value(value)
+            self._pending.keep(producer_id, read_offset_key(key), read_offset_value(value))
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> Iterable[str]:
         """Fold a producer's pending offsets into the state, or drop them.
@@ -105,12 +99,12 @@ class CommittedOffsets:
         Returns:
             The groups whose offsets they are.
         """
-        ended = self._pending.pop(producer_id, {})
+        ended = self._pending.end(producer_id, committed=committed)
         if committed:
-            for where, offset in ended.items():
+            for where, offset in ended:
                 if offset is not None:
                     self._keep(where, offset)
-        return dict.fromkeys(where.group_id for where in ended)
+        return dict.fromkeys(where.group_id for where, _ in ended)
 
     def _keep(self, where: OffsetKey, committed: Committed) -> None:
         topics = self._by_group.get(where.group_id)

@@ -24,6 +24,8 @@ from quorate.broker.handlers import (
     session,
     topics,
     transactions,
+    txn_listing,
+    txn_offsets,
 )
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.promise import Promise
@@ -56,6 +58,7 @@ _SERVED: Final[dict[int, Handler]] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions_to_txn,
     ApiKey.ADD_OFFSETS_TO_TXN: transactions.add_offsets_to_txn,
     ApiKey.END_TXN: transactions.end_txn,
+    ApiKey.TXN_OFFSET_COMMIT: txn_offsets.txn_offset_commit,
     ApiKey.WRITE_TXN_MARKERS: markers.write_txn_markers,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
     ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
@@ -72,6 +75,8 @@ _SERVED: Final[dict[int, Handler]] = {
     ApiKey.UNREGISTER_BROKER: cluster.unregister_broker,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topics.describe_topic_partitions,
     ApiKey.LIST_CONFIG_RESOURCES: configs.list_config_resources,
+    ApiKey.DESCRIBE_TRANSACTIONS: txn_listing.describe_transactions,
+    ApiKey.LIST_TRANSACTIONS: txn_listing.list_transactions,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.consumer_group_heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.consumer_group_describe,
     ApiKey.ADD_RAFT_VOTER: quorum.add_raft_voter,

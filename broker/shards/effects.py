@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
+from quorate.broker.log.verification import Guard
 from quorate.errors import ErrorCode
-from quorate.records.record import NO_PRODUCER, ProducerStamp
 
 Done = Callable[[ErrorCode], None]
 """Somebody who wants to know what came of a write: NONE, or why it is not known to be committed.
@@ -22,6 +22,15 @@ class Entry(NamedTuple):
     value: bytes | None
 
 
+class InTransaction(NamedTuple):
+    """Whose transaction entries belong to."""
+
+    producer_id: int
+    producer_epoch: int
+    guard: Guard | None
+    """What :meth:`Writer.begin_verification` returned, before its coordinator was asked."""
+
+
 class Effects(NamedTuple):
     """A decision: these entries, as one batch, or none of them.
 
@@ -35,8 +44,8 @@ class Effects(NamedTuple):
     the subject before is committed."""
     done: Done
     """Called exactly once."""
-    producer: ProducerStamp = NO_PRODUCER
-    """Whose transaction the entries belong to, if to any: then they count when that commits."""
+    transaction: InTransaction | None = None
+    """If the entries belong to a transaction: then they count when that commits."""
 
 
 class Writer(Protocol):
@@ -45,6 +54,19 @@ class Writer(Protocol):
     @property
     def epoch(self) -> int:
         """The leader epoch in which it is led."""
+        ...
+
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, *, adds: bool
+    ) -> Guard | None:
+        """Return a guard for what may begin a transaction here; None if it is open already.
+
+        ``adds`` says whether its coordinator will be asked to add this partition, or only whether
+        that was done.
+
+        Raises:
+            InvalidProducerEpochError: a newer epoch has written here since.
+        """
         ...
 
     def write(self, effects: Effects) -> bool:

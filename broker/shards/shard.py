@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
+from quorate.broker.log.verification import Guard
 from quorate.broker.replication.deadlines import Deadlines
 from quorate.broker.replication.leader import ACKS_ALL, LeaderReplica
 from quorate.broker.replication.replica import Replica
 from quorate.broker.shards.effects import Done, Effects, Entry, Machine, Writer
 from quorate.broker.shards.loading import Aside, Loader
 from quorate.errors import ErrorCode, KafkaError
-from quorate.records.batch import TRANSACTIONAL_BIT
+from quorate.records.batch import NO_SEQUENCE, TRANSACTIONAL_BIT
 from quorate.records.compression import Codec
 from quorate.records.record import (
     NO_PRODUCER,
@@ -181,6 +182,14 @@ class Shard(Generic[M]):
 
     # --- writing --------------------------------------------------------------
 
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, *, adds: bool
+    ) -> Guard | None:
+        """See :class:`Writer`."""
+        return self.replica.log.producers.begin_verification(
+            producer_id, producer_epoch, NO_SEQUENCE, adds=adds, now_ms=self._host.now_ms()
+        )
+
     def write(self, effects: Effects) -> bool:
         """See :class:`Writer`."""
         if not effects.entries:
@@ -192,7 +201,7 @@ class Shard(Generic[M]):
         assert self.is_loaded, "nothing is decided on half a state"
         assert not self._writing, "one after the other"
         self._writing = True
-        refused = self._append(effects.entries, effects.producer)
+        refused = self._append(effects)
         if refused is None:
             end_offset = self.replica.log.log_end_offset
             self._fold(effects)
@@ -210,19 +219,28 @@ class Shard(Generic[M]):
         return refused is None
 
     def _fold(self, effects: Effects) -> None:
-        if effects.producer is NO_PRODUCER:
-            for key, value in effects.entries:
+        transaction = effects.transaction
+        for key, value in effects.entries:
+            if transaction is None:
                 self.machine.replay(key, value)
-        else:
-            for key, value in effects.entries:
-                self.machine.replay_pending(effects.producer.producer_id, key, value)
+            else:
+                self.machine.replay_pending(transaction.producer_id, key, value)
 
-    def _append(self, entries: Iterable[Entry], producer: ProducerStamp) -> ErrorCode | None:
+    def _append(self, effects: Effects) -> ErrorCode | None:
         """Append one batch; return why not, if it was refused."""
         now_ms = self._host.now_ms()
-        records = memoryview(bytearray(_batch_of(entries, now_ms, producer)))
+        entries, transaction = effects.entries, effects.transaction
         try:
-            self.replica.append(records, acks=ACKS_ALL, now_ms=now_ms)
+            if transaction is None:
+                records = memoryview(bytearray(_batch_of(entries, now_ms)))
+                self.replica.append(records, acks=ACKS_ALL, now_ms=now_ms)
+            else:
+                producer_id, epoch, guard = transaction
+                stamp = ProducerStamp(producer_id, epoch, NO_SEQUENCE)
+                records = memoryview(bytearray(_transactional_batch_of(entries, now_ms, stamp)))
+                self.replica.append(
+                    records, acks=ACKS_ALL, now_ms=now_ms, guard=guard, by_coordinator=True
+                )
         except KafkaError as error:
             logger.info("%s takes no records: %s", self.replica.topic_partition, error)
             return _TOLD.get(error.code, error.code)
@@ -306,12 +324,21 @@ class Shard(Generic[M]):
             done(code)
 
 
-def _batch_of(entries: Iterable[Entry], now_ms: int, producer: ProducerStamp) -> bytes:
+def _builder_of(entries: Iterable[Entry], now_ms: int) -> RecordBatchBuilder:
     builder = RecordBatchBuilder()
     for key, value in entries:
         builder.append(now_ms, key, value, b"", record_bytes_max(key, value, b""))
-    if producer is NO_PRODUCER:
-        return builder.build(Codec.NONE, producer)
+    return builder
+
+
+def _batch_of(entries: Iterable[Entry], now_ms: int) -> bytes:
+    return _builder_of(entries, now_ms).build(Codec.NONE, NO_PRODUCER)
+
+
+def _transactional_batch_of(
+    entries: Iterable[Entry], now_ms: int, producer: ProducerStamp
+) -> bytes:
+    builder = _builder_of(entries, now_ms)
     return seal_batch(
         builder.encode(),
         attributes=Codec.NONE | TRANSACTIONAL_BIT,

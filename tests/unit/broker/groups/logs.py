@@ -34,6 +34,9 @@ class ListWriter:
                 self._replay[kind].replay(kind, entry.key, entry.value)
         self.ends.append(len(self.log))
 
+    def begin_verification(self, producer_id: int, producer_epoch: int, *, adds: bool) -> None:
+        """Say that the transaction is open here."""
+
     def write(self, effects: Effects) -> bool:
         if self.refuses is not None:
             effects.done(self.refuses)

@@ -98,6 +98,29 @@ def test_what_a_transaction_commits_is_dropped_when_it_aborts() -> None:
     assert read(offsets) is None
 
 
+def test_of_two_transactions_that_which_wrote_later_counts_whoever_ends_first() -> None:
+    offsets = CommittedOffsets()
+    for partition in range(2):
+        offsets.replay_pending(PRODUCER, key(partition=partition), at(5))
+        offsets.replay_pending(PRODUCER + 1, key(partition=partition), at(6))
+    offsets.replay_pending(PRODUCER, key(partition=1), at(7))
+    assert offsets.end_transaction(PRODUCER + 1, committed=True) == {"g": None}
+    assert [read(offsets), read(offsets, n=1)] == [6, 6]
+    assert offsets.is_pending("g", "t", 0)
+    offsets.end_transaction(PRODUCER, committed=True)
+    assert [read(offsets), read(offsets, n=1)] == [6, 7]
+    assert not offsets.is_pending("g", "t", 0)
+
+
+def test_of_two_transactions_one_that_aborts_overtakes_nothing() -> None:
+    offsets = CommittedOffsets()
+    offsets.replay_pending(PRODUCER, key(), at(5))
+    offsets.replay_pending(PRODUCER + 1, key(), at(6))
+    offsets.end_transaction(PRODUCER + 1, committed=False)
+    offsets.end_transaction(PRODUCER, committed=True)
+    assert read(offsets) == 5
+
+
 def test_a_commit_after_that_of_a_transaction_outlives_its_end() -> None:
     offsets = CommittedOffsets()
     offsets.replay_pending(PRODUCER, key(), at(5))

@@ -57,7 +57,7 @@ def test_without_a_controller_the_producer_is_told_to_try_again() -> None:
     assert now(answer).producer_id == -1
 
 
-def test_transactions_are_refused_for_good() -> None:
+def test_without_their_topic_transactions_have_no_coordinator() -> None:
     request = InitProducerIdRequest(transactional_id="t")
     answer = now(init_producer_id(new_node().broker, request, over(4)))
-    assert codes([answer]) == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
+    assert codes([answer]) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]

@@ -1,0 +1,164 @@
+"""TxnOffsetCommit: how far a group will have read when a transaction commits (KIP-98, KIP-447)."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final
+
+from quorate.broker.groups.committing import TopicCommit
+from quorate.broker.groups.coordinator import GroupCoordinator
+from quorate.broker.groups.group import CommitSender
+from quorate.broker.handlers.context import Broker, Caller
+from quorate.broker.handlers.gathering import kept
+from quorate.broker.handlers.transactions import group_partition
+from quorate.broker.shards.effects import InTransaction
+from quorate.broker.transactions.verifying import Verified
+from quorate.errors import ErrorCode, KafkaError
+from quorate.promise import Promise
+from quorate.protocol.messages.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+ADDS_FROM: Final = 5
+"""The version from which this adds the group's partition to the transaction (KIP-890)."""
+ABORTABLE_FROM: Final = 4
+"""The version from which clients know TRANSACTION_ABORTABLE."""
+LOADING_FROM: Final = 2
+"""The version from which clients know COORDINATOR_LOAD_IN_PROGRESS here (KAFKA-7296)."""
+
+NO_EXPIRY: Final = -1
+
+Done = Callable[[ErrorCode], None]
+
+
+def txn_offset_commit(
+    broker: Broker, request: TxnOffsetCommitRequest, caller: Caller
+) -> TxnOffsetCommitResponse | Promise[TxnOffsetCommitResponse]:
+    """Keep offsets in mind until their transaction ends; answered when that is safe."""
+    response = TxnOffsetCommitResponse()
+    commits: list[TopicCommit] = []
+    for asked in request.topics:
+        answers = [
+            TxnOffsetCommitResponsePartition(partition_index=partition.partition_index)
+            for partition in asked.partitions
+        ]
+        response.topics.append(TxnOffsetCommitResponseTopic(name=asked.name, partitions=answers))
+        commits.append(_existing(broker, asked, answers))
+    promise: Promise[TxnOffsetCommitResponse] = Promise()
+
+    def done(code: ErrorCode) -> None:
+        _refuse(commits, _known(code, caller))
+        promise.resolve(response)
+
+    if any(commit.partitions for commit in commits):
+        _commit(broker, request, caller, commits, done)
+    else:
+        return response
+    return kept(promise)
+
+
+def _existing(
+    broker: Broker,
+    asked: TxnOffsetCommitRequestTopic,
+    answers: Sequence[TxnOffsetCommitResponsePartition],
+) -> TopicCommit:
+    """Return what is to be committed, without partitions that do not exist: those are refused."""
+    topic = broker.replicas.image.topics.get(asked.name)
+    count = 0 if topic is None else len(topic.partitions)
+    exist: list[bool] = []
+    for partition, answer in zip(asked.partitions, answers, strict=True):
+        exist.append(0 <= partition.partition_index < count)
+        if not exist[-1]:
+            answer.error_code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return TopicCommit(
+        asked.name,
+        [partition for does, partition in zip(exist, asked.partitions, strict=True) if does],
+        [answer for does, answer in zip(exist, answers, strict=True) if does],
+    )
+
+
+def _refuse(commits: Iterable[TopicCommit], code: ErrorCode) -> None:
+    """Refuse what was not refused for a reason of its own."""
+    for commit in commits:
+        for answer in commit.answers:
+            answer.error_code = answer.error_code or int(code)
+
+
+def _known(code: ErrorCode, caller: Caller) -> ErrorCode:
+    """Return the code in words that the client knows."""
+    if code == ErrorCode.STALE_MEMBER_EPOCH:
+        return ErrorCode.ILLEGAL_GENERATION
+    if code == ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code == ErrorCode.TRANSACTION_ABORTABLE and caller.api_version < ABORTABLE_FROM:
+        return ErrorCode.INVALID_TXN_STATE
+    if code == ErrorCode.NETWORK_EXCEPTION:
+        code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and caller.api_version < LOADING_FROM:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return code
+
+
+def _commit(
+    broker: Broker,
+    request: TxnOffsetCommitRequest,
+    caller: Caller,
+    commits: Sequence[TopicCommit],
+    done: Done,
+) -> None:
+    """Ask the transaction's coordinator if need be, then write."""
+    adds = caller.api_version >= ADDS_FROM
+    producer_id, epoch = request.producer_id, request.producer_epoch
+    try:
+        coordinator = broker.coordinators.of(request.group_id)
+        guard = coordinator.context.writer.begin_verification(producer_id, epoch, adds=adds)
+        where = group_partition(broker, request.group_id)
+    except KafkaError as error:
+        done(error.code)
+        return
+    transaction = InTransaction(producer_id, epoch, guard)
+    write = partial(_write, coordinator, request, commits, transaction, done)
+    if guard is None or not (adds or broker.config.transaction_partition_verification_enable):
+        write()
+        return
+
+    def verified(codes: Verified) -> None:
+        code = codes[where]
+        if code == ErrorCode.NONE:
+            write()
+        else:
+            done(code)
+
+    broker.verify_transaction(
+        request.transactional_id, producer_id, epoch, (where,), add=adds
+    ).when_resolved(verified)
+
+
+def _write(
+    coordinator: GroupCoordinator,
+    request: TxnOffsetCommitRequest,
+    commits: Sequence[TopicCommit],
+    transaction: InTransaction,
+    done: Done,
+) -> None:
+    sender = CommitSender(
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id,
+        transactional=True,
+        api_version=0,
+    )
+    try:
+        coordinator.keeper.commit(
+            request.group_id,
+            sender,
+            commits,
+            retention_ms=NO_EXPIRY,
+            done=done,
+            transaction=transaction,
+        )
+    except KafkaError as error:
+        done(error.code)
