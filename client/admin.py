@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from quorate.client import quorum
 from quorate.client.admin_base import check, error_of, raise_first
-from quorate.client.admin_groups import GroupAdmin
 from quorate.client.admin_results import (
     ConfigChange,
     ConfigEntry,
@@ -19,6 +18,7 @@ from quorate.client.admin_results import (
     TopicDescription,
     TopicListing,
 )
+from quorate.client.admin_transactions import TransactionAdmin
 from quorate.client.connections import several
 from quorate.client.offsets import TimestampOffset, list_offsets
 from quorate.errors import QuorateError
@@ -71,7 +71,7 @@ __all__ = ["Admin", "raise_first"]
 BROKER_RESOURCE: Final = 4
 
 
-class Admin(GroupAdmin):
+class Admin(TransactionAdmin):
     """Creates, describes, changes and deletes what a cluster has.
 
     ::

@@ -31,7 +31,12 @@ from quorate.client import admin as async_admin
 from quorate.client import consumer as async_consumer
 from quorate.client import producer as async_producer
 from quorate.client.background import Background
-from quorate.client.errors import ClosedError
+from quorate.client.errors import (
+    ClosedError,
+    CommitFailedError,
+    NoTransactionError,
+    TransactionAbortedError,
+)
 from quorate.client.serde.choosing import K, V
 
 if TYPE_CHECKING:
@@ -40,13 +45,16 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self, Unpack
 
+    from quorate.client import transaction as async_transaction
     from quorate.client.commits import Commit
     from quorate.client.delivery import Delivery, RecordMetadata, RecordOptions
     from quorate.client.groups.results import OffsetAndMetadata
+    from quorate.client.membership.identity import GroupMetadata
+    from quorate.client.progress import Progress
     from quorate.model import TopicPartition
     from quorate.records.record import Record
 
-__all__ = ["Admin", "Consumer", "PendingCommit", "PendingDelivery", "Producer"]
+__all__ = ["Admin", "Consumer", "PendingCommit", "PendingDelivery", "Producer", "Transaction"]
 
 C = TypeVar("C")
 C_co = TypeVar("C_co", covariant=True)
@@ -247,6 +255,17 @@ class Producer(_Facade[async_producer.Producer[K, V]], Generic[K, V]):
 
     partitions_of = _waiting(async_producer.Producer.partitions_of)
 
+    def transaction(self, consumer: Consumer[Any, Any] | None = None) -> Transaction[K, V]:
+        """Return a transaction, which ``with`` opens, commits and aborts; one at a time.
+
+        See :meth:`quorate.client.Producer.transaction`.
+
+        Raises:
+            NoTransactionError: The producer has no ``transactional_id``.
+        """
+        made = self.background.call_now(self.background.client.transaction)
+        return Transaction(self, made, consumer)
+
     def enqueue(
         self,
         topic: str,
@@ -284,6 +303,17 @@ class Producer(_Facade[async_producer.Producer[K, V]], Generic[K, V]):
             while self._queue:
                 self._queue.popleft().fail(ClosedError("the producer was closed before"))
 
+    def drop_queue(self, error: Exception) -> None:
+        """Fail the records that were not handed over to the thread yet."""
+        while self._queue:
+            self._queue.popleft().fail(error)
+            self._room.release()
+
+    async def drain_and(self, then: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """Hand over all records, and do something then; in the thread."""
+        await self._drain()
+        return await then(*arguments)
+
     # In the thread
 
     def _wake(self) -> None:
@@ -306,6 +336,118 @@ class Producer(_Facade[async_producer.Producer[K, V]], Generic[K, V]):
     async def _flush(self) -> None:
         await self._drain()
         await self.background.client.flush()
+
+
+class Transaction(Generic[K, V]):
+    """Records, and offsets of groups, that count all together or not at all.
+
+    See :class:`quorate.client.Transaction`; Ctrl-C in the block aborts it.
+    """
+
+    def __init__(
+        self,
+        producer: Producer[K, V],
+        transaction: async_transaction.Transaction[K, V],
+        consumer: Consumer[Any, Any] | None,
+    ) -> None:
+        self._producer = producer
+        self._background = producer.background
+        self._transaction = transaction
+        self._consumer = consumer
+        self._progress: Progress | None = None
+
+    @property
+    def outcome(self) -> async_transaction.Outcome:
+        """What became of it."""
+        return self._transaction.outcome
+
+    def __enter__(self) -> Self:
+        """Open it."""
+        if self._consumer is not None:
+            background = self._consumer.background
+            self._progress = background.call_now(background.client.progress)
+        self._background.call(self._transaction.__aenter__)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Commit; abort, if an exception leaves the block."""
+        if self.outcome != "open":
+            return
+        try:
+            if error is None:
+                self.commit()
+            else:
+                self._producer.drop_queue(TransactionAbortedError("the transaction was aborted"))
+                end = self._transaction.__aexit__
+                self._background.call(end, kind, error, traceback)
+        finally:
+            self._rewind()
+
+    def commit(self) -> None:
+        """Commit it now; the end of the block does it, too."""
+        producer = self._producer
+        if self._progress is not None and self._consumer is not None:
+            told = self._consumer.background.call_now(self._made)
+            if isinstance(told, CommitFailedError):
+                self._background.call_now(self._transaction.spoil, told)
+            else:
+                offsets, metadata = told
+                send_offsets = self._transaction.send_offsets
+                self._background.call(producer.drain_and, send_offsets, offsets, metadata)
+        self._background.call(producer.drain_and, self._transaction.commit)
+
+    def abort(self) -> None:
+        """Have nothing of it count; then the block ends without doing anything."""
+        self._producer.drop_queue(TransactionAbortedError("the transaction was aborted"))
+        try:
+            self._background.call(self._transaction.abort)
+        finally:
+            self._rewind()
+
+    def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        group_metadata: GroupMetadata | str,
+    ) -> None:
+        """Commit offsets of a group with the transaction."""
+        self._background.call(self._transaction.send_offsets, offsets, group_metadata)
+
+    def send(
+        self, topic: str, value: V | None, *, key: K | None = None, **options: Unpack[RecordOptions]
+    ) -> RecordMetadata:
+        """Send a record and return where it is, once it is acknowledged."""
+        return self._background.call(self._transaction.send, topic, value, key=key, **options)
+
+    def enqueue(
+        self, topic: str, value: V | None, *, key: K | None = None, **options: Unpack[RecordOptions]
+    ) -> PendingDelivery:
+        """Hand over a record and return a handle; the commit waits for all.
+
+        Raises:
+            NoTransactionError: The transaction has ended.
+        """
+        if self.outcome != "open":
+            raise NoTransactionError(f"the transaction has ended: it is {self.outcome}")
+        return self._producer.enqueue(topic, value, key=key, **options)
+
+    def _made(
+        self,
+    ) -> tuple[dict[TopicPartition, OffsetAndMetadata], GroupMetadata] | CommitFailedError:
+        assert self._progress is not None
+        try:
+            return self._progress.made(), self._progress.group_metadata
+        except CommitFailedError as error:
+            return error
+
+    def _rewind(self) -> None:
+        if self._progress is not None and self._consumer is not None and self.outcome == "aborted":
+            progress, self._progress = self._progress, None
+            self._consumer.background.call_now(progress.undo)
 
 
 class Consumer(_Facade[async_consumer.Consumer[K, V]], Generic[K, V]):
@@ -393,6 +535,11 @@ class Admin(_Facade[async_admin.Admin]):
     alter_partition_reassignments = _waiting(async_admin.Admin.alter_partition_reassignments)
     list_partition_reassignments = _waiting(async_admin.Admin.list_partition_reassignments)
     describe_quorum = _waiting(async_admin.Admin.describe_quorum)
+    list_transactions = _waiting(async_admin.Admin.list_transactions)
+    describe_transactions = _waiting(async_admin.Admin.describe_transactions)
+    describe_producers = _waiting(async_admin.Admin.describe_producers)
+    abort_transaction = _waiting(async_admin.Admin.abort_transaction)
+    fence_producers = _waiting(async_admin.Admin.fence_producers)
     list_groups = _waiting(async_admin.Admin.list_groups)
     describe_groups = _waiting(async_admin.Admin.describe_groups)
     delete_groups = _waiting(async_admin.Admin.delete_groups)

@@ -130,7 +130,12 @@ class Transaction(Generic[K, V]):
         try:
             await self.send_offsets(progress.made(), progress.group_metadata)
         except CommitFailedError as error:
-            self._transactions.spoil(error)
+            self.spoil(error)
+
+    def spoil(self, reason: KafkaError) -> None:
+        """Have it aborted at its end, for that reason."""
+        self._check_open()
+        self._transactions.spoil(reason)
 
     async def _abort_after(self, error: BaseException) -> None:
         """Abort because of an error, which goes on, unless there is a better one to say."""
