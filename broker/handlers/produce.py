@@ -6,14 +6,21 @@ from typing import TYPE_CHECKING, Final, cast
 from quorate.broker.groups.coordinator import INTERNAL_TOPICS
 from quorate.broker.handlers.context import Broker, Caller, CloseConnectionError, Shortcut
 from quorate.broker.handlers.leaders import LeaderHints
+from quorate.broker.handlers.verification import (
+    ADDS_FROM,
+    TransactionVerification,
+    produce_error,
+)
 from quorate.broker.log.appended import AppendResult
 from quorate.broker.log.validation import KeylessRecordsError
+from quorate.broker.log.verification import Guard
 from quorate.broker.replication.leader import ACKS_ALL, LeaderReplica
 from quorate.errors import (
     ErrorCode,
     InvalidRecordError,
     InvalidTopicError,
     KafkaError,
+    NotLeaderOrFollowerError,
     UnknownTopicIdError,
     UnsupportedCompressionTypeError,
 )
@@ -41,7 +48,11 @@ from quorate.records.batch import (
     HEADER_BYTES,
     MAGIC,
     MAGIC_AT,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    TRANSACTIONAL_BIT,
     BatchHeader,
+    parse_header,
     size_of_first,
 )
 from quorate.records.compression import Codec
@@ -51,6 +62,7 @@ if TYPE_CHECKING:
 
 ZSTD_FROM: Final = 7
 HINTS_FROM: Final = 10
+ATTRIBUTES: Final = BatchHeader._fields.index("attributes")
 ACKS_VALID: Final = (0, 1, ACKS_ALL)
 ACKS_ANSWERED: Final = (1, ACKS_ALL)
 
@@ -63,10 +75,11 @@ def produce(
     Raises:
         CloseConnectionError: ``acks`` is 0 and something failed; closing is the only way to say so.
     """
-    if request.acks not in ACKS_VALID:
-        return _refused(request, ErrorCode.INVALID_REQUIRED_ACKS)
-    if request.transactional_id is not None:
-        return _refused(request, ErrorCode.INVALID_TXN_STATE)
+    if request.transactional_id is not None and request.acks in ACKS_VALID:
+        return _produce_in_transaction(broker, request, caller)
+    wrong = _what_is_wrong(request)
+    if wrong is not None:
+        return _refused(request, wrong)
     by_id = caller.api_version >= PRODUCE_TOPIC_IDS_FROM
     pending: _Pending | None = None
     responses: list[TopicProduceResponse] = []
@@ -122,6 +135,154 @@ def _with_hints(broker: Broker, caller: Caller, response: ProduceResponse) -> Pr
     return response
 
 
+def _what_is_wrong(request: ProduceRequest) -> ErrorCode | None:
+    """Return why the whole request is refused, if it is: it is not in a transaction."""
+    if request.acks not in ACKS_VALID:
+        return ErrorCode.INVALID_REQUIRED_ACKS
+    partitions = [partition for topic in request.topic_data for partition in topic.partition_data]
+    if any(_is_transactional(partition.records) for partition in partitions):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return None
+
+
+def _produce_in_transaction(
+    broker: Broker, request: ProduceRequest, caller: Caller
+) -> ProduceResponse | Promise[ProduceResponse] | None:
+    """Append batches as part of a transaction; answer when they are safe (KIP-98, KIP-890).
+
+    A partition's first batch of a transaction waits for the coordinator to say that the partition
+    takes part.
+    """
+    writers = {
+        (header.producer_id, header.producer_epoch)
+        for topic in request.topic_data
+        for partition in topic.partition_data
+        if (header := _transactional_header(partition.records)) is not None
+    }
+    if len(writers) > 1:
+        return _refused(request, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    adds = caller.api_version >= ADDS_FROM
+    producer_id, epoch = next(iter(writers), (NO_PRODUCER_ID, NO_PRODUCER_EPOCH))
+    transactional_id = request.transactional_id or ""
+    verification = TransactionVerification(broker, transactional_id, producer_id, epoch, adds=adds)
+    pending = _Pending()
+    responses: list[TopicProduceResponse] = []
+    by_id = caller.api_version >= PRODUCE_TOPIC_IDS_FROM
+    for topic in request.topic_data:
+        name = broker.replicas.image.topic_names.get(topic.topic_id) if by_id else topic.name
+        answers = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
+        responses.append(answers)
+        for partition in topic.partition_data:
+            append = _TransactionalAppend(broker, request, caller, partition, pending)
+            append.begin(name, verification)
+            answers.partition_responses.append(append.answer)
+    verification.ask()
+    if request.acks == 0:
+        _close_on_error(responses)
+        return None
+    response = ProduceResponse(responses=responses)
+    if not pending.is_waiting:
+        return _with_hints(broker, caller, response)
+    return pending.promise_of(broker, caller, response, request.timeout_ms)
+
+
+class _TransactionalAppend:
+    """The part of a request that is for one partition, and its answer."""
+
+    __slots__ = ("_acks", "_broker", "_guard", "_partition", "_pending", "_version", "answer")
+
+    def __init__(
+        self,
+        broker: Broker,
+        request: ProduceRequest,
+        caller: Caller,
+        partition: PartitionProduceData,
+        pending: "_Pending",
+    ) -> None:
+        self._broker = broker
+        self._acks = request.acks
+        self._version = caller.api_version
+        self._partition = partition
+        self._pending = pending
+        self._guard: Guard | None = None
+        self.answer = PartitionProduceResponse(index=partition.index)
+
+    def begin(self, name: str | None, verification: TransactionVerification) -> None:
+        """Append, or wait for the coordinator if a transaction would begin."""
+        broker, partition, adds = self._broker, self._partition, self._version >= ADDS_FROM
+        try:
+            if name is None:
+                raise UnknownTopicIdError
+            replica = broker.replicas.leader(name, partition.index)
+            _check_codec(partition, self._version)
+            header = _transactional_header(partition.records)
+            if header is not None:
+                self._guard = replica.log.producers.begin_verification(
+                    header.producer_id,
+                    header.producer_epoch,
+                    header.base_sequence,
+                    adds=adds,
+                    now_ms=broker.now_ms,
+                )
+        except KafkaError as error:
+            self._fail(error)
+            return
+        asks = adds or broker.config.transaction_partition_verification_enable
+        if self._guard is None or not asks:
+            self._append(replica)
+            return
+        # What the request stands in is used for others before the answer comes.
+        partition.records = memoryview(bytearray(partition.records or b""))
+        self._pending.hold(self.answer)
+        verification.add(replica.topic_partition, self._guard, partial(self._verified, replica))
+
+    def _verified(self, replica: LeaderReplica, code: ErrorCode) -> None:
+        error = produce_error(code, self._version)
+        if error is None and not self._broker.replicas.hosts(replica):
+            error = NotLeaderOrFollowerError()
+        if error is None:
+            self._append(replica)
+        else:
+            self._fail(error)
+        self._pending.release(self.answer)
+
+    def _append(self, replica: LeaderReplica) -> None:
+        records, now_ms, answer = self._partition.records, self._broker.now_ms, self.answer
+        try:
+            result = _append(replica, records, self._acks, now_ms, None, self._guard)
+        except KafkaError as error:
+            self._fail(error)
+            return
+        answer.base_offset = result.base_offset
+        answer.log_append_time_ms = result.log_append_time_ms
+        answer.log_start_offset = result.log_start_offset
+        if _must_wait(replica, result.last_offset, self._acks):
+            self._pending.wait_for(replica, result.last_offset + 1, self._acks, answer)
+
+    def _fail(self, error: KafkaError) -> None:
+        failure = _failure(self._partition, error)
+        self.answer.error_code = failure.error_code
+        self.answer.base_offset = failure.base_offset
+        self.answer.error_message = failure.error_message
+        self.answer.record_errors = failure.record_errors
+
+
+def _is_transactional(records: memoryview | None) -> bool:
+    return (
+        records is not None
+        and len(records) > CODEC_AT
+        and records[CODEC_AT] & TRANSACTIONAL_BIT != 0
+    )
+
+
+def _transactional_header(records: memoryview | None) -> BatchHeader | None:
+    """Return the header of a batch that is part of a transaction; None if it is none."""
+    if records is None or len(records) < HEADER_BYTES or not _is_transactional(records):
+        return None
+    header = parse_header(records, 0)
+    return header if header.has_producer_id else None
+
+
 def single_produce(broker: Broker, listener: str) -> Shortcut:
     """Return what serves the commonest requests: one sound batch, outside of transactions.
 
@@ -147,7 +308,7 @@ def single_produce(broker: Broker, listener: str) -> Shortcut:
         replica = replicas.find(cast("str", name), partition)
         if replica is None or acks not in ACKS_ANSWERED or name in INTERNAL_TOPICS:
             return None
-        if acks != ACKS_ALL and replica.waits_for_sync:
+        if header[ATTRIBUTES] & TRANSACTIONAL_BIT or (acks != ACKS_ALL and replica.waits_for_sync):
             return None
         try:
             result = _append(replica, memoryview(buffer)[at:stop], acks, broker.now_ms, header)
@@ -231,6 +392,7 @@ def _append(
     acks: int,
     now_ms: int,
     sound: BatchHeader | None = None,
+    guard: Guard | None = None,
 ) -> AppendResult:
     """Append a partition's records: one batch, whose header is known if it was found sound."""
     if records is not None and sound is not None:
@@ -241,7 +403,7 @@ def _append(
         raise InvalidTopicError("clients cannot write to internal topics")
     if len(records) < HEADER_BYTES or size_of_first(records) != len(records):
         _check_shape(records)
-    return replica.append(records, acks, now_ms)
+    return replica.append(records, acks, now_ms, None, guard)
 
 
 def _check_shape(records: memoryview) -> None:
@@ -286,17 +448,40 @@ def _failure(partition: PartitionProduceData, error: KafkaError) -> PartitionPro
 class _Pending:
     """The partitions of one request that are appended, and not yet as safe as ``acks`` asks."""
 
-    __slots__ = ("_finish", "_waiting")
+    __slots__ = ("_finish", "_held", "_waiting")
 
     def __init__(self) -> None:
         self._waiting: dict[int, PartitionProduceResponse] = {}
+        self._held: set[int] = set()
         self._finish: Callable[[], None] | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is anything to wait for."""
+        return bool(self._waiting)
+
+    def hold(self, answer: PartitionProduceResponse) -> None:
+        """Hold an answer back whose records are not appended yet."""
+        self._waiting[id(answer)] = answer
+        self._held.add(id(answer))
+
+    def release(self, answer: PartitionProduceResponse) -> None:
+        """Its records were appended, or will not be: it waits for no more than it has to."""
+        key = id(answer)
+        if key in self._held:
+            self._held.discard(key)
+            if self._waiting.pop(key, None) is not None and not self._waiting:
+                self._resolve()
 
     def wait_for(
         self, replica: LeaderReplica, offset: int, acks: int, answer: PartitionProduceResponse
     ) -> None:
         """Hold the answer back until everything below ``offset`` is as safe as ``acks`` asks."""
         key = id(answer)
+        if key in self._held:
+            self._held.discard(key)
+            if key not in self._waiting:
+                return  # the time was up before
         self._waiting[key] = answer
 
         def decided(code: ErrorCode) -> None:
@@ -332,8 +517,8 @@ class _Pending:
         self._resolve()
 
     def _resolve(self) -> None:
-        assert self._finish is not None, "nothing is committed or closed while a request is handled"
-        self._finish()
+        if self._finish is not None:  # else the request is still being handled
+            self._finish()
 
 
 def _give_up(answer: PartitionProduceResponse, code: ErrorCode) -> None:

@@ -6,6 +6,13 @@ that nobody ends. So a guard is made before asking, shown when appending, and vo
 anything of its producer is written (Kafka: ``VerificationGuard``, ``VerificationStateEntry``).
 """
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from quorate.errors import ErrorCode
+
 
 class Guard:
     """That the coordinator is being asked for a producer; compared by identity.
@@ -16,15 +23,18 @@ class Guard:
         adds: whether asking adds the partition (transaction version 2): a transaction of a producer
             of which nothing is known begins with sequence 0 then.
         at_ms: when it was made.
+        waiting: who is called back with the coordinator's answers, by what it was asked
+            (transactional id, epoch, whether to add).
     """
 
-    __slots__ = ("adds", "at_ms", "epoch", "lowest_sequence")
+    __slots__ = ("adds", "at_ms", "epoch", "lowest_sequence", "waiting")
 
     def __init__(self, epoch: int, sequence: int, *, adds: bool, at_ms: int) -> None:
         self.epoch = epoch
         self.lowest_sequence = sequence
         self.adds = adds
         self.at_ms = at_ms
+        self.waiting: dict[tuple[str, int, bool], list[Callable[[ErrorCode], None]]] = {}
 
     def join(self, epoch: int, sequence: int) -> None:
         """Take note of another batch that waits for the coordinator."""

@@ -114,17 +114,6 @@ def test_other_acks_are_refused(acks: int) -> None:
     assert node.leader().log.log_end_offset == 0
 
 
-def test_transactions_are_refused() -> None:
-    node = new_node()
-    node.create_topic("appLogs")
-    sent = one(b"a")
-    sent.transactional_id = "t"
-    assert codes(partitions_of(produce(node.broker, sent, NAMED))) == [ErrorCode.INVALID_TXN_STATE]
-    sent.acks = 0
-    with pytest.raises(CloseConnectionError, match="INVALID_TXN_STATE"):
-        produce(node.broker, sent, NAMED)
-
-
 def test_acks_0_gets_no_answer_even_when_records_wait_to_be_synced() -> None:
     node = synced_node()
     assert produce(node.broker, one(b"a", acks=0), NAMED) is None

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.broker.log.log import Log
+from quorate.broker.log.verification import Guard
 from quorate.errors import (
     InvalidProducerEpochError,
     InvalidRecordError,
@@ -59,7 +60,7 @@ def test_a_marker_is_read_as_it_was_written() -> None:
         assert header.is_control
         assert header.is_transactional
         assert read_end_marker(bytes(batch), header) == marker
-    assert len(batch) == 78
+        assert len(batch) == 78
 
 
 def test_what_is_stable_ends_where_the_first_open_transaction_begins() -> None:
@@ -121,7 +122,7 @@ def test_a_guard_is_void_once_a_marker_or_a_record_was_written(version: int) -> 
     log = new_log()
     writer = Writer(1, version=version)
 
-    def ask(epoch: int = 0) -> object:
+    def ask(epoch: int = 0) -> Guard | None:
         return log.producers.begin_verification(1, epoch, 0, adds=False, now_ms=NOW_MS)
 
     guard = ask()
