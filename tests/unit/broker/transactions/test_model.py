@@ -51,7 +51,14 @@ class Coordinator(RuleBasedStateMachine):
         """So many records cannot be lost any more."""
 
     def take_sent(self) -> None:
-        self.sent += self.world.brokers.take()
+        """Take note of the markers that are sent: each of an end that nobody can take back."""
+        sent = self.world.brokers.take()
+        safe = {(t.producer_id, t.producer_epoch, t.commits) for t in self.ends(self.committed)}
+        for asked in sent:
+            for marker in asked.request.markers:
+                end = (marker.producer_id, marker.producer_epoch, marker.transaction_result)
+                assert end in safe, "only what is committed is carried out"
+        self.sent += sent
 
     # --- producers ------------------------------------------------------------
 
@@ -127,32 +134,27 @@ class Coordinator(RuleBasedStateMachine):
                 assert added <= last.partitions, "with all that takes part"
         return bool(answers)
 
-    def ends(self) -> list[Transaction]:
-        """Return all ends that were written down."""
-        return [t for t in self.history() if t.state in PREPARED]
+    def ends(self, count: int | None = None) -> list[Transaction]:
+        """Return all ends that were written down, or those in the first records."""
+        return [t for t in self.history(count) if t.state in PREPARED]
 
-    def history(self) -> list[Transaction]:
-        return [read_transaction_value(v) for _, v in self.world.log.entries if v is not None]
+    def history(self, count: int | None = None) -> list[Transaction]:
+        entries = self.world.log.entries[:count]
+        return [read_transaction_value(value) for _, value in entries if value is not None]
 
     # --- brokers, disks, clocks -----------------------------------------------
 
-    @precondition(lambda self: self.sent or self.world.brokers.asked)
+    @precondition(lambda self: self.sent)
     @rule(data=st.data(), code=CODES)
     def broker_answers(self, data: st.DataObject, code: ErrorCode) -> None:
-        self.take_sent()
         asked = self.sent.pop(data.draw(st.integers(0, len(self.sent) - 1)))
-        for marker in asked.request.markers:
-            key = (marker.producer_id, marker.producer_epoch)
-            mine = [t for t in self.ends() if (t.producer_id, t.producer_epoch) == key]
-            assert mine, "only what was written down is carried out"
-            assert marker.transaction_result in {t.commits for t in mine}
         asked.answer(code)
 
     @rule(commits=st.booleans())
     def replication_is_slow_or_not(self, commits: bool) -> None:
+        self.committed = len(self.world.log.entries)
         self.world.log.commits_at_once = commits
         self.world.log.settle()
-        self.committed = len(self.world.log.entries)
 
     @rule(refuses=st.sampled_from([None, None, ErrorCode.COORDINATOR_NOT_AVAILABLE]))
     def partition_refuses(self, refuses: ErrorCode | None) -> None:
@@ -188,6 +190,7 @@ class Coordinator(RuleBasedStateMachine):
     def the_state_is_what_the_log_says(self) -> None:
         if self.world.log.commits_at_once and not self.world.log.waiting:
             self.committed = len(self.world.log.entries)
+        self.take_sent()
         folded = self.fold(len(self.world.log.entries))
         assert dict(folded.items()) == dict(self.world.coordinator.items())
 
@@ -208,6 +211,7 @@ class Coordinator(RuleBasedStateMachine):
         world.log.commits_at_once = True
         world.log.settle()
         for _ in range(50):
+            self.committed = len(world.log.entries)
             self.take_sent()
             if not self.sent and world.state() not in (*PREPARED, TxnState.ONGOING):
                 break
