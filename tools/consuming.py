@@ -33,6 +33,7 @@ class ConsumePlan:
         stop_at_end: stop where partitions ended when reading began.
         silence_max_ms: stop when nothing came for so long; None to wait for ever.
         text: what to write for a record.
+        keep: which records to write, and to count; None for all.
     """
 
     topics: tuple[str, ...]
@@ -42,6 +43,7 @@ class ConsumePlan:
     stop_at_end: bool
     silence_max_ms: int | None
     text: Callable[[Record], bytes]
+    keep: Callable[[Record], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,8 @@ class Reading:
         """Whether a record is to be written; it counts if it is."""
         stop = self._stops.get(record.topic_partition)
         if self.records_left == 0 or (stop is not None and record.offset >= stop):
+            return False
+        if self.plan.keep is not None and not self.plan.keep(record):
             return False
         self.written += 1
         return True

@@ -40,6 +40,16 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "quorate topics trim orders --before @-7d --dry-run",
         "quorate topics trim orders -p 0 --before 1000 -y",
     ),
+    "topics find": (
+        "quorate topics find orders --key o-17",
+        "quorate topics find orders --where 'amount>6000' --since -1h -n 10",
+        "quorate topics find logs --value 'timeout|refused' -H lang=en --json",
+    ),
+    "topics export": (
+        "quorate topics export orders --to orders.jsonl.gz",
+        "quorate topics export logs --to logs.csv --since -1d --until 2026-03-01T10:00",
+    ),
+    "topics stats": ("quorate topics stats", "quorate topics stats orders --json"),
     "partitions list": (
         "quorate partitions list --under-replicated",
         "quorate partitions ls orders --offline --exit-code",
@@ -84,6 +94,17 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "groups delete-offsets": ("quorate groups delete-offsets billing -t orders --dry-run",),
     "groups delete": ("quorate groups delete billing --dry-run",),
     "groups kick": ("quorate groups kick billing --all --reason 'new version'",),
+    "txns list": ("quorate txns list", "quorate txns list --json"),
+    "txns describe": ("quorate txns describe payments-1",),
+    "txns producers": ("quorate txns producers orders -p 0",),
+    "txns find-hanging": (
+        "quorate txns find-hanging",
+        "quorate txns find-hanging orders --max-transaction-timeout 5",
+    ),
+    "txns abort": (
+        "quorate txns abort payments-1 --dry-run",
+        "quorate txns abort --topic orders -p 0 --start-offset 17",
+    ),
     "offsets": (
         "quorate offsets orders",
         "quorate offsets orders --time @-1h",

@@ -9,12 +9,15 @@ import typer
 from quorate.tools import topics as work
 from quorate.tools.arguments import parse_properties
 from quorate.tools.command_line import Command, noun_app, options_of
+from quorate.tools.commands import topic_records
 from quorate.tools.output import Table, render
 from quorate.tools.problems import UsageError
 from quorate.tools.session import confirm, print_table, run, say
 from quorate.tools.topic_options import client_of, topic_names
 
-app = noun_app("Create, list, describe, alter, delete and trim topics.")
+app = noun_app(
+    "Create, list, describe, alter, delete and trim topics; find, export and count records."
+)
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...")]
 Topics = Annotated[list[str] | None, typer.Option("--topic", "-t", help="A topic.")]
@@ -190,3 +193,8 @@ def trim(
     confirm(f"Delete {deletes} records of {name}?", yes=yes)
     run(work.trim, client, plan)
     say(options, f"Deleted {deletes} records of {name}.")
+
+
+app.command("find", cls=Command)(topic_records.find)
+app.command("export", cls=Command)(topic_records.export)
+app.command("stats", cls=Command)(topic_records.stats)

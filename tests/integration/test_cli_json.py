@@ -1,0 +1,187 @@
+"""What ``--format json`` has is what programs rely on: names and types stay as they are.
+
+``tests/golden/cli_json.json`` has them for every command that prints JSON. A column that is gone or
+of another type breaks somebody: then ``SCHEMA_VERSION`` grows. ``REWRITE=1`` writes the file anew.
+"""
+
+import gzip
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.client.sync import Admin, Consumer, Producer
+from quorate.tools.cli import run_command
+from tests.compat.serving import Broker, quorate
+from tests.conftest import IN_A_HURRY
+
+pytestmark = pytest.mark.integration
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "cli_json.json"
+SCHEMAS: dict[str, Any] = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
+COMMANDS = (
+    "topics list",
+    "topics describe orders",
+    "topics stats orders",
+    "topics find orders --key k",
+    "partitions list orders",
+    "partitions describe orders:0",
+    "partitions verify orders",
+    "partitions reassign status",
+    "groups list",
+    "groups describe billing",
+    "groups describe billing --members",
+    "groups describe billing --state",
+    "groups lag billing -n 1",
+    "groups reset billing -t orders --to-earliest",
+    "offsets orders",
+    "offsets orders --time -1",
+    "configs describe topic/orders --all",
+    "configs list",
+    "broker list",
+    "broker describe 1",
+    "broker describe 1 --dirs",
+    "quorum status",
+    "quorum replication",
+    "metadata at now --dir {dir}",
+    "metadata cat --dir {dir}",
+    "metadata diff 1 --dir {dir}",
+    "why leader orders:0 --dir {dir}",
+    "why isr orders:0 --dir {dir}",
+    "why lag billing --dir {dir}",
+    "status",
+    "version",
+    "log verify {dir}",
+    "log dump {dir}/orders-0",
+    "doctor connect {bootstrap}",
+    "doctor machine",
+    "profile list",
+    "profile show p",
+    "consume orders --from-beginning -n 1",
+    "topics trim orders --before 0 --dry-run",
+    "verify list --workloads",
+)
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A node with a topic of two records, a group that has read one, and a profile."""
+    with quorate(IN_A_HURRY, tmp_path_factory.mktemp("json")) as running:
+        where = running.server.bootstrap
+        with Admin(where) as admin, Producer(where) as producer:
+            admin.create_topic("orders", partitions=2, configs={"retention.ms": "86400000"})
+            producer.send("orders", b'{"amount": 1}', key=b"k", headers=[("h", b"x")])
+            producer.send("orders", b'{"amount": 2}', key=b"k")
+            with Consumer(where, group_id="billing", auto_offset_reset="earliest") as consumer:
+                consumer.subscribe("orders")
+                while not consumer.poll():
+                    pass
+                consumer.commit()
+        yield running
+
+
+@pytest.fixture
+def told(
+    node: Broker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Any:
+    profiles = {"version": 1, "current": "", "profiles": {"p": {"bootstrap": "h:1"}}}
+    (tmp_path / "profiles.json").write_text(json.dumps(profiles))
+    monkeypatch.setenv("QUORATE_PROFILES", str(tmp_path / "profiles.json"))
+    monkeypatch.setenv("QUORATE_BOOTSTRAP", node.server.bootstrap)
+
+    def tell(command: str) -> tuple[int, str]:
+        words = command.format(dir=node.data.parent / "data", bootstrap=node.server.bootstrap)
+        code = run_command(words.split())
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        assert captured.out or code == 0, captured.err
+        return code, captured.out
+
+    return tell
+
+
+def shape(value: Any) -> Any:
+    """Return a document's names and types: of lists, those of all items together."""
+    if isinstance(value, dict):
+        return {name: shape(inner) for name, inner in sorted(value.items())}
+    if isinstance(value, list):
+        shapes = [shape(inner) for inner in value]
+        if shapes and all(isinstance(each, dict) for each in shapes):
+            return [{name: _joined([s.get(name) for s in shapes]) for name in sorted(shapes[0])}]
+        return [_joined(shapes)] if shapes else []
+    return "null" if value is None else type(value).__name__
+
+
+def _joined(shapes: list[Any]) -> Any:
+    texts = {json.dumps(each): each for each in shapes if each is not None}
+    if len(texts) == 1:
+        return next(iter(texts.values()))
+    plain = {each for each in texts.values() if isinstance(each, str)}
+    return "|".join(sorted(plain)) if len(plain) == len(texts) else "any"
+
+
+def allowed(found: Any, golden: Any) -> bool:
+    """Whether a shape is one that the golden one allows; an empty list is of any kind."""
+    if isinstance(found, list) and isinstance(golden, list):
+        return not found or not golden or allowed(found[0], golden[0])
+    if isinstance(found, dict) and isinstance(golden, dict):
+        return found.keys() == golden.keys() and all(
+            allowed(inner, golden[name]) for name, inner in found.items()
+        )
+    if isinstance(found, str) and isinstance(golden, str):
+        return set(found.split("|")) <= {*golden.split("|"), "null"}
+    return golden in ("any", "null") or found == "null"
+
+
+def is_map(document: Any, name: str) -> bool:
+    """Whether the names in an object are somebody's, and no columns."""
+    return isinstance(document.get(name), dict) and name in {"configs", "contents", "properties"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_json_has_the_names_and_types_that_it_had(command: str, told: Any) -> None:
+    code, text = told(f"{command} --format json")
+    assert code in (0, 3)
+    try:
+        documents = [json.loads(text)]
+    except ValueError:  # a stream of records
+        documents = [json.loads(line) for line in text.splitlines()]
+    for document in documents:
+        for one in [document, *(document.get("items") or [])]:
+            for name in [name for name in one if is_map(one, name)]:
+                one[name] = {}
+    found = shape(documents)
+    if os.environ.get("REWRITE"):
+        known = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
+        known[command] = found
+        GOLDEN.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
+        return
+    assert allowed(found, SCHEMAS[command]), json.dumps(found)
+
+
+def test_records_are_found_exported_and_counted(told: Any, tmp_path: Path) -> None:
+    assert told("topics find orders --where amount>1 -f %v\\n") == (0, '{"amount": 2}\n')
+    assert told("topics find orders --key k -n 1 -f %k\\n --since -1h") == (0, "k\n")
+    assert told("topics find orders --key nobody") == (0, "")
+    path = tmp_path / "orders.jsonl.gz"
+    assert told(f"topics export orders --to {path}")[0] == 0
+    lines = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+    assert [line["value"] for line in lines] == ['{"amount": 1}', '{"amount": 2}']
+    assert told(f"-q topics export orders --to {path} --overwrite") == (0, "")
+    assert list(tmp_path.glob(".*")) == []
+    columns = told("topics stats orders")[1].splitlines()[1].split()
+    assert columns[:4] == ["orders", "2", "2", "2"]
+
+
+def test_a_file_that_is_there_is_kept(told: Any, tmp_path: Path) -> None:
+    path = tmp_path / "orders.csv"
+    path.write_text("mine")
+    with pytest.raises(AssertionError, match="is there already"):
+        told(f"topics export orders --to {path}")
+    assert path.read_text() == "mine"
