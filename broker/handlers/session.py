@@ -27,6 +27,14 @@ cluster's other features are no business of clients.
 
 GROUP_LEVEL: Final = 1
 
+TRANSACTION_VERSION: Final = "transaction.version"
+"""The feature by which producers see that each transaction has an epoch of its own, and partitions
+join it by being written (KIP-890). As with groups, the level is the same on all brokers."""
+
+TRANSACTION_LEVEL: Final = 2
+
+FEATURES: Final = ((GROUP_VERSION, GROUP_LEVEL), (TRANSACTION_VERSION, TRANSACTION_LEVEL))
+
 ZERO_LEVELS_FROM: Final = 4
 """The version from which a feature may be told that could be switched off, with a level of 0."""
 
@@ -47,17 +55,15 @@ class ApiVersionsHandler:
         return ApiVersionsResponse(
             api_keys=self._versions,
             supported_features=[
-                SupportedFeatureKey(name=GROUP_VERSION, min_version=0, max_version=GROUP_LEVEL)
+                SupportedFeatureKey(name=name, min_version=0, max_version=level)
+                for name, level in FEATURES
             ]
             if caller.api_version >= ZERO_LEVELS_FROM
             else [],
             finalized_features_epoch=broker.replicas.image.version,
             finalized_features=[
-                FinalizedFeatureKey(
-                    name=GROUP_VERSION,
-                    min_version_level=GROUP_LEVEL,
-                    max_version_level=GROUP_LEVEL,
-                )
+                FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+                for name, level in FEATURES
             ],
         )
 

@@ -8,7 +8,7 @@ from quorate.broker.handlers.consumer_groups import (
     consumer_group_describe,
     consumer_group_heartbeat,
 )
-from quorate.broker.handlers.session import GROUP_VERSION
+from quorate.broker.handlers.session import GROUP_VERSION, TRANSACTION_VERSION
 from quorate.broker.handlers.table import API_VERSIONS_HANDLER
 from quorate.errors import ErrorCode
 from quorate.protocol.messages.consumer_groups import (
@@ -111,17 +111,16 @@ def test_classic_members_of_a_consumer_group_are_heard_and_leave() -> None:
     assert now(leave_group(node.broker, alone, over(2))).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_clients_are_told_that_groups_may_use_the_new_protocol() -> None:
+def test_clients_are_told_at_which_levels_groups_and_transactions_work() -> None:
     node = new_coordinator()
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
-    for version, supported in ((3, []), (4, [(GROUP_VERSION, 0, 1)])):
+    features = [(GROUP_VERSION, 0, 1), (TRANSACTION_VERSION, 0, 2)]
+    for version, supported in ((3, []), (4, features)):
         told = API_VERSIONS_HANDLER(node.broker, request, over(version))
         found = [(f.name, f.min_version, f.max_version) for f in told.supported_features]
         assert found == supported
-        (level,) = told.finalized_features
-        assert (level.name, level.min_version_level, level.max_version_level) == (
-            GROUP_VERSION,
-            1,
-            1,
-        )
+        assert [
+            (level.name, level.min_version_level, level.max_version_level)
+            for level in told.finalized_features
+        ] == [(GROUP_VERSION, 1, 1), (TRANSACTION_VERSION, 2, 2)]
         assert told.finalized_features_epoch == node.replicas.image.version
