@@ -266,8 +266,9 @@ class Controller:
 
     def begin(self, frame: Frame) -> Promise[m.Answer | KafkaError] | None:
         """Take a request that is nothing but a decision, which is ours; leave others alone."""
-        decide = self._decisions.get(type(frame.message))
-        if decide is None or self._refusal() is not None:
+        decide, standing = self._decisions.get(type(frame.message)), self._raft.standing
+        # As of the last round, which costs nothing to ask; who decides asks once more.
+        if decide is None or not standing.is_leader or standing.term != self._active_term:
             return None
         return self._decider.begin(self._decision(decide, frame.message), _asked(frame))
 

@@ -16,6 +16,7 @@ import trio
 
 from quorate.control.frames import LENGTH_BYTES, Frame, decode_frame, encode_frame
 from quorate.control.messages import Answer
+from quorate.control.quick import quickly_made
 from quorate.errors import ErrorCode, KafkaError, NotControllerError, RequestTimedOutError
 from quorate.net.bell import Bell
 from quorate.promise import Promise
@@ -51,6 +52,7 @@ A = TypeVar("A", bound=Answer)
 Decide = Callable[[MetadataImage], Decision[A]]
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Asked:
     """How a request was asked.

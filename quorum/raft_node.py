@@ -131,6 +131,11 @@ class RaftNode:
         return self._machine.image
 
     @property
+    def standing(self) -> Standing:
+        """What others wait for, as of the last round."""
+        return self._standing
+
+    @property
     def is_leader(self) -> bool:
         """Whether this node leads, and its image holds everything that was ever committed."""
         return self._running and self._rounds.is_leader

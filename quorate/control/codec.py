@@ -148,12 +148,38 @@ def decoder_of(cls: Callable[..., T]) -> Callable[[Any], T]:
     return _travel(cls).decode
 
 
+@dataclass(frozen=True, slots=True)
+class DeclaredField:
+    """A field as its class declares it; ``default`` is ``MISSING`` where it must be present."""
+
+    key: int
+    name: str
+    kind: Any
+    default: Any
+
+
+def declared_fields(cls: Any) -> list[DeclaredField]:
+    """Return the fields of a class; one that is declared wrongly is a bug and asserts."""
+    assert is_dataclass(cls), f"{cls} is not a dataclass"
+    hints = get_type_hints(cls, include_extras=True)
+    found: list[DeclaredField] = []
+    for field in fields(cls):
+        kind, key = _split(hints[field.name])
+        found.append(DeclaredField(key, field.name, kind, field.default))
+    assert len({field.key for field in found}) == len(found), f"{cls} uses a key twice"
+    return found
+
+
+def is_declared(kind: Any) -> bool:
+    """Return whether the values of a type travel as maps of their fields."""
+    return is_dataclass(kind) and kind not in _KNOWN
+
+
 class _Compiler:
     """Writes the two functions of one class; a class declared wrongly is a bug and asserts."""
 
     def __init__(self, cls: Any) -> None:
         self._name: str = cls.__name__
-        assert is_dataclass(cls), f"{cls} is not a dataclass"
         self._constants: dict[str, Any] = {
             "new": cls,
             "wrong": _wrong,
@@ -162,20 +188,17 @@ class _Compiler:
             "INT64_MIN": INT64_MIN,
             "INT64_MAX": INT64_MAX,
         }
-        hints = get_type_hints(cls, include_extras=True)
-        self._fields = [self._field(f.name, f.default, hints[f.name]) for f in fields(cls)]
-        keys = {f.key for f in self._fields}
-        assert len(keys) == len(self._fields), f"{cls} uses a key twice"
+        self._fields = [self._field(field) for field in declared_fields(cls)]
 
     def compile(self) -> _Travel:
         """Return the functions."""
         return _Travel(self._encoder(), self._decoder())
 
-    def _field(self, name: str, default: object, hint: Any) -> _Field:
-        kind, key = _split(hint)
+    def _field(self, field: DeclaredField) -> _Field:
+        name, kind, key, default = field.name, field.kind, field.key, field.default
         if kind in _PLAIN:
             return _Field(key, name, "{0}", _PLAIN[kind], default)
-        encode, decode = map(self._constant, _converters(kind))
+        encode, decode = map(self._constant, converters_of(kind))
         return _Field(key, name, f"{encode}({{0}})", f"{decode}({{0}})", default)
 
     def _constant(self, value: object) -> str:
@@ -323,7 +346,7 @@ _KNOWN: Final[dict[Any, tuple[Encode, Decode]]] = {
 }
 
 
-def _converters(kind: Any) -> tuple[Encode, Decode]:
+def converters_of(kind: Any) -> tuple[Encode, Decode]:
     """Return the functions that turn a value of a type into CBOR's types and back."""
     if kind in _KNOWN:
         return _KNOWN[kind]
@@ -353,7 +376,7 @@ def _enum_decoder(kind: type[IntEnum]) -> Decode:
 
 
 def _tuple_converters(item: Any) -> tuple[Encode, Decode]:
-    encode_item, decode_item = _converters(item)
+    encode_item, decode_item = converters_of(item)
 
     def encode(value: Any) -> list[Any]:
         return [encode_item(v) for v in value]
@@ -365,8 +388,8 @@ def _tuple_converters(item: Any) -> tuple[Encode, Decode]:
 
 
 def _map_converters(key: Any, item: Any) -> tuple[Encode, Decode]:
-    encode_key, decode_key = _converters(key)
-    encode_item, decode_item = _converters(item)
+    encode_key, decode_key = converters_of(key)
+    encode_item, decode_item = converters_of(item)
 
     def encode(value: Any) -> dict[Any, Any]:
         return {encode_key(k): encode_item(v) for k, v in value.items()}
@@ -378,7 +401,7 @@ def _map_converters(key: Any, item: Any) -> tuple[Encode, Decode]:
 
 
 def _optional_converters(kind: Any) -> tuple[Encode, Decode]:
-    encode_some, decode_some = _converters(kind)
+    encode_some, decode_some = converters_of(kind)
 
     def encode(value: Any) -> Any:
         return None if value is None else encode_some(value)

@@ -11,10 +11,9 @@ from quorate.control.codec import (
     DecodeError,
     as_map,
     decoder_of,
-    dump_cbor,
-    encode_fields,
     load_cbor,
 )
+from quorate.control.direct import dump_bytes, dump_number, dumper_of, map_head
 from quorate.control.quick import quickly_made
 
 LENGTH_BYTES: Final = 4
@@ -77,7 +76,15 @@ MESSAGES: Final[dict[int, type[Any]]] = {
     78: p.ChangeBroker,
     79: p.ChangeBrokerAnswer,
 }
-_NUMBERS: Final = {cls: number for number, cls in MESSAGES.items()}
+_BEGINNINGS: Final = {
+    cls: b"".join(map(dump_number, (_TYPE, number, _CORRELATION_ID)))
+    for number, cls in MESSAGES.items()
+}
+"""What stands behind the head of a frame's map and before its correlation id."""
+
+_FIELDS_KEY, _REQUEST_ID_KEY, _TIMEOUT_MS_KEY = map(
+    dump_number, (_FIELDS, _REQUEST_ID, _TIMEOUT_MS)
+)
 _DECODERS: Final = {number: decoder_of(cls) for number, cls in MESSAGES.items()}
 
 
@@ -108,16 +115,18 @@ class Frame:
 def encode_frame(frame: Frame) -> bytes:
     """Return the bytes of a frame, length first."""
     message = frame.message
-    envelope: dict[int, Any] = {
-        _TYPE: _NUMBERS[type(message)],
-        _CORRELATION_ID: frame.correlation_id,
-        _FIELDS: encode_fields(message),
-    }
+    parts = [
+        map_head(3 + bool(frame.request_id) + bool(frame.timeout_ms)),
+        _BEGINNINGS[type(message)],
+        dump_number(frame.correlation_id),
+        _FIELDS_KEY,
+        dumper_of(type(message))(message),
+    ]
     if frame.request_id:
-        envelope[_REQUEST_ID] = frame.request_id
+        parts += (_REQUEST_ID_KEY, dump_bytes(frame.request_id))
     if frame.timeout_ms:
-        envelope[_TIMEOUT_MS] = frame.timeout_ms
-    body = dump_cbor(envelope)
+        parts += (_TIMEOUT_MS_KEY, dump_number(frame.timeout_ms))
+    body = b"".join(parts)
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
-from functools import cached_property
 from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from quorate.model import NO_LEADER
 from quorate.quorum.metadata import records as r
@@ -96,6 +95,21 @@ def _drafted(image: MetadataImage, records: Iterable[Fact]) -> "_Draft":
     return draft
 
 
+class _when_used(Generic[T]):  # noqa: N801 - a decorator
+    """A property that is worked out when it is first read; ``cached_property`` takes a lock then.
+
+    What it gave is in the object's ``__dict__`` from then on, under the same name.
+    """
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make = make
+        self._name = make.__name__
+
+    def __get__(self, draft: "_Draft", _: type["_Draft"]) -> T:
+        made = vars(draft)[self._name] = self._make(draft)
+        return made
+
+
 class _Draft:
     """Owns an image while a batch is applied: what changes is copied, the rest is shared.
 
@@ -110,43 +124,43 @@ class _Draft:
         self._open_configs: dict[ConfigResource, dict[str, str]] = {}
         self._states: dict[object, PartitionState] = {}
 
-    @cached_property
+    @_when_used
     def _topics(self) -> ShardedDraft[str, TopicImage]:
         return ShardedDraft(self._image.topics)
 
-    @cached_property
+    @_when_used
     def _topic_names(self) -> ShardedDraft[bytes, str]:
         return ShardedDraft(self._image.topic_names)
 
-    @cached_property
+    @_when_used
     def _metric_names(self) -> ShardedDraft[str, str]:
         return ShardedDraft(self._image.metric_names)
 
-    @cached_property
+    @_when_used
     def _configs(self) -> ShardedDraft[ConfigResource, Mapping[str, str]]:
         return ShardedDraft(self._image.configs)
 
-    @cached_property
+    @_when_used
     def _brokers(self) -> DictDraft[int, BrokerImage]:
         return DictDraft(self._image.brokers)
 
-    @cached_property
+    @_when_used
     def _answers(self) -> DictDraft[bytes, bytes]:
         return DictDraft(self._image.answers)
 
-    @cached_property
+    @_when_used
     def _features(self) -> DictDraft[str, int]:
         return DictDraft(self._image.features)
 
-    @cached_property
+    @_when_used
     def _access_rules(self) -> DictDraft[bytes, AccessRule]:
         return DictDraft(self._image.access_rules)
 
-    @cached_property
+    @_when_used
     def _scram(self) -> DictDraft[ScramUser, ScramCredential]:
         return DictDraft(self._image.scram)
 
-    @cached_property
+    @_when_used
     def _quotas(self) -> DictDraft[r.QuotaEntity, Mapping[str, float]]:
         return DictDraft(self._image.quotas)
 
