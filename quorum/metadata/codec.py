@@ -217,7 +217,9 @@ def _plain_state(
         key = (tuple(replicas), tuple(isr), body[_LEADER_ID])
         state = states.get(key)
         if state is None:
-            state = states[key] = initial_state(_from_map(_with(dict(body), "", 0)))
+            record = _from_map(_with(dict(body), "", 0))
+            assert isinstance(record, r.PartitionCreated)
+            state = states[key] = initial_state(record)
     except (TypeError, InconsistentRecordError):
         return None
     return state if type(body[_TOPIC_ID]) is bytes else None

@@ -190,12 +190,12 @@ def test_a_follower_whose_entries_are_gone_needs_a_snapshot() -> None:
 def test_observers_get_the_log_and_are_not_counted() -> None:
     boxed = leading(new_journal(), Owner())
     boxed.connected(key(9))
-    assert boxed.followers == (key(9),)
+    assert list(boxed.followers) == [key(9)]
     boxed.append(REGULAR, b"a")
     boxed.tick()
     assert boxed.commit_index == 3
     boxed.disconnected(key(9))
-    assert boxed.followers == ()
+    assert list(boxed.followers) == []
     assert boxed.match_index(key(9)) is None
 
 
