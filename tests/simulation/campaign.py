@@ -15,6 +15,9 @@ from typing import Final
 from tests.simulation.report import Look, Report
 
 PROGRESS_S: Final = 1.0
+LOGGED_PROGRESS_S: Final = 60.0
+"""So often a log is told how far a campaign is: if it is ended, what it did until then counts."""
+
 BATCH: Final = 8
 
 
@@ -93,9 +96,11 @@ def campaign(simulation: Simulation, seeds: Sequence[int], jobs: int, seconds_ma
         if report.violation is not None:
             shape = simulation.shape_of(report.seed)
             print(f"seed {report.seed} ({shape}): {report.violation}", flush=True)
-        if live and monotonic() - shown_s > PROGRESS_S:
+        if monotonic() - shown_s > (PROGRESS_S if live else LOGGED_PROGRESS_S):
             shown_s = monotonic()
-            print(f"\r{tally.line()} ", end="", flush=True)
+            print(
+                f"\r{tally.line()} " if live else tally.line(), end="" if live else "\n", flush=True
+            )
     print("\r" * live + tally.summary())
     return 1 if tally.violations else 0
 
