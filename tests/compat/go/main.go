@@ -12,6 +12,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,6 +59,12 @@ type ask struct {
 	Name            string             `json:"name"`
 	Value           string             `json:"value"`
 	Before          int64              `json:"before"`
+	TransactionalID string             `json:"transactional_id"`
+	TimeoutMs       int64              `json:"timeout_ms"`
+	Group           string             `json:"group"`
+	Output          string             `json:"output"`
+	Isolation       string             `json:"isolation"`
+	Bytes           []byte             `json:"bytes"`
 }
 
 type received struct {
@@ -122,6 +129,9 @@ func do(asked *ask) (any, error) {
 	deadline := time.Duration(asked.DeadlineMs) * time.Millisecond
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
+	if strings.HasPrefix(asked.Op, "txn_") {
+		return transact(ctx, asked)
+	}
 	switch asked.Op {
 	case "produce":
 		return produce(ctx, asked)

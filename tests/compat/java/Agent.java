@@ -78,6 +78,9 @@ public class Agent {
     }
 
     static Object answer(JsonNode ask) throws Exception {
+        if (ask.get("op").asText().startsWith("txn_")) {
+            return Transactions.answer(ask);
+        }
         switch (ask.get("op").asText()) {
             case "version":
                 return AppInfoParser.getVersion();
