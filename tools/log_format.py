@@ -11,7 +11,12 @@ LogFormat = Literal["text", "json"]
 STORY: Final = "quorate.story"
 """The logger of what happens to a cluster: few lines, worth keeping, at level INFO."""
 
-TELLING: Final = (STORY, "quorate.broker.groups", "quorate.quorum.controller")
+TELLING: Final = (
+    STORY,
+    "quorate.broker.groups",
+    "quorate.broker.transactions",
+    "quorate.quorum.controller",
+)
 """The loggers whose INFO nodes print: elections, brokers that come and go, rebalances."""
 
 TEXT: Final = "%(asctime)s.%(msecs)03d %(levelname)-7s %(name)s: %(message)s"

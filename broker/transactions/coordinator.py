@@ -38,7 +38,8 @@ from quorate.broker.transactions.records import (
     transaction_key,
     transaction_value,
 )
-from quorate.broker.transactions.transaction import NAMES, PREPARED, Transaction
+from quorate.broker.transactions.telling import tell
+from quorate.broker.transactions.transaction import PREPARED, Transaction
 from quorate.errors import ErrorCode, InvalidRequestError, KafkaError
 from quorate.model import TopicPartition
 from quorate.settings import NodeConfig
@@ -133,9 +134,11 @@ class TransactionCoordinator:
     def loaded(self) -> None:
         """Begin to serve, and go on with what was decided and not carried out."""
         self._serves = True
-        for transactional_id, transaction in self._transactions.items():
-            if transaction.state in PREPARED:
-                self._carry_out(transactional_id, transaction)
+        prepared = [(i, t) for i, t in self._transactions.items() if t.state in PREPARED]
+        if prepared:
+            tell("txn-ends-taken-over", count=len(prepared), first=prepared[0][0])
+        for transactional_id, transaction in prepared:
+            self._carry_out(transactional_id, transaction)
         config = self._surroundings.config
         overdue_ms = config.transaction_abort_timed_out_transaction_cleanup_interval_ms
         self._every(overdue_ms, self._abort_overdue)
@@ -340,11 +343,11 @@ class TransactionCoordinator:
             else:
                 asked.answer(ErrorCode.CONCURRENT_TRANSACTIONS, None)
 
-        logger.info(
-            "event=txn_fenced transactional_id=%s producer_id=%d epoch=%d",
-            asked.transactional_id,
-            after.producer_id,
-            after.producer_epoch,
+        tell(
+            "txn-fenced",
+            transactional_id=asked.transactional_id,
+            producer=after.producer_id,
+            epoch=after.producer_epoch,
         )
         self._write(asked.transactional_id, after, written)
 
@@ -425,12 +428,6 @@ class TransactionCoordinator:
         codes: list[ErrorCode] = []
         self._endings.pop(transactional_id, None)
         if self._write(transactional_id, after, codes.append):
-            logger.debug(
-                "event=txn_complete transactional_id=%s producer_id=%d state=%s",
-                transactional_id,
-                after.producer_id,
-                NAMES[after.state],
-            )
             self._wake(transactional_id)
         elif codes != [ErrorCode.NOT_COORDINATOR]:
             again = partial(self._complete, transactional_id, prepared)
@@ -443,12 +440,12 @@ class TransactionCoordinator:
         now_ms = self._surroundings.now_ms()
         overdue = [(i, t) for i, t in self._transactions.items() if is_overdue(t, now_ms)]
         for transactional_id, transaction in overdue:
-            logger.info(
-                "event=txn_timed_out transactional_id=%s producer_id=%d open_ms=%d timeout_ms=%d",
-                transactional_id,
-                transaction.producer_id,
-                now_ms - transaction.start_ms,
-                transaction.timeout_ms,
+            tell(
+                "txn-timed-out",
+                transactional_id=transactional_id,
+                producer=transaction.producer_id,
+                open_ms=now_ms - transaction.start_ms,
+                timeout_ms=transaction.timeout_ms,
             )
             self._write(transactional_id, fence(transaction, now_ms), ignore)
 
@@ -461,11 +458,11 @@ class TransactionCoordinator:
             for transactional_id, transaction in self._transactions.items()
             if is_forgotten(transaction, now_ms, expiration_ms)
         ]
+        if expired:
+            tell("txn-ids-expired", count=len(expired), first=expired[0])
         for at in range(0, len(expired), FORGOTTEN_AT_ONCE):
             ids = expired[at : at + FORGOTTEN_AT_ONCE]
             entries = tuple(Entry(transaction_key(each), None) for each in ids)
-            for each in ids:
-                logger.info("event=txn_id_expired transactional_id=%s", each)
             self._writer.write(Effects(ids[0], entries, ignore))
 
 

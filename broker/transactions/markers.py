@@ -5,7 +5,6 @@ for a while after a failure, for its turn, or for an answer. Bounded by the tran
 are: each transactional id has at most one that ends.
 """
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from quorate.broker.replication.deadlines import Deadlines
+from quorate.broker.transactions.telling import tell
 from quorate.errors import ErrorCode, known_code
 from quorate.model import NO_LEADER, TopicPartition
 from quorate.promise import Promise
@@ -28,8 +28,6 @@ from quorate.quorum.metadata.image import MetadataImage
 if TYPE_CHECKING:
     from quorate.broker.replication.deadlines import Deadline
 
-logger = logging.getLogger(__name__)
-
 AskBroker = Callable[[int, int, Any], Promise[Any]]
 """Sends a broker a request with an API key; the promise is of its answer, or of a KafkaError if
 there will be none."""
@@ -37,6 +35,8 @@ there will be none."""
 RETRY_MIN_MS: Final = 20
 RETRY_MAX_MS: Final = 1_000
 """After a failure a partition waits so long, twice as long each time."""
+FAILURES_TOLD: Final = 7
+"""After so many failures, some three seconds, it is told that a partition gets no marker."""
 IN_FLIGHT_MAX: Final = 5
 """So many requests are under way to one broker."""
 PARTITIONS_PER_REQUEST: Final = 2_000
@@ -143,10 +143,11 @@ class Markers:
             self._queues.setdefault(leader_id, []).append(marker)
             touched[leader_id] = None
         for marker in gone:
-            logger.info(
-                "event=txn_marker_dropped transactional_id=%s partition=%s: it was deleted",
-                marker.ending.transactional_id,
-                marker.partition,
+            tell(
+                "txn-marker-dropped",
+                transactional_id=marker.ending.transactional_id,
+                partition=marker.partition,
+                reason="deleted",
             )
             self._written(marker)
         for broker_id in touched:
@@ -199,15 +200,6 @@ class Markers:
             self._written(marker)
             return True
         self.failed_count += 1
-        level = logging.DEBUG if code == ErrorCode.NETWORK_EXCEPTION else logging.INFO
-        logger.log(
-            level,
-            "event=txn_marker_refused transactional_id=%s producer_id=%d partition=%s code=%s",
-            ending.transactional_id,
-            ending.producer_id,
-            marker.partition,
-            code.name,
-        )
         if code == ErrorCode.INVALID_PRODUCER_EPOCH:
             # A newer epoch wrote there: what this one had open, if anything, has ended before.
             self._written(marker)
@@ -215,6 +207,14 @@ class Markers:
         if code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             ending.is_over = True
             return True
+        if ending.failures[marker.partition] == FAILURES_TOLD:
+            tell(
+                "txn-marker-delayed",
+                transactional_id=ending.transactional_id,
+                producer=ending.producer_id,
+                partition=marker.partition,
+                code=code.name,
+            )
         return False
 
     def _written(self, marker: _Marker) -> None:
