@@ -1,6 +1,7 @@
 """A connection per broker; metadata, refreshed when stale; whom to ask, with retries."""
 
 import logging
+import math
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,9 @@ Dial: TypeAlias = Callable[[Endpoint], Awaitable[trio.abc.Stream]]
 
 MAIN_LANE: Final = ""
 RECONNECT: Final = Backoff(first_ms=50, max_ms=1_000)
+NEXT_BROKER_S: Final = 2.0
+"""How long to wait for any one broker while there are others to ask."""
+
 T = TypeVar("T")
 
 RETRY: Final = Backoff(first_ms=100, max_ms=1_000)
@@ -349,8 +353,12 @@ class Cluster:
                 return link.ready
         errors: list[str] = []
         for link in links:
+            patience_s = math.inf if link is links[-1] else NEXT_BROKER_S
             try:
-                return await self._reach(link)
+                # One that hangs takes connections and says nothing; others may be well.
+                with trio.move_on_after(patience_s):
+                    return await self._reach(link)
+                errors.append(f"broker at {link.endpoint} does not answer")
             except QuorateError as error:
                 errors.append(in_words(error))
         raise NetworkError("; ".join(errors))

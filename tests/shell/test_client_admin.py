@@ -1,4 +1,4 @@
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import trio
@@ -478,3 +478,23 @@ async def test_one_name_instead_of_several_is_refused_and_never_taken_for_its_le
         for ask in (c.end_offsets, c.beginning_offsets):
             with pytest.raises(TypeError, match="takes several"):
                 await ask(partition)
+
+
+async def test_a_broker_that_takes_connections_and_says_nothing_keeps_nobody_from_the_others(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, brokers=3)
+    kept: list[trio.abc.Stream] = []
+
+    async def dial(endpoint: Endpoint) -> trio.abc.Stream:
+        if endpoint.port == 3:
+            return await cluster.dial(endpoint)
+        ours, theirs = trio.testing.memory_stream_pair()
+        kept.append(theirs)
+        return ours
+
+    for _ in range(3):  # in whatever order they are asked
+        began_s = trio.current_time()
+        async with Admin(cluster.bootstrap, dial=dial) as a:
+            assert [topic.name for topic in await a.list_topics()] == ["t"]
+        assert trio.current_time() - began_s < 10, "the time to connect in"
