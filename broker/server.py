@@ -92,6 +92,7 @@ class RequestServer:
                 config.small_request_max_bytes, config.socket_request_max_bytes
             ),
             in_flight_max=config.max_in_flight_requests,
+            in_flight_bytes_max=config.max_in_flight_bytes,
             unsent_bytes_max=UNSENT_BYTES_MAX,
         )
         dispatcher = _Dispatcher(self._broker, listener)

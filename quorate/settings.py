@@ -261,6 +261,10 @@ class NodeConfig(CoordinatorConfig):
         "quorate.connection.max.in.flight.requests", 256, "Requests of one connection in work before we stop reading.",
         low=1, high=65_536,
     )  # fmt: skip
+    max_in_flight_bytes: int = bytes_field(
+        "quorate.connection.max.in.flight.bytes", 4_194_304, "Bytes of one connection's large requests in work before we stop reading.",
+        low=1,
+    )  # fmt: skip
     fetch_max_bytes: int = bytes_field(
         "fetch.max.bytes", 57_671_680, "The most record bytes in one Fetch answer.", low=1024
     )

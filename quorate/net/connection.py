@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 FRESH_BUFFER_BYTES: Final = 4096
 BUFFER_KEPT_BYTES: Final = 64 * 1024
 READ_AHEAD_BYTES: Final = 128 * 1024
+SMALL_BYTES_MAX: Final = 16 * 1024
+"""Requests that are not larger are in work by the number, and not by their bytes."""
 PRODUCE: Final = 0
 
 _LENGTH = Struct(">i").unpack_from
@@ -47,12 +49,14 @@ class Limits:
         request_bytes_max: of a Produce request (``socket.request.max.bytes``).
         small_request_bytes_max: of any other request, and of any before authentication.
         in_flight_max: requests in work before we stop reading.
+        in_flight_bytes_max: of large requests in work before we stop reading.
         unsent_bytes_max: of answers the peer does not take, before we stop reading.
     """
 
     request_bytes_max: int
     small_request_bytes_max: int
     in_flight_max: int
+    in_flight_bytes_max: int
     unsent_bytes_max: int
 
 
@@ -109,11 +113,13 @@ class Service:
 class AnswerSlot:
     """The place of one answer in its connection's order of requests."""
 
-    __slots__ = ("connection", "on_abandoned", "parts")
+    __slots__ = ("connection", "on_abandoned", "parts", "request_bytes")
 
     def __init__(self, connection: "Connection") -> None:
         self.connection = connection
         self.parts: Sequence[Part] | None = None
+        self.request_bytes = 0
+        """Of a large request, as long as it is in work."""
         self.on_abandoned: Callable[[], None] | None = None
         """Called when the peer is gone before the answer came."""
 
@@ -121,15 +127,17 @@ class AnswerSlot:
         """Give the answer; it leaves when all before it have left."""
         assert self.parts is None, "a request is answered once"
         self.parts = parts
-        self.connection.answered.add(self.connection)
+        connection = self.connection
+        connection.in_flight_bytes -= self.request_bytes
+        connection.answered.add(connection)
 
 
 class Connection:
     """State of one connection: its receive buffer, answers owed in request order, bytes to send.
 
     Invariant: ``buffer[start:end]`` holds what was received and not yet dispatched. ``stalled``
-    means that dispatching stopped at the in-flight limit, and :meth:`resume` is owed when answers
-    have left.
+    means that dispatching stopped at an in-flight limit, and :meth:`resume` is owed when answers
+    have left. ``in_flight_bytes`` is the size of large requests whose answers are not known.
     """
 
     __slots__ = (
@@ -139,11 +147,13 @@ class Connection:
         "closed",
         "dispatch",
         "end",
+        "in_flight_bytes",
         "last_active_ms",
         "limits",
         "out",
         "peer",
         "slots",
+        "small_bytes_max",
         "stalled",
         "start",
         "unsent_bytes",
@@ -154,6 +164,7 @@ class Connection:
         self.peer = peer
         self.dispatch = service.dispatch
         self.limits = service.limits
+        self.small_bytes_max = min(SMALL_BYTES_MAX, service.limits.small_request_bytes_max)
         self.answered = service.answered
         self.authenticated = True
         self.buffer = bytearray(FRESH_BUFFER_BYTES)
@@ -164,6 +175,7 @@ class Connection:
         """What is owed, in the order of requests; an answer that is there needs no slot."""
         self.out: deque[Part] = deque()
         self.unsent_bytes = 0
+        self.in_flight_bytes = 0
         self.last_active_ms = 0
         self.closed = False
         self.stalled = False
@@ -186,23 +198,41 @@ class Connection:
     def resume(self) -> None:
         """Dispatch whole frames until the buffer or the connection's limits are exhausted."""
         buffer, position, end = self.buffer, self.start, self.end
-        dispatch, slots, in_flight_max = self.dispatch, self.slots, self.limits.in_flight_max
+        dispatch, slots, limits = self.dispatch, self.slots, self.limits
+        in_flight_max, bytes_max = limits.in_flight_max, limits.in_flight_bytes_max
         needed_bytes = 0
-        while end - position >= 4 and len(slots) < in_flight_max:
+        while (
+            end - position >= 4 and len(slots) < in_flight_max and self.in_flight_bytes < bytes_max
+        ):
             frame_end = position + 4 + _LENGTH(buffer, position)[0]
             if frame_end > end or frame_end < position + 12:
                 needed_bytes = self._check_announced(position)
                 break
-            if frame_end - position > self.limits.small_request_bytes_max:
-                self._check_announced(position)
-            dispatch(self, buffer, position + 4, frame_end)
+            if frame_end - position <= self.small_bytes_max:
+                dispatch(self, buffer, position + 4, frame_end)
+            else:
+                self._dispatch_large(position, frame_end)
             position = frame_end
         if position == end < len(buffer):
             self.start = self.end = 0
             self.stalled = False
             return
-        self.stalled = len(slots) >= in_flight_max and end - position >= 4
+        full = len(slots) >= in_flight_max or self.in_flight_bytes >= bytes_max
+        self.stalled = full and end - position >= 4
         self._make_room(position, needed_bytes)
+
+    def _dispatch_large(self, position: int, frame_end: int) -> None:
+        """Dispatch a frame; as long as its answer is not known, it counts."""
+        size_bytes = frame_end - position
+        if size_bytes > self.limits.small_request_bytes_max:
+            self._check_announced(position)
+        owed_before = len(self.slots)
+        self.dispatch(self, self.buffer, position + 4, frame_end)
+        if len(self.slots) > owed_before:
+            slot = self.slots[-1]
+            if isinstance(slot, AnswerSlot) and slot.parts is None:
+                slot.request_bytes = size_bytes
+                self.in_flight_bytes += size_bytes
 
     def _check_announced(self, position: int) -> int:
         """Return the size of the frame announced at ``position``; refuse what cannot be one."""
@@ -301,7 +331,9 @@ class Connection:
         """Whether the peer is within its limits, so that more of its bytes are welcome."""
         limits = self.limits
         return (
-            len(self.slots) < limits.in_flight_max and self.unsent_bytes < limits.unsent_bytes_max
+            len(self.slots) < limits.in_flight_max
+            and self.in_flight_bytes < limits.in_flight_bytes_max
+            and self.unsent_bytes < limits.unsent_bytes_max
         )
 
     def flush(self) -> None:

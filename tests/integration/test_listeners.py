@@ -22,7 +22,11 @@ from quorate.records.slices import FileSlice
 pytestmark = pytest.mark.integration
 
 LIMITS = Limits(
-    request_bytes_max=8 << 20, small_request_bytes_max=4096, in_flight_max=8, unsent_bytes_max=65536
+    request_bytes_max=8 << 20,
+    small_request_bytes_max=4096,
+    in_flight_max=8,
+    in_flight_bytes_max=1 << 20,
+    unsent_bytes_max=65536,
 )
 
 Answerer = Callable[[bytes], list[Part]]

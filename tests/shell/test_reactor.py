@@ -27,7 +27,11 @@ from quorate.net.reactor import CHUNK_BYTES, Reactor, is_cached, peer_name, read
 from quorate.records.slices import FileSlice
 
 LIMITS = Limits(
-    request_bytes_max=4096, small_request_bytes_max=4096, in_flight_max=2, unsent_bytes_max=65536
+    request_bytes_max=4096,
+    small_request_bytes_max=4096,
+    in_flight_max=2,
+    in_flight_bytes_max=1 << 20,
+    unsent_bytes_max=65536,
 )
 
 

@@ -19,7 +19,11 @@ from quorate.net.connection import (
 from quorate.net.refusals import Refusals
 
 LIMITS = Limits(
-    request_bytes_max=1 << 20, small_request_bytes_max=4096, in_flight_max=4, unsent_bytes_max=1000
+    request_bytes_max=1 << 20,
+    small_request_bytes_max=4096,
+    in_flight_max=4,
+    in_flight_bytes_max=1 << 20,
+    unsent_bytes_max=1000,
 )
 PRODUCE, METADATA = 0, 3
 
@@ -29,6 +33,7 @@ class Recorder:
 
     def __init__(self, limits: Limits = LIMITS) -> None:
         self.frames: list[bytes] = []
+        self.at_once = False
         self.service = Service(
             self.dispatch,
             lambda: 0,
@@ -41,7 +46,10 @@ class Recorder:
 
     def dispatch(self, connection: Connection, buffer: bytearray, start: int, end: int) -> None:
         self.frames.append(bytes(buffer[start:end]))
-        connection.open_slot()
+        if self.at_once:
+            connection.answer_now([b"x"])
+        else:
+            connection.open_slot()
 
     def feed(self, data: bytes) -> bytes:
         """Deliver bytes the way a socket does, as room allows; return what was not taken."""
@@ -103,7 +111,7 @@ def test_only_produce_requests_may_be_large() -> None:
 
 
 def test_a_large_request_that_came_in_one_piece_is_held_to_its_limit_too() -> None:
-    limits = Limits(1 << 20, 1024, 4, 1000)
+    limits = Limits(1 << 20, 1024, 4, 1 << 20, 1000)
     recorder = Recorder(limits)
     recorder.feed(frame(3000))
     with pytest.raises(FrameRefusedError):
@@ -160,6 +168,39 @@ def test_requests_beyond_the_in_flight_limit_wait_until_answers_left() -> None:
     recorder.answer_all()
     recorder.connection.resume()
     assert [f[2] for f in recorder.frames] == [0, 1, 2, 3, 4, 5]
+
+
+def test_large_requests_wait_while_too_many_bytes_are_in_work() -> None:
+    limits = Limits(1 << 20, 4096, 100, 60_000, 1000)
+    recorder = Recorder(limits)
+    left = recorder.feed(b"".join(frame(30_000, fill=i) for i in range(4)))
+    assert [f[2] for f in recorder.frames] == [0, 1]
+    assert not recorder.connection.may_read
+    recorder.answer_all()
+    recorder.connection.resume()
+    assert recorder.feed(left) == b""
+    assert [f[2] for f in recorder.frames] == [0, 1, 2, 3]
+    recorder.answer_all()
+    assert recorder.connection.in_flight_bytes == 0
+    assert recorder.connection.may_read
+
+
+def test_a_request_as_large_as_all_that_may_be_in_work_is_taken_by_itself() -> None:
+    recorder = Recorder(Limits(1 << 20, 4096, 100, 1, 1000))
+    for _ in range(2):
+        assert recorder.feed(frame(900_000)) == b""
+        recorder.answer_all()
+    assert len(recorder.frames) == 2
+
+
+def test_small_requests_and_those_that_are_answered_at_once_do_not_count() -> None:
+    recorder = Recorder(Limits(1 << 20, 4096, 100, 20_000, 1000))
+    recorder.feed(b"".join(frame(4000) for _ in range(20)))
+    assert (len(recorder.frames), recorder.connection.in_flight_bytes) == (20, 0)
+    recorder.answer_all()
+    recorder.at_once = True
+    recorder.feed(b"".join(frame(30_000) for _ in range(20)))
+    assert (len(recorder.frames), recorder.connection.in_flight_bytes) == (40, 0)
 
 
 def test_answers_leave_in_the_order_of_requests() -> None:
