@@ -78,8 +78,9 @@ def _quotas(options: RunOptions) -> dict[str, int]:
         quotas["faults"] = max(1, options.seconds * FAULTS_PER_S)
         if _leaves_too_few(options):
             quotas["refusals"] = 1 if options.client == choosing.PLAIN else 0
-        elif "acks" in quotas and not all(map(_takes_nothing, options.faults)):
-            quotas["acks-under-fault"] = quotas["acks"] * UNDER_FAULT_SHARE
+        elif not all(map(_takes_nothing, options.faults)):
+            for name in quotas.keys() & {"acks", "commits"}:
+                quotas[f"{name}-under-fault"] = quotas[name] * UNDER_FAULT_SHARE
     return {name: int(number) for name, number in quotas.items()}
 
 

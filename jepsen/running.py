@@ -54,7 +54,7 @@ from quorate.protocol.messages.topics import DeleteTopicsRequest
 
 CREATED_S_MAX: Final = 30.0
 WARM_S_MAX: Final = 60.0
-WRITES: Final = ("send", "put", "cas", "create", "commit", "reassign", "grow")
+WRITES: Final = ("send", "txn", "put", "cas", "create", "commit", "reassign", "grow")
 WHOLE_S_MAX: Final = 60.0
 DELETED_MS_MAX: Final = 10_000
 DELETE_TOPICS_VERSION: Final = 5

@@ -8,8 +8,11 @@ from quorate.jepsen.clients import java_producer, librdkafka
 from quorate.jepsen.clients.java_producer import JavaSender
 from quorate.jepsen.clients.librdkafka import StockReader, StockSender
 from quorate.jepsen.clients.own import OwnReader, OwnSender
+from quorate.jepsen.clients.own_transactor import OwnTransactor
 from quorate.jepsen.clients.plain import PlainSender
 from quorate.jepsen.clients.sending import Sender, SenderOptions
+from quorate.jepsen.clients.stock_transactor import StockTransactor
+from quorate.jepsen.clients.transacting import Transactor, TransactorOptions
 from quorate.jepsen.recorder import Recorder
 
 OWN: Final = "own"
@@ -51,6 +54,25 @@ def check_available(client: str) -> None:
 def sender(client: str, options: SenderOptions) -> Sender:
     """Return a sender of that kind, under way."""
     return _SENDERS[client](options)
+
+
+def transactor(client: str, options: TransactorOptions) -> Transactor:
+    """Return a transactional producer of that kind, yet to be opened."""
+    return StockTransactor(options) if client == LIBRDKAFKA else OwnTransactor(options)
+
+
+def committed_reader(
+    client: str,
+    recorder: Recorder,
+    bootstrap: str,
+    topic: str,
+    partitions: Sequence[int],
+    rng: Random,
+) -> Reader:
+    """Return a reader of what is committed, under way; librdkafka reads nothing else by itself."""
+    if client == LIBRDKAFKA:
+        return StockReader(recorder, bootstrap, topic, partitions, rng)
+    return OwnReader(recorder, bootstrap, topic, partitions, rng, committed_only=True)
 
 
 def reader(

@@ -27,9 +27,9 @@ class Committed(NamedTuple):
 
 
 def fetch(
-    raw: Raw, group: str, partitions: Sequence[TopicPartition]
+    raw: Raw, group: str, partitions: Sequence[TopicPartition], *, stable: bool = False
 ) -> dict[TopicPartition, Committed]:
-    """Return what is committed of these partitions.
+    """Return what is committed of these partitions; if ``stable``, no transaction may be about to.
 
     Raises:
         NotNowError: nobody coordinates the group.
@@ -43,7 +43,7 @@ def fetch(
         OffsetFetchRequestTopic(name=name, partition_indexes=numbers)
         for name, numbers in by_topic.items()
     ]
-    request = OffsetFetchRequest(group_id=group, topics=topics)
+    request = OffsetFetchRequest(group_id=group, topics=topics, require_stable=stable)
     where_from = raw.coordinator(group)
     answer = raw.ask(where_from, ApiKey.OFFSET_FETCH, OFFSET_FETCH_VERSION, request)
     _check(answer.error_code)

@@ -203,10 +203,18 @@ class OwnReader:
     """
 
     def __init__(
-        self, recorder: Recorder, bootstrap: str, topic: str, partitions: Sequence[int], rng: Random
+        self,
+        recorder: Recorder,
+        bootstrap: str,
+        topic: str,
+        partitions: Sequence[int],
+        rng: Random,
+        *,
+        committed_only: bool = False,
     ) -> None:
         self.errors: list[str] = []
         self._recorder = recorder
+        self._committed_only = committed_only
         self._bootstrap = bootstrap
         self._partitions = [TopicPartition(topic, number) for number in partitions]
         self._rng = rng
@@ -232,6 +240,7 @@ class OwnReader:
         async with Consumer(
             self._bootstrap,
             auto_offset_reset="earliest",
+            isolation_level="read_committed" if self._committed_only else "read_uncommitted",
             connect_timeout_ms=CONNECT_TIMEOUT_MS,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
         ) as consumer:

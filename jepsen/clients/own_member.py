@@ -1,6 +1,5 @@
 """A member of a consumer group by our client, which may also die, and oversleep."""
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -10,7 +9,8 @@ from typing import Final, Literal, cast
 import trio
 
 from quorate.client import Consumer, RebalanceListener, TopicPartition
-from quorate.errors import NetworkError, QuorateError
+from quorate.errors import QuorateError
+from quorate.jepsen.clients.cutting import Line
 from quorate.jepsen.clients.grouping import (
     CLOSE_S_MAX,
     COMMIT_ODDS,
@@ -26,35 +26,10 @@ from quorate.jepsen.clients.grouping import (
 from quorate.jepsen.clients.values import decode
 from quorate.jepsen.history import Kind
 from quorate.jepsen.recorder import Recorder
-from quorate.model import Endpoint
-from quorate.net.rpc import connect
 
 AGAIN_S: Final = 0.2
 CONNECT_TIMEOUT_MS: Final = 2_000
 REQUEST_TIMEOUT_MS: Final = 3_000
-
-
-class _Line:
-    """A client's connections, which break as if its process had died: nothing goes out any more."""
-
-    def __init__(self) -> None:
-        self._streams: list[trio.SocketStream] = []
-        self._is_cut = False
-
-    async def dial(self, endpoint: Endpoint) -> trio.abc.Stream:
-        """Connect, as long as it is alive."""
-        if self._is_cut:
-            raise NetworkError("this client has died")
-        stream = await connect(endpoint, ssl_context=None, timeout_ms=CONNECT_TIMEOUT_MS)
-        self._streams.append(cast("trio.SocketStream", stream))
-        return stream
-
-    def cut(self) -> None:
-        """Die."""
-        self._is_cut = True
-        for stream in self._streams:
-            with contextlib.suppress(OSError):  # it is closed already
-                stream.socket.shutdown(trio.socket.SHUT_RDWR)
 
 
 class OwnMember:
@@ -89,7 +64,7 @@ class OwnMember:
             finally:
                 self._diary.revoked()
 
-    def _consumer(self, line: _Line) -> Consumer:
+    def _consumer(self, line: Line) -> Consumer:
         membership = self._membership
         protocol = cast('Literal["classic", "consumer"]', membership.protocol)
         if not membership.is_classic:
@@ -117,7 +92,7 @@ class OwnMember:
         )
 
     async def _live(self, scope: trio.CancelScope) -> None:
-        line = _Line()
+        line = Line()
         async with self._consumer(line) as consumer:
             listener = _Ear(lambda: self._hear(consumer), self._diary.revoked)
             consumer.subscribe(self._membership.topic, listener=listener)

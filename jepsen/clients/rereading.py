@@ -36,6 +36,8 @@ STABLE_S: Final = 1.0
 """A partition has come to its end if that has been the same for so long."""
 AGAIN_S: Final = 0.1
 RECORDS_BYTES_MAX: Final = 1 << 30
+UNCOMMITTED, COMMITTED = 0, 1
+"""Isolation levels, as the protocol has them."""
 
 Read = tuple[list[int], list[int]]
 """Offsets and values."""
@@ -108,7 +110,9 @@ def _fetch(raw: Raw, where: TopicPartition, place: int, end: int) -> tuple[Read,
     return told, min(following, end), end
 
 
-def fetch(raw: Raw, where: TopicPartition, place: int) -> PartitionData:
+def fetch(
+    raw: Raw, where: TopicPartition, place: int, *, isolation: int = UNCOMMITTED
+) -> PartitionData:
     """Return what a leader has from an offset on.
 
     Raises:
@@ -119,7 +123,13 @@ def fetch(raw: Raw, where: TopicPartition, place: int) -> PartitionData:
         partition=where.partition, fetch_offset=place, partition_max_bytes=FETCH_BYTES
     )
     topic = FetchTopic(topic=where.topic, partitions=[asked])
-    request = FetchRequest(max_wait_ms=100, min_bytes=1, max_bytes=FETCH_BYTES, topics=[topic])
+    request = FetchRequest(
+        max_wait_ms=100,
+        min_bytes=1,
+        max_bytes=FETCH_BYTES,
+        isolation_level=isolation,
+        topics=[topic],
+    )
     answer = raw.ask(raw.leader(where), ApiKey.FETCH, FETCH_VERSION, request)
     found: PartitionData = answer.responses[0].partitions[0]
     if found.error_code != ErrorCode.NONE:
@@ -135,8 +145,10 @@ def _records(where: TopicPartition, answer: PartitionData) -> Iterator[tuple[int
             yield record.offset, decode(record.value), batch.header.next_offset
 
 
-def list_offset(raw: Raw, where: TopicPartition, timestamp: int) -> int:
-    """Return what a leader says of its log: EARLIEST or LATEST.
+def list_offset(
+    raw: Raw, where: TopicPartition, timestamp: int, *, isolation: int = UNCOMMITTED
+) -> int:
+    """Return what a leader says of its log: EARLIEST or LATEST, which COMMITTED is the LSO.
 
     Raises:
         NotNowError: it does not lead.
@@ -144,7 +156,7 @@ def list_offset(raw: Raw, where: TopicPartition, timestamp: int) -> int:
     """
     asked = ListOffsetsPartition(partition_index=where.partition, timestamp=timestamp)
     topic = ListOffsetsTopic(name=where.topic, partitions=[asked])
-    request = ListOffsetsRequest(replica_id=-1, topics=[topic])
+    request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=[topic])
     answer = raw.ask(raw.leader(where), ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request)
     found = answer.topics[0].partitions[0]
     if found.error_code != ErrorCode.NONE:

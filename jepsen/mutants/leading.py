@@ -187,8 +187,15 @@ def reads_above_hw(patches: Patches) -> None:
     """Give consumers whatever is in the log."""
 
     def read(
-        self: Replica, offset: int, *, max_bytes: int, at_least_one: bool, may_wait: bool = True
+        self: Replica,
+        offset: int,
+        *,
+        max_bytes: int,
+        at_least_one: bool,
+        may_wait: bool = True,
+        stable: bool = False,
     ) -> FileSlice | None:
+        del stable
         self.check_readable(offset)
         if offset >= self.log.log_end_offset:
             return None

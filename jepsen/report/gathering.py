@@ -16,7 +16,9 @@ HARNESS: Final = frozenset(
 )
 """What is no call to the cluster, and has no latency worth a picture."""
 
-WRITES: Final = frozenset({"send", "commit", "reset", "put", "cas", "create", "delete", "grow"})
+WRITES: Final = frozenset(
+    {"send", "txn", "commit", "reset", "put", "cas", "create", "delete", "grow"}
+)
 
 PARTITIONS_MAX: Final = 256
 """So many partitions are followed over time, those that come first."""

@@ -11,12 +11,13 @@ from quorate.jepsen.workloads.mixed import MIXED
 from quorate.jepsen.workloads.offsets import OFFSETS
 from quorate.jepsen.workloads.reassign import REASSIGN
 from quorate.jepsen.workloads.topics import TOPICS_KIND
+from quorate.jepsen.workloads.transactions import TRANSACTIONS
 from quorate.jepsen.workloads.workload import WorkloadKind
 
 WORKLOADS: Final[dict[str, WorkloadKind]] = {
     kind.name: kind
     for kind in (
-        *(APPEND, IDEMPOTENT, GROUPS, OFFSETS),
+        *(APPEND, IDEMPOTENT, TRANSACTIONS, GROUPS, OFFSETS),
         *(TOPICS_KIND, GROWTH, REASSIGN, METADATA, MIXED),
     )
 }

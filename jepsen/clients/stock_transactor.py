@@ -1,0 +1,126 @@
+"""A transactional producer of librdkafka."""
+
+# confluent-kafka's types say less than it does.
+# pyright: basic
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from quorate.jepsen.clients import librdkafka
+from quorate.jepsen.clients.transacting import OutgoingRecord, SpoiledError, TransactorOptions
+from quorate.jepsen.history import Kind
+from quorate.model import TopicPartition
+
+FLUSH_S: Final = 10.0
+NOBODY_KNOWS: Final = -1
+
+_NOWHERE: Final = logging.getLogger(f"{__name__}.nowhere")
+_NOWHERE.addHandler(logging.NullHandler())
+_NOWHERE.propagate = False
+
+
+class StockTransactor:
+    """See :class:`quorate.jepsen.clients.transacting.Transactor`.
+
+    State: what became of the records of the transaction that is open.
+    """
+
+    def __init__(self, options: TransactorOptions) -> None:
+        self._kafka: Any = librdkafka.load()
+        self._options = options
+        self._offsets: dict[int, int] = {}
+        self._errors: list[str] = []
+        self._groups: dict[str, Any] = {}
+        self._client: Any = self._kafka.Producer(
+            {
+                **librdkafka.COMMON,
+                "bootstrap.servers": options.bootstrap,
+                "transactional.id": options.transactional_id,
+                "transaction.timeout.ms": options.timeout_ms,
+                "message.timeout.ms": options.timeout_ms,
+                "linger.ms": 1,
+                "request.timeout.ms": 3_000,
+                "socket.timeout.ms": 4_000,
+                "retry.backoff.ms": 50,
+                "retry.backoff.max.ms": 200,
+            },
+            logger=_NOWHERE,  # who is fenced on purpose says so as FATAL
+        )
+
+    def open(self) -> None:
+        """Take the transactional id."""
+        self._do(self._client.init_transactions, self._options.patience_s)
+
+    def write(self, records: Sequence[OutgoingRecord]) -> list[int | None]:
+        """Begin, and write."""
+        self._offsets, self._errors = {}, []
+        self._do(self._client.begin_transaction)
+        for number, record in enumerate(records):
+            self._do(self._produce, number, record)
+        self._client.flush(FLUSH_S)
+        if self._errors or len(self._offsets) < len(records):
+            raise SpoiledError("; ".join(self._errors) or "not all records were delivered")
+        found = [self._offsets[number] for number in range(len(records))]
+        return [None if offset == NOBODY_KNOWS else offset for offset in found]
+
+    def _produce(self, number: int, record: OutgoingRecord) -> None:
+        offsets, errors = self._offsets, self._errors
+
+        def delivered(error: Any, message: Any) -> None:
+            if error is None:
+                offsets[number] = message.offset()
+            else:
+                errors.append(str(error))
+
+        topic, partition = record.where
+        self._client.produce(topic, record.value, partition=partition, on_delivery=delivered)
+
+    def send_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Move a group."""
+        if group not in self._groups:
+            settings = {
+                **librdkafka.COMMON,
+                "bootstrap.servers": self._options.bootstrap,
+                "group.id": group,  # which it never joins
+            }
+            self._groups[group] = self._kafka.Consumer(settings)
+        metadata = self._groups[group].consumer_group_metadata()
+        places = [self._kafka.TopicPartition(*where, offset) for where, offset in offsets.items()]
+        self._do(
+            self._client.send_offsets_to_transaction, places, metadata, self._options.patience_s
+        )
+
+    def commit(self) -> Kind:
+        """Commit; an abort that is acknowledged afterwards says that it never was."""
+        try:
+            self._client.commit_transaction(self._options.patience_s)
+        except self._kafka.KafkaException as exception:
+            error = exception.args[0]
+            return Kind.FAIL if error.txn_requires_abort() and self.abort() else Kind.INFO
+        return Kind.OK
+
+    def abort(self) -> bool:
+        """Abort."""
+        try:
+            self._client.abort_transaction(self._options.patience_s)
+        except self._kafka.KafkaException:
+            return False
+        return True
+
+    def close(self) -> None:
+        """End; it aborts nothing by itself."""
+        self._client.purge()
+        for consumer in self._groups.values():
+            consumer.close()
+        self._groups.clear()
+
+    def die(self) -> None:
+        """End: nothing of what waits is sent."""
+        self.close()
+
+    def _do(self, function: Any, *arguments: Any) -> None:
+        try:
+            function(*arguments)
+        except (self._kafka.KafkaException, BufferError) as error:
+            raise SpoiledError(str(error)) from error
