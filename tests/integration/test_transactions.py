@@ -60,6 +60,10 @@ class Reader:
         return sorted(self.values) == sorted(values)
 
 
+def tells(cluster: Cluster, event: str) -> bool:
+    return any(event in broker.log() for broker in cluster.brokers.values())
+
+
 def coordinator_of(cluster: Cluster, transactional_id: str) -> int:
     partitions = cluster.admin.list_topics(TRANSACTIONS_TOPIC, timeout=10)
     count = len(partitions.topics[TRANSACTIONS_TOPIC].partitions)
@@ -124,11 +128,10 @@ def test_the_next_coordinator_writes_the_markers_of_one_that_was_killed_before(
         cluster.brokers[coordinator].kill()
     finally:
         os.kill(paused, signal.SIGCONT)
+    wait_until(lambda: tells(cluster, "event=txn-ends-taken-over"), "somebody carries it out")
     reader = Reader(cluster, "debts", 1)
     wait_until(lambda: reader.sees("settled"), "what was committed is seen")
     assert coordinator_of(cluster, transactional_id) != coordinator
-    told = [broker.log() for broker in cluster.brokers.values()]
-    assert any("event=txn-ends-taken-over" in log for log in told)
     cluster.start(coordinator)
     cluster.brokers[coordinator].wait_until_ready()
     producer.begin_transaction()
