@@ -8,13 +8,14 @@ import sqlite3
 import subprocess
 import sys
 import time
+from functools import partial as bind
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
-from quorate.client import Admin, Producer, TopicPartition
+from quorate.client import Admin, Consumer, Producer, TopicPartition
 from quorate.client.sync import Admin as SyncAdmin
 from quorate.client.sync import Producer as SyncProducer
 
@@ -27,6 +28,8 @@ TIMEOUT_S = 60.0
 KILLS = int(os.environ.get("EXACTLY_ONCE_KILLS", "5"))
 ORDERS_A_KILL = 60
 ORDERS = ORDERS_A_KILL * (KILLS + 1)
+TRANSFER_KILLS = int(os.environ.get("EXACTLY_ONCE_KILLS", "2"))
+TRANSFERS = 210
 
 
 def example(name: str) -> Any:
@@ -184,6 +187,36 @@ def test_the_offset_beside_the_result_makes_it_exactly_once_whenever_it_is_kille
     with contextlib.closing(sqlite3.connect(path)) as database:
         rows = database.execute("select * from results order by rowid").fetchall()
     assert rows == [(number, 2 * number) for number in range(ORDERS)]
+
+
+async def test_transactions_make_it_exactly_once_whenever_it_is_killed(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    await make(bootstrap, "numbers-in", "numbers-out")
+    async with Producer(bootstrap) as producer:
+        for number in range(TRANSFERS):
+            await producer.enqueue("numbers-in", b"%d" % number)
+    program = tmp_path / "transactions.py"
+    program.write_text(EXAMPLES["transactions"])
+    chance = random.Random(7)
+    read: list[bytes] = []
+    async with Consumer(
+        bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
+    ) as consumer:
+        consumer.assign([TopicPartition("numbers-out", 0)])
+        for turn in range(TRANSFER_KILLS + 1):
+            wanted = TRANSFERS * (turn + 1) // (TRANSFER_KILLS + 1)
+            async with trio.open_nursery() as nursery:
+                command = [sys.executable, str(program), bootstrap, str(10 * TRANSFERS)]
+                start = bind(trio.run_process, command, check=False)
+                running = await nursery.start(start)
+                with trio.fail_after(TIMEOUT_S):
+                    while len(read) < wanted:
+                        read += [record.value or b"" for record in await consumer.poll()]
+                await trio.sleep(chance.uniform(0, 0.02))
+                running.kill()
+        assert await consumer.poll(timeout_ms=500) == []
+    assert read == [b"%d" % (2 * number) for number in range(TRANSFERS)]
 
 
 async def test_a_producer_and_a_consumer_with_serializers(bootstrap: str) -> None:
