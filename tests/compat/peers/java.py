@@ -84,21 +84,37 @@ def kafka_jars() -> list[Path]:
     return sorted(kafka_folder().glob("*.jar"))
 
 
-def classpath(*classes: Path) -> str:
-    """Return a class path of compiled classes, if any, and of Kafka's jars."""
-    return ":".join([*map(str, classes), f"{kafka_folder()}/*"])
+def streams_folder() -> Path:
+    """Return the folder with the jars of Kafka Streams, and of the clients that it needs."""
+    return maven_jars(
+        f"streams-{KAFKA_VERSION}",
+        [
+            dependency("org.apache.kafka", "kafka-streams", KAFKA_VERSION),
+            dependency("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J_VERSION),
+        ],
+    )
+
+
+def classpath(*classes: Path, jars: Path | None = None) -> str:
+    """Return a class path of compiled classes, if any, and of Kafka's jars, or of others."""
+    return ":".join([*map(str, classes), f"{jars or kafka_folder()}/*"])
 
 
 def java_command(
-    main_class: str, args: Sequence[str | Path], *, options: Sequence[str], classes: Sequence[Path]
+    main_class: str,
+    args: Sequence[str | Path],
+    *,
+    options: Sequence[str],
+    classes: Sequence[Path],
+    jars: Path | None = None,
 ) -> list[str]:
-    """Return the command line of a Java program with Kafka's jars on its class path."""
+    """Return the command line of a Java program with Kafka's jars on its class path, or others."""
     logging = cache.made(f"logging-{cache.digest_of([LOGGING])}", _write_logging)
     return [
         cache.program("java"),
         *options,
         f"-Dlog4j2.configurationFile={logging / 'log4j2.xml'}",
-        *("-cp", classpath(*classes), main_class),
+        *("-cp", classpath(*classes, jars=jars), main_class),
         *map(str, args),
     ]
 
@@ -126,7 +142,7 @@ def java_tool(
     )
 
 
-def compile_java(sources: Path) -> Path:
+def compile_java(sources: Path, *, jars: Path | None = None) -> Path:
     """Return the folder of classes compiled from all `.java` files under `sources`."""
     files = sorted(sources.rglob("*.java"))
     if not files:
@@ -134,7 +150,7 @@ def compile_java(sources: Path) -> Path:
     digest = cache.digest_of([KAFKA_VERSION, *(file.read_bytes() for file in files)])
 
     def compile_into(folder: Path) -> None:
-        command = [cache.program("javac"), "-cp", classpath(), "-d", str(folder)]
+        command = [cache.program("javac"), "-cp", classpath(jars=jars), "-d", str(folder)]
         cache.run([*command, *files], timeout_s=JAVAC_TIMEOUT_S)
 
     return cache.made(f"classes/{digest}", compile_into)
