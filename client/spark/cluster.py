@@ -60,6 +60,9 @@ class Cluster:
     def __init__(self, settings: ConnectionSettings) -> None:
         self.settings = settings
         self.view = ClusterView()
+        self.coordinators: dict[tuple[int, str], int] = {}
+        """Which broker coordinates a group or a transactional id, by type and name."""
+
         self._connections: dict[Endpoint, Connection] = {}
         self._rng = Random()  # noqa: S311 - spreads load, guards no secret
 

@@ -99,8 +99,8 @@ class Connection:
         response: ApiVersionsResponse = self.receive()
         return response
 
-    def version_of(self, api_key: int) -> int:
-        """Return the highest version of an API that both sides speak.
+    def version_of(self, api_key: int, version_max: int | None = None) -> int:
+        """Return the highest version of an API that both sides speak, up to ``version_max``.
 
         Raises:
             UnsupportedVersionError: There is none.
@@ -111,7 +111,7 @@ class Connection:
                 f"the broker at {self.endpoint} does not serve {api.name}"
             )
         first, last = self.versions[api_key]
-        version = min(last, api.max_version)
+        version = min(last, api.max_version if version_max is None else version_max)
         if version < max(first, api.min_version):
             raise UnsupportedVersionError(
                 f"the broker at {self.endpoint} speaks {api.name} in versions {first} to {last},"
@@ -130,14 +130,14 @@ class Connection:
         self.send(api_key, request)
         return self.receive()
 
-    def send(self, api_key: int, request: Any) -> None:
+    def send(self, api_key: int, request: Any, *, version_max: int | None = None) -> None:
         """Send a request whose response :meth:`receive` will return.
 
         Raises:
             NetworkError: The connection broke.
             UnsupportedVersionError: The two sides have no version of the API in common.
         """
-        self._send(APIS[api_key], self.version_of(api_key), request)
+        self._send(APIS[api_key], self.version_of(api_key, version_max), request)
 
     def _send(self, api: Api, version: int, request: Any) -> None:
         correlation_id = self._next_correlation_id

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from quorate.client.errors import in_words
 from quorate.client.routing.retries import Remedy, remedy_for
+from quorate.client.transactions.requests import PRODUCE_VERSION_MAX_V1
 from quorate.errors import MEANINGS, ErrorCode, KafkaError, NetworkError, known_code
 from quorate.model import TopicPartition
 from quorate.protocol.apis import ApiKey
@@ -21,7 +22,7 @@ from quorate.records.batch import add_sequence
 from quorate.records.record import NO_PRODUCER, ProducerStamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from quorate.client.spark.cluster import Cluster
     from quorate.client.spark.connection import Connection
@@ -34,22 +35,36 @@ INT32_MAX: Final = 2**31 - 1
 TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
 
+class Transaction(Protocol):
+    """What a producer writes in: an open transaction."""
+
+    transactional_id: str
+    identity: tuple[int, int]
+
+    def admit(self, partitions: Collection[TopicPartition]) -> None:
+        """Have partitions take part in it, before anything is written to them."""
+        ...
+
+
 class TaskProducer:
-    """Writes the records of one task.
+    """Writes the records of one task, in a transaction if there is one.
 
     Invariants: of each partition one batch at most is on its way, and those behind it wait until it
     is acknowledged; a batch that is sent again has the sequence that it had, so that it is not
     written twice.
     """
 
-    def __init__(self, cluster: Cluster, options: WriteOptions) -> None:
+    def __init__(
+        self, cluster: Cluster, options: WriteOptions, transaction: Transaction | None = None
+    ) -> None:
         self.cluster = cluster
         self.options = options
         self.record_count = 0
+        self._transaction = transaction
         self._queues: dict[TopicPartition, deque[Rows]] = {}
         self._encoded: dict[TopicPartition, bytes] = {}
         self._sequences: dict[TopicPartition, int] = {}
-        self._identity: tuple[int, int] | None = None
+        self._identity = None if transaction is None else transaction.identity
         self._failures = 0
 
     def partition_count(self, topic: str) -> int:
@@ -89,6 +104,10 @@ class TaskProducer:
     def _round(self) -> str | None:
         """Send one request to each leader; return why to try again."""
         problem: str | None = None
+        version_max = None
+        if self._transaction is not None:
+            self._transaction.admit(self._queues.keys())
+            version_max = PRODUCE_VERSION_MAX_V1
         by_leader: dict[int, list[TopicPartition]] = {}
         for partition in self._queues:
             leader = self.cluster.leader_of(partition)
@@ -101,7 +120,7 @@ class TaskProducer:
             try:
                 connection = self.cluster.connection(self.cluster.endpoint_of(broker_id))
                 request, included = self._request(partitions)
-                connection.send(ApiKey.PRODUCE, request)
+                connection.send(ApiKey.PRODUCE, request, version_max=version_max)
                 sent.append((connection, included))
             except NetworkError as error:
                 problem = in_words(error)
@@ -133,7 +152,9 @@ class TaskProducer:
             topics[name].partition_data.append(
                 PartitionProduceData(index=number, records=memoryview(encoded))
             )
+        transaction = self._transaction
         request = ProduceRequest(
+            transactional_id=None if transaction is None else transaction.transactional_id,
             acks=self.options.acks,
             timeout_ms=self.options.connection.request_timeout_ms,
             topic_data=list(topics.values()),
@@ -146,7 +167,9 @@ class TaskProducer:
             stamp = NO_PRODUCER
             if self.options.acks == -1:
                 stamp = ProducerStamp(*self._identify(), self._sequences.get(partition, 0))
-            encoded = self._queues[partition][0].encode(self.options.codec, stamp)
+            encoded = self._queues[partition][0].encode(
+                self.options.codec, stamp, transactional=self._transaction is not None
+            )
             self._encoded[partition] = encoded
         return encoded
 

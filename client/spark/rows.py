@@ -59,14 +59,16 @@ class Rows:
             self.timestamps_ms[start:end],
         )
 
-    def encode(self, codec: Codec, producer: ProducerStamp) -> bytes:
+    def encode(
+        self, codec: Codec, producer: ProducerStamp, *, transactional: bool = False
+    ) -> bytes:
         """Return the rows as one batch; there must be some."""
         builder = RecordBatchBuilder()
         for key, value, headers, timestamp_ms in zip(
             self.keys, self.values, self.headers, self.timestamps_ms, strict=True
         ):
             builder.append(timestamp_ms, key, value, headers, 0)
-        return builder.build(codec, producer)
+        return builder.build(codec, producer, transactional=transactional)
 
 
 class Distributor:

@@ -116,6 +116,11 @@ class QuorateDataSource(DataSource):
         from quorate.client.spark.sink import BatchWriter  # noqa: PLC0415 - readers need it not
 
         options = parse_write(dict(self.options))
+        if options.transactional_id is not None:
+            raise OptionError(
+                "transactional is for streams (df.writeStream): a batch has no number by which it"
+                " could be known again"
+            )
         if overwrite:
             raise OptionError(
                 "Save mode Overwrite not allowed for Kafka. Allowed save mode is Append:"
@@ -131,12 +136,14 @@ class QuorateDataSource(DataSource):
         overwrite: bool,  # noqa: ARG002, FBT001 - Spark's; "complete" writes all rows again
     ) -> DataSourceStreamArrowWriter:
         """Return what writes a stream."""
-        from quorate.client.spark.sink import StreamWriter  # noqa: PLC0415 - readers need it not
+        from quorate.client.spark import sink  # noqa: PLC0415 - readers need it not
 
         options = parse_write(dict(self.options))
         check_columns({f.name: f.dataType.simpleString() for f in schema.fields}, options.topic)
         tell(options.warnings)
-        return StreamWriter(options)
+        if options.transactional_id is not None:
+            return sink.ExactlyOnceWriter(options)
+        return sink.StreamWriter(options)
 
 
 def tell(warnings: tuple[str, ...]) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition
 
 from quorate.client.spark.cluster import cluster
 from quorate.client.spark.plan import Task, split
+from quorate.client.spark.two_phase import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -46,6 +48,20 @@ def read_partition(
     if not isinstance(partition, TaskPartition):
         return iter(())  # Spark makes one of its own if there is nothing to read
     return RangeReader(cluster(options.connection), options, partition.task, columns).read()
+
+
+def place_of_task() -> Place:
+    """Return what the task that this process runs is to write, as part of a streaming query.
+
+    The names of the properties are Spark's own (``StreamExecution``, ``MicroBatchExecution``).
+    """
+    context = TaskContext.get()
+    assert context is not None
+    query = context.getLocalProperty("sql.streaming.queryId")
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    assert query is not None
+    assert batch is not None
+    return Place(query, int(batch), context.partitionId())
 
 
 def now_ms() -> int:

@@ -23,9 +23,15 @@ PRODUCER_PROPERTIES: Final = frozenset(
         "delivery.timeout.ms",
         "enable.idempotence",
         "request.timeout.ms",
+        "transaction.timeout.ms",
         "transactional.id",
     }
 )
+
+TRANSACTION_TIMEOUT_MS: Final = 900_000
+"""As long as brokers allow unless told otherwise: what is decided must be carried out in time."""
+
+TRANSACTIONAL_ID_CHARS_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,8 @@ class WriteOptions:
         codec: How batches are compressed.
         batch_bytes: How large batches get.
         delivery_timeout_ms: How long to try.
+        transactional_id: What transactional ids of tasks begin with; None: no transactions.
+        transaction_timeout_ms: How long a transaction may stay open.
         warnings: What to tell the user, without stopping.
     """
 
@@ -48,6 +56,8 @@ class WriteOptions:
     codec: Codec
     batch_bytes: int
     delivery_timeout_ms: int
+    transactional_id: str | None
+    transaction_timeout_ms: int
     warnings: tuple[str, ...]
 
 
@@ -65,24 +75,24 @@ def parse_write(texts: Mapping[str, str]) -> WriteOptions:
                 f"Kafka option '{side}.serializer' is not supported as {plural} serialized with"
                 " ByteArraySerializer."
             )
-    if options.flag("transactional", default=False) or "transactional.id" in kafka:
-        raise OptionError(
-            "transactional writes are not there yet: this version writes each row at least once."
-            " Leave out 'transactional' and 'kafka.transactional.id'"
-        )
     if "bootstrap.servers" not in kafka:
         raise OptionError(
             'Missing required configuration "bootstrap.servers" which has no default value:'
             " set option 'kafka.bootstrap.servers'"
         )
     topic = options.text("topic")
+    acks = _acks(kafka.get("acks", "all").strip())
     return WriteOptions(
         connection=connection_settings(kafka, "quorate-spark"),
         topic=None if topic is None else topic.strip(),
-        acks=_acks(kafka.get("acks", "all").strip()),
+        acks=acks,
         codec=_codec(kafka.get("compression.type", "none")),
         batch_bytes=options.given_number("kafka.batch.size", 512 * 1024, least=1),
         delivery_timeout_ms=options.given_number("kafka.delivery.timeout.ms", 120_000, least=1),
+        transactional_id=_transactional_id(options, acks),
+        transaction_timeout_ms=options.given_number(
+            "kafka.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS, least=1
+        ),
         warnings=tuple(unknown(kafka, PRODUCER_PROPERTIES)),
     )
 
@@ -118,6 +128,33 @@ def check_columns(types: Mapping[str, str], topic: str | None) -> None:
                 f"{name} attribute unsupported type {kind}. {name} must be a(n)"
                 f" {' or '.join(desired)}"
             )
+
+
+def _transactional_id(options: Options, acks: int) -> str | None:
+    text = (options.text("kafka.transactional.id") or "").strip()
+    if not options.flag("transactional", default=False):
+        if text:
+            raise OptionError(
+                "kafka.transactional.id is set, but option 'transactional' is not 'true': with it"
+                " each micro-batch is written exactly once, without it at least once"
+            )
+        return None
+    if not text:
+        raise OptionError(
+            "option 'transactional' is 'true', but there is no kafka.transactional.id: give a name"
+            " that this query has, and keeps, and no other one has"
+        )
+    if len(text) > TRANSACTIONAL_ID_CHARS_MAX:
+        raise OptionError(
+            f"kafka.transactional.id has {len(text)} characters; it may have"
+            f" {TRANSACTIONAL_ID_CHARS_MAX}"
+        )
+    if acks != -1:
+        raise OptionError(
+            "Must set acks to all in order to use the idempotent producer. Otherwise we cannot"
+            " guarantee idempotence."
+        )
+    return text
 
 
 def _acks(text: str) -> int:
