@@ -20,7 +20,7 @@ COMMANDS: Final = {
     "status": "Show a cluster that up made: what runs, who leads, what is in sync.",
     "down": "End a cluster that up started.",
     "tui": "Look at a cluster and operate it, on the whole terminal.",
-    "demo": "Stream real log lines through a cluster, kill a leader, compare; or three failures.",
+    "demo": "Play a story on a cluster of its own: failures, hanging replicas, a group.",
     "topics": "Create, list, describe, alter, delete topics; find, export, count records.",
     "partitions": "List, describe, elect, move and compare partitions.",
     "produce": "Send lines of standard input to a topic.",

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +38,14 @@ class DemoCluster:
         """End a broker with SIGKILL: it has no time for anything."""
         os.kill(self.broker_pids[broker_id], signal.SIGKILL)
 
+    def pause_broker(self, broker_id: int) -> None:
+        """Stop a broker where it stands, as a machine does that swaps or hangs."""
+        os.kill(self.broker_pids[broker_id], signal.SIGSTOP)
+
+    def resume_broker(self, broker_id: int) -> None:
+        """Let a broker go on that was paused."""
+        os.kill(self.broker_pids[broker_id], signal.SIGCONT)
+
     async def start_what_is_missing(self) -> None:
         """Start brokers that were killed.
 
@@ -56,8 +64,12 @@ class DemoCluster:
 
 
 @asynccontextmanager
-async def demo_cluster(brokers: int = BROKERS) -> AsyncGenerator[DemoCluster]:
+async def demo_cluster(
+    brokers: int = BROKERS, *, settings: Sequence[str] = ()
+) -> AsyncGenerator[DemoCluster]:
     """Run a cluster on ports that are free; afterwards it and its folder are gone.
+
+    ``settings`` are properties of its nodes, ``name=value``.
 
     Raises:
         CommandError: it does not start, or does not stop cleanly.
@@ -73,7 +85,12 @@ async def demo_cluster(brokers: int = BROKERS) -> AsyncGenerator[DemoCluster]:
                     process: trio.Process = await nursery.start(
                         partial(
                             trio.run_process,
-                            [*_command(directory), *_size(brokers), "--with-parent"],
+                            [
+                                *_command(directory),
+                                *_size(brokers),
+                                *_given(settings),
+                                "--with-parent",
+                            ],
                             stdin=child,
                             stdout=output,
                             stderr=subprocess.STDOUT,
@@ -98,6 +115,10 @@ def _command(directory: Path) -> list[str]:
         sys.executable, "-m", "quorate.tools.cli", "up", "--dir", str(directory),
         "--format", "jsonl",
     ]  # fmt: skip
+
+
+def _given(settings: Sequence[str]) -> list[str]:
+    return [word for setting in settings for word in ("-X", setting)]
 
 
 def _size(brokers: int) -> list[str]:

@@ -18,6 +18,7 @@ from quorate.client.admin import Admin, raise_first
 from quorate.client.admin_results import NewTopic, OffsetSpec, PartitionDescription
 from quorate.client.consumer import Consumer
 from quorate.client.producer import Producer
+from quorate.errors import RequestTimedOutError
 from quorate.model import NO_LEADER, TopicPartition
 from quorate.tools.cluster_directory import ClusterDirectory
 from quorate.tools.clusters.layout import command_words
@@ -37,6 +38,9 @@ PARTITION: Final = TopicPartition(TOPIC, 0)
 RECORDS: Final = 100
 PATIENCE_S: Final = 60.0
 LOOK_S: Final = 0.05
+LOOKS: Final = 20
+REQUEST_MS: Final = 3_000
+"""Brokers that hang are in these stories: who asks one asks another one after that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ async def three_failures(tell: Tell, *, unclean: bool) -> Ending:
         _returning_to(cluster) as returning,
         Admin(cluster.bootstrap) as admin,
     ):
-        story = _Story(cluster, admin, tell)
+        story = Story(cluster, admin, tell)
         await story.begin()
         first, second, third = (await story.look()).replicas
         await story.kill(third, left={first, second})
@@ -97,7 +101,7 @@ async def three_failures(tell: Tell, *, unclean: bool) -> Ending:
 
 
 async def _wait_for(
-    last: int, others: Sequence[int], story: "_Story", returning: "_Returning"
+    last: int, others: Sequence[int], story: "Story", returning: "_Returning"
 ) -> None:
     """Have the last one in sync lead, whoever is back before."""
     for broker_id in others:
@@ -111,7 +115,7 @@ async def _wait_for(
     await story.say(f"broker {last} is back, and leads")
 
 
-async def _go_on_with(first_back: int, story: "_Story", returning: "_Returning") -> None:
+async def _go_on_with(first_back: int, story: "Story", returning: "_Returning") -> None:
     """Have the one lead that is back first."""
     await returning.start(first_back)
     await story.until(lambda now: first_back not in now.offline, f"broker {first_back} is back")
@@ -121,8 +125,8 @@ async def _go_on_with(first_back: int, story: "_Story", returning: "_Returning")
     await story.say(f"it is told to lead all the same (partitions elect --unclean {PARTITION})")
 
 
-class _Story:
-    """Owns the partition of the story: what was written to it, and how it is looked at."""
+class Story:
+    """Owns the partition of a story: what was written to it, and how it is looked at."""
 
     def __init__(self, cluster: DemoCluster, admin: Admin, tell: Tell) -> None:
         self._cluster = cluster
@@ -130,19 +134,27 @@ class _Story:
         self._tell = tell
         self._sent: list[bytes] = []
 
-    async def begin(self) -> None:
-        new = NewTopic(TOPIC, 1, 3, {"min.insync.replicas": "1"})
+    async def begin(self, *, min_insync: int = 1) -> None:
+        """Make the topic, and write to it."""
+        new = NewTopic(TOPIC, 1, 3, {"min.insync.replicas": str(min_insync)})
         raise_first(await self._admin.create_topics([new]))
         await self.until(lambda now: len(now.isr) == 3, "all replicas are in sync")
-        await self._write()
+        await self.write()
         await self.say(f"{RECORDS} records were written, with acks=all")
 
     async def look(self) -> PartitionDescription:
-        topics = await self._admin.describe_topics([TOPIC])
-        found = topics[TOPIC]
-        if isinstance(found, Exception):
-            raise found
-        return found.partitions[0]
+        """Return how the partition is now."""
+        for tries_left in reversed(range(LOOKS)):
+            try:
+                found = (await self._admin.describe_topics([TOPIC]))[TOPIC]
+            except RequestTimedOutError:  # it was one that hangs who was asked
+                if not tries_left:
+                    raise
+                continue
+            if isinstance(found, Exception):
+                raise found
+            return found.partitions[0]
+        raise AssertionError("the last try returns or raises")
 
     async def until(self, holds: Callable[[PartitionDescription], bool], what: str) -> None:
         """Wait until the partition is so.
@@ -161,6 +173,7 @@ class _Story:
         )
 
     async def say(self, what: str) -> None:
+        """Tell what happened, and how the partition is."""
         now = await self.look()
         self._tell(Step(what, now.leader_id, now.isr, len(self._sent)))
 
@@ -174,11 +187,12 @@ class _Story:
         if (await self.look()).leader_id == NO_LEADER:
             await self.say(f"broker {broker_id} was killed (-9), the last one in sync")
             return
-        await self._write()
+        await self.write()
         await self.say(f"broker {broker_id} was killed (-9); {RECORDS} more records were written")
 
-    async def _write(self) -> None:
-        async with Producer(self._cluster.bootstrap) as producer:
+    async def write(self) -> None:
+        """Send records; return when all are acknowledged."""
+        async with Producer(self._cluster.bootstrap, request_timeout_ms=REQUEST_MS) as producer:
             deliveries: list[Delivery] = []
             for number in range(len(self._sent), len(self._sent) + RECORDS):
                 value = b"record %d" % number
@@ -189,6 +203,7 @@ class _Story:
                 delivery.metadata  # noqa: B018 - raises what went wrong
 
     async def elect_uncleanly(self) -> None:
+        """Have a replica lead that lacks records."""
         raise_first(await self._admin.elect_leaders([PARTITION], unclean=True))
 
     async def end(self, *, unclean: bool) -> Ending:
@@ -200,7 +215,7 @@ class _Story:
         lost = tuple(range(end.offset, len(self._sent)))
         acknowledged = len(self._sent)
         del self._sent[end.offset :]
-        await self._write()
+        await self.write()
         await self.until(lambda now: len(now.isr) == 3, "all replicas are in sync again")
         await self.say(f"all are back and in sync; {RECORDS} more records were written")
         values = await self._read(len(self._sent))

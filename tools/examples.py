@@ -19,8 +19,9 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "demo": (
         "quorate demo",
+        "quorate demo list",
         "quorate demo three-failures",
-        "quorate demo three-failures --unclean",
+        "quorate demo isr-shrink --json",
     ),
     "topics create": (
         "quorate topics create orders",

@@ -1,6 +1,7 @@
-"""``quorate demo three-failures`` with real processes: what an unclean election costs, exactly."""
+"""The stories of ``quorate demo`` with real processes; what an unclean election costs, exactly."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -18,3 +19,19 @@ def test_three_replicas_die_one_after_the_other_and_the_first_that_is_back_has_t
     first_dead = set(steps[0]["isr"]) - set(steps[1]["isr"])
     assert {steps[5]["leader_id"]} == first_dead
     assert (end["acknowledged"], end["lost"], end["ok"]) == (300, [100, 299], True)
+
+
+def test_replicas_hang_and_come_back_while_a_group_hands_partitions_on() -> None:
+    stories = ("isr-shrink", "rebalance")
+    with ThreadPoolExecutor() as pool:
+        ends = list(pool.map(lambda story: quorate("demo", story, "--format", "jsonl"), stories))
+    shrink, rebalance = ([json.loads(line) for line in done.out.splitlines()] for done in ends)
+    assert [done.code for done in ends] == [0, 0], [done.err for done in ends]
+    assert [len(step["isr"]) for step in shrink[:-1]] == [3, 2, 1, 3, 3]
+    assert "NOT_ENOUGH_REPLICAS" in shrink[2]["what"]
+    assert (shrink[-1]["acknowledged"], shrink[-1]["lost"], shrink[-1]["ok"]) == (200, None, True)
+    hands = [{name: len(p) for name, p in step["partitions"].items()} for step in rebalance[:-1]]
+    assert hands == [
+        {"A": 6}, {"A": 3, "B": 3}, {"A": 2, "B": 2, "C": 2}, {"A": 3, "C": 3}, {"A": 6},
+    ]  # fmt: skip
+    assert (rebalance[-1]["missed"], rebalance[-1]["ok"]) == (0, True)

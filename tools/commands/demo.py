@@ -2,16 +2,21 @@
 
 import sys
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from quorate.tools.command_line import Command, command_app, options_of
+from quorate.tools.output import Column, Table
 from quorate.tools.problems import ProblemFoundError
-from quorate.tools.session import note, run
+from quorate.tools.session import note, print_table, run
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from quorate.tools.arguments import GlobalOptions
+    from quorate.tools.demo_failures import Ending, Step, Tell
 
 app = command_app()
 
@@ -21,6 +26,19 @@ class Story(StrEnum):
 
     FAILOVER = "failover"
     THREE_FAILURES = "three-failures"
+    UNCLEAN = "unclean"
+    ISR_SHRINK = "isr-shrink"
+    REBALANCE = "rebalance"
+    LIST = "list"
+
+
+STORIES: Final = {
+    Story.FAILOVER: "A leader dies under a stream of log lines; every byte is compared.",
+    Story.THREE_FAILURES: "One replica after the other dies; the last one in sync is waited for.",
+    Story.UNCLEAN: "The same, but another one has to lead at once: what that loses, exactly.",
+    Story.ISR_SHRINK: "Replicas hang, leave those in sync, catch up; writes wait, then fail.",
+    Story.REBALANCE: "Members of a group join, die and leave; partitions go from hand to hand.",
+}
 
 
 @app.command(cls=Command)
@@ -29,27 +47,33 @@ def demo(
     *,
     story: Annotated[
         Story,
-        typer.Argument(help="failover, or three-failures: one replica after the other dies."),
+        typer.Argument(help="Which; quorate demo list says what they are about."),
     ] = Story.FAILOVER,
     unclean: Annotated[
         bool,
-        typer.Option(
-            "--unclean", help="three-failures: do not wait for the last one in sync, lose records."
-        ),
+        typer.Option("--unclean", help="With three-failures: the story unclean.", hidden=True),
     ] = False,
 ) -> None:
-    """Stream this machine's log lines through a cluster, kill a leader, read all back, compare.
+    """Play a story on a cluster of its own, told step by step; quorate demo list names them.
 
-    The cluster has brokers and controllers of its own. Exit code 0 means that every acknowledged
-    record came back once, as it was sent, in order. Nothing is left behind.
+    Without a name: this machine's log lines stream through three brokers, one of which dies. Exit
+    code 0 means that it ended as promised: what was acknowledged came back. Nothing is left behind.
     """
     options = options_of(context)
-    if story is Story.THREE_FAILURES:
-        _three_failures(options, unclean=unclean)
-        return
-    if unclean:
+    if unclean and story is not Story.THREE_FAILURES:
         raise typer.BadParameter("--unclean is for three-failures")
-    _failover(options)
+    match story:
+        case Story.LIST:
+            rows = tuple((str(each), what) for each, what in STORIES.items())
+            print_table(options, Table("demos", (Column("name"), Column("story")), rows))
+        case Story.FAILOVER:
+            _failover(options)
+        case Story.REBALANCE:
+            _rebalance(options)
+        case Story.ISR_SHRINK:
+            _isr_shrink(options)
+        case _:
+            _three_failures(options, unclean=unclean or story is Story.UNCLEAN)
 
 
 def _failover(options: "GlobalOptions") -> None:
@@ -74,7 +98,39 @@ def _failover(options: "GlobalOptions") -> None:
 
 
 def _three_failures(options: "GlobalOptions", *, unclean: bool) -> None:
-    from quorate.tools.demo_failures import Ending, Step, three_failures
+    from quorate.tools.demo_failures import three_failures
+
+    note(options, "a topic with three replicas, on four brokers; three of them will die ...")
+    _play(options, partial(three_failures, unclean=unclean))
+
+
+def _isr_shrink(options: "GlobalOptions") -> None:
+    from quorate.tools.demo_isr import isr_shrink
+
+    note(options, "a topic with three replicas, min.insync.replicas=2; two of them will hang ...")
+    _play(options, isr_shrink)
+
+
+def _rebalance(options: "GlobalOptions") -> None:
+    from quorate.tools import demo_rebalance as story
+
+    note(options, "a topic of six partitions, and a group of up to three programs that read it ...")
+    as_json = options.format in {"json", "jsonl"}
+
+    def tell(step: story.Handover) -> None:
+        text = story.handover_object(step) if as_json else story.handover_text(step)
+        print(text, flush=True)
+
+    end: story.Reckoning = run(story.rebalance, tell)
+    print(story.reckoning_object(end) if as_json else story.reckoning_text(end))
+    if not end.ok:
+        raise ProblemFoundError(
+            f"{end.missed} records were never read", why="a group reads all", hint="report this bug"
+        )
+
+
+def _play(options: "GlobalOptions", play: "Callable[[Tell], Awaitable[Ending]]") -> None:
+    """Play a story of one partition, and tell it as it goes."""
     from quorate.tools.demo_failures_report import (
         ending_lines,
         ending_object,
@@ -83,13 +139,12 @@ def _three_failures(options: "GlobalOptions", *, unclean: bool) -> None:
     )
 
     as_json = options.format in {"json", "jsonl"}
-    note(options, "a topic with three replicas, on four brokers; three of them will die ...")
 
-    def tell(step: Step) -> None:
+    def tell(step: "Step") -> None:
         sys.stdout.write((step_object(step) if as_json else step_text(step)) + "\n")
         sys.stdout.flush()
 
-    ending: Ending = run(three_failures, tell, unclean=unclean)
+    ending: Ending = run(play, tell)
     sys.stdout.write((ending_object(ending) if as_json else ending_lines(ending)) + "\n")
     if not ending.ok:
         raise ProblemFoundError(

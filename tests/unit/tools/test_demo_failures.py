@@ -7,6 +7,14 @@ import pytest
 
 from quorate.tools.demo_failures import Ending, Step
 from quorate.tools.demo_failures_report import ending_lines, ending_object, step_object, step_text
+from quorate.tools.demo_rebalance import (
+    Handover,
+    Reckoning,
+    handover_object,
+    handover_text,
+    reckoning_object,
+    reckoning_text,
+)
 
 KEPT = Ending(unclean=False, acknowledged=300, lost=(), read_right=True, same=True)
 LOST = replace(KEPT, unclean=True, lost=tuple(range(100, 300)))
@@ -50,3 +58,22 @@ def test_as_json_there_is_an_object_for_each_step_and_the_end() -> None:
     assert (step["event"], step["leader_id"], step["isr"]) == ("step", 1, [1, 2])
     assert json.loads(ending_object(LOST))["lost"] == [100, 299]
     assert json.loads(ending_object(KEPT))["lost"] is None
+
+
+def test_handovers_say_who_has_what_and_how_long_it_took() -> None:
+    step = Handover("B died", 2.04, {"C": (4, 5), "A": (0, 1, 2, 3)})
+    text = "A: 0,1,2,3      C: 4,5"
+    assert handover_text(step) == f"{text:48}  2.0 s  <- B died"
+    assert json.loads(handover_object(step)) == {
+        "event": "step", "what": "B died", "seconds": 2.04,
+        "partitions": {"C": [4, 5], "A": [0, 1, 2, 3]},
+    }  # fmt: skip
+
+
+def test_a_group_reads_all_at_least_once() -> None:
+    good, bad = Reckoning(10, 0, 2), Reckoning(10, 1, 0)
+    assert good.ok
+    assert not bad.ok
+    assert "each was read, 2 of them twice" in reckoning_text(good)
+    assert "1 WERE NOT read" in reckoning_text(bad)
+    assert json.loads(reckoning_object(bad))["ok"] is False
