@@ -26,6 +26,7 @@ from quorate.records.batch import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    TRANSACTIONAL_BIT,
     BatchHeader,
 )
 from quorate.records.checksum import crc32c
@@ -267,11 +268,11 @@ class RecordBatchBuilder(Columns):
         """Return the timestamp of one of the records."""
         return next(stamp for first, stamp in reversed(self.runs) if first <= index)
 
-    def build(self, codec: Codec, producer: ProducerStamp) -> bytes:
+    def build(self, codec: Codec, producer: ProducerStamp, *, transactional: bool = False) -> bytes:
         """Return the whole batch at base offset 0; at least one record must have been added."""
         return seal_batch(
             compress(codec, self.encode()),
-            attributes=codec,
+            attributes=codec | TRANSACTIONAL_BIT if transactional else codec,
             record_count=self.count,
             base_timestamp_ms=self.first_timestamp_ms,
             max_timestamp_ms=self.max_timestamp_ms,

@@ -454,3 +454,15 @@ def test_a_count_that_compressed_bytes_cannot_hold_is_refused() -> None:
     batch[22] = Codec.GZIP
     with pytest.raises(CorruptRecordError, match="1000000 records in 8 bytes"):
         read(bytes(batch))
+
+
+def test_a_batch_of_a_transaction_says_so() -> None:
+    builder = RecordBatchBuilder()
+    builder.append(1, None, b"x", b"", 30)
+    plain, ours = (
+        parse_header(builder.build(Codec.NONE, ProducerStamp(7, 1, 0), transactional=each), 0)
+        for each in (False, True)
+    )
+    assert not plain.is_transactional
+    assert ours.is_transactional
+    assert ours.attributes & 0x07 == Codec.NONE
