@@ -128,9 +128,10 @@ class Cleaner:
                     filths[log] = filth
 
         await self._aside(look)
-        # Another thread may have begun with one meanwhile.
-        free = {id(filth): log for log, filth in filths.items() if log not in self._busy}
-        chosen = filthiest([filth for log, filth in filths.items() if log not in self._busy])
+        # Another thread may have begun with one meanwhile, or given it up.
+        taken = self._busy | self._hopeless
+        free = {id(filth): log for log, filth in filths.items() if log not in taken}
+        chosen = filthiest([filth for log, filth in filths.items() if log not in taken])
         return chosen is not None and await self._clean(free[id(chosen)], chosen)
 
     def _candidates(self) -> list[Replica]:
@@ -167,7 +168,7 @@ class Cleaner:
         compaction = Compaction(
             self._broker.replicas.store.fs,
             filth.part,
-            producers=log.producers.last_offsets(),
+            producers=log.producers.last_written(),
             buffer_bytes=config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads,
             now_ms=self._broker.now_ms,
             charge=self._throttle.charge,

@@ -97,6 +97,11 @@ class AbortedEntries:
         del self._data[kept * ENTRY.size :]
         self._written_bytes = min(self._written_bytes, len(self._data))
 
+    @property
+    def all(self) -> list[AbortedTransaction]:
+        """All entries."""
+        return unpack_aborted(self._data)
+
     def between(self, offset: int, limit_offset: int) -> tuple[list[AbortedTransaction], bool]:
         """See :func:`find_aborted`."""
         return find_aborted(self._read, len(self._data) // ENTRY.size, offset, limit_offset)

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.broker.log.compaction import ClosedPart, group_segments
+from quorate.broker.log.fates import Fates
 from quorate.broker.log.files import FileSystem, OpenFiles
 from quorate.broker.log.index import RELATIVE_OFFSET_MAX
 from quorate.broker.log.key_offsets import SECRET_BYTES, KeyOffsets
+from quorate.broker.log.producers import NO_BATCH, LastWritten
 from quorate.broker.log.rewriting import (
     OPEN_FILES_MAX,
     Charge,
@@ -42,6 +44,7 @@ from quorate.records.compacting import (
     with_records,
     without_records,
 )
+from quorate.records.control import find_end_marker
 
 DECOMPRESSED_BYTES_MAX: Final = 256 << 20
 
@@ -86,7 +89,7 @@ class Compaction:
         fs: FileSystem,
         part: ClosedPart,
         *,
-        producers: Mapping[int, int],
+        producers: Mapping[int, LastWritten],
         buffer_bytes: int,
         now_ms: int,
         charge: Charge,
@@ -96,8 +99,7 @@ class Compaction:
         Args:
             fs: where the segments are.
             part: what of the log may be compacted.
-            producers: of each producer the last offset that it wrote; that batch stays, if only to
-                say so.
+            producers: what each producer wrote last; that batch stays, if only to say so.
             buffer_bytes: what the keys may take.
             now_ms: the time.
             charge: see there.
@@ -114,6 +116,7 @@ class Compaction:
         """Where the dirty part will begin."""
         self.outcome = Outcome()
         self._checksum = 0
+        self._fates = Fates(())
 
     @property
     def _dirty_offset(self) -> int:
@@ -133,8 +136,13 @@ class Compaction:
             buffer_bytes=self._buffer_bytes,
             keys_max=self.part.end_offset - self._dirty_offset,
         )
+        aborted = self.part.aborted.load(self._files)
+        self._fates = Fates(aborted)
+        dirty = Fates(each for each in aborted if each.last_offset >= self._dirty_offset)
         for header, data in self._dirty_batches():
-            if not self._note_keys(header, data):
+            if header.is_control:
+                dirty.end(header, find_end_marker(data, header))
+            elif not dirty.see(header) and not self._note_keys(header, data):
                 self.cleaned_offset = header.base_offset
                 break
         self.outcome.keys = self._keys.count
@@ -150,8 +158,6 @@ class Compaction:
 
     def _note_keys(self, header: BatchHeader, data: bytes) -> bool:
         """Note the keys of a batch; return whether there was room for all."""
-        if header.is_control:
-            return True
         keys, base_offset = self._keys, header.base_offset
         for record in _records(header, data)[1]:
             if record.key is None:
@@ -180,7 +186,7 @@ class Compaction:
             self._fs, first.stem, first.base_offset, group.config.index_interval_bytes
         )
         checksum = 0
-        for written in self._survivors(group):
+        for written in self._survivors(group, writer):
             checksum = extend_crc32c(checksum, written)
             writer.add(written, self._charge)
         writer.finish(self._charge)
@@ -204,14 +210,20 @@ class Compaction:
         """
         discard(self._fs, group.segments[0].stem)
 
-    def _survivors(self, group: ClosedPart) -> Iterator[bytes]:
-        """Yield the batches that take the place of the group's, which are summed up meanwhile."""
+    def _survivors(self, group: ClosedPart, writer: SegmentWriter) -> Iterator[bytes]:
+        """Yield the batches that take the place of the group's, which are summed up meanwhile.
+
+        The writer is told which transactions were aborted by their markers.
+        """
         self._checksum = 0
         gap = Gap(group.segments[0].base_offset)
         for segment in group.segments:
             for header, data in read_batches(segment.through(self._files), self._charge):
                 self._checksum = extend_crc32c(self._checksum, data)
-                batch = self._survivor(header, data)
+                if header.is_control:
+                    batch = self._marker_survivor(header, data, writer)
+                else:
+                    batch = self._survivor(header, data)
                 filler = gap.widen(header) if batch is None else gap.end(header)
                 if filler is not None:
                     yield filler
@@ -231,10 +243,11 @@ class Compaction:
     def _survivor(self, header: BatchHeader, data: bytes) -> bytes | None:
         """Return what stays of a batch, or None if not even its header does."""
         self.outcome.records_before += header.record_count
-        if header.is_control or header.base_offset >= self.cleaned_offset:
+        is_aborted = self._fates.see(header)
+        if header.base_offset >= self.cleaned_offset:
             self.outcome.records_after += header.record_count
             return data
-        if header.record_count:
+        if header.record_count and not is_aborted:
             records, placed = _records(header, data)
             kept = [record for record in placed if self._stays(header, record)]
             self.outcome.records_after += len(kept)
@@ -243,7 +256,40 @@ class Compaction:
                 if len(kept) == len(placed) and horizon_ms is None:
                     return data
                 return with_records(header, records, kept, delete_horizon_ms=horizon_ms)
-        if self._producers.get(header.producer_id) == header.last_offset:
+        last = self._producers.get(header.producer_id)
+        if last is not None and last.last_offset == header.last_offset:
+            return without_records(header) if header.record_count else data
+        return None
+
+    def _marker_survivor(
+        self, header: BatchHeader, data: bytes, writer: SegmentWriter
+    ) -> bytes | None:
+        """Return what stays of a marker: all of it while there is anything that it ends.
+
+        After that it stays for ``delete.retention.ms``, for consumers that have read what it ended.
+        """
+        self.outcome.records_before += header.record_count
+        marker = find_end_marker(data, header)
+        if marker is None and header.record_count:
+            self.outcome.records_after += header.record_count
+            return data  # no marker, as far as we know
+        is_needed, aborted = self._fates.end(header, marker)
+        if is_needed or header.base_offset >= self.cleaned_offset:
+            if aborted is not None:
+                writer.add_aborted(aborted)
+            self.outcome.records_after += header.record_count
+            return data
+        if header.record_count:
+            if not header.attributes & DELETE_HORIZON_BIT:
+                records, placed = _records(header, data)
+                horizon_ms = self._now_ms + self.part.config.delete_retention_ms
+                self.outcome.records_after += header.record_count
+                return with_records(header, records, placed, delete_horizon_ms=horizon_ms)
+            if self._now_ms < header.base_timestamp_ms:
+                self.outcome.records_after += header.record_count
+                return data
+        last = self._producers.get(header.producer_id)
+        if last is not None and last == (NO_BATCH, header.producer_epoch):
             return without_records(header) if header.record_count else data
         return None
 

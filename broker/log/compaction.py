@@ -5,8 +5,9 @@ it.  The filthiest log comes first; logs that have waited too long need not be f
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from quorate.broker.log.fates import NO_ABORTED, AbortedSource
 from quorate.broker.log.files import Files
 from quorate.broker.log.index import RELATIVE_OFFSET_MAX
 from quorate.broker.log.lookup import batches_from
@@ -17,7 +18,7 @@ from quorate.settings import TopicConfig
 
 @dataclass(frozen=True, slots=True)
 class ClosedPart:
-    """The closed segments of a log that lie below its high watermark, oldest first."""
+    """The closed segments of a log that lie below its last stable offset, oldest first."""
 
     segments: Sequence[Segment]
     end_offset: int
@@ -25,6 +26,8 @@ class ClosedPart:
     cleaned_offset: int
     """Where the dirty part begins."""
     config: TopicConfig
+    aborted: AbortedSource = NO_ABORTED
+    """Which transactions were aborted, in the whole log."""
 
     def ends(self) -> Iterator[int]:
         """Yield where each segment ends."""
@@ -38,7 +41,7 @@ class ClosedPart:
         end_offset = self.end_offset
         if len(kept) < len(self.segments):
             end_offset = self.segments[len(kept)].base_offset
-        return ClosedPart(kept, end_offset, self.cleaned_offset, self.config)
+        return replace(self, segments=kept, end_offset=end_offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +123,13 @@ def group_segments(part: ClosedPart) -> list[ClosedPart]:
     for segment, end in zip(part.segments, part.ends(), strict=True):
         size = _Sizes(segment.size_bytes, *segment.index_sizes)
         if members and not sizes.admits(size, part.config, end - 1 - members[0].base_offset):
-            groups.append(ClosedPart(members, begin, part.cleaned_offset, part.config))
+            groups.append(replace(part, segments=members, end_offset=begin))
             members, sizes = [], _Sizes()
         members.append(segment)
         sizes = sizes.plus(size)
         begin = end
     if members:
-        groups.append(ClosedPart(members, begin, part.cleaned_offset, part.config))
+        groups.append(replace(part, segments=members, end_offset=begin))
     return groups
 
 

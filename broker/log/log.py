@@ -10,6 +10,7 @@ from quorate.broker.log.compacting import CompactedSegment
 from quorate.broker.log.compaction import ClosedPart
 from quorate.broker.log.context import LogContext
 from quorate.broker.log.durability import Durability
+from quorate.broker.log.fates import AbortedSource
 from quorate.broker.log.files import FatalStorageError, storage_error
 from quorate.broker.log.flush import Flush
 from quorate.broker.log.lookup import LogSegment, batch_start
@@ -480,11 +481,16 @@ class Log(LogReader):
     # Compaction
 
     def closed_part(self, high_watermark: int) -> ClosedPart:
-        """Return what may be compacted: the closed segments below the high watermark, synced."""
-        segments, limit = self._segments, min(high_watermark, self._durability.recovery_point)
+        """Return what may be compacted: the closed segments that are stable and synced."""
+        if self.producers.transactions is not None:
+            self.producers.transactions.replicated(high_watermark)
+        stable_offset = self.producers.last_stable_offset(high_watermark)
+        segments, limit = self._segments, min(stable_offset, self._durability.recovery_point)
         number = segments.number_of(max(limit, segments.first_offset))
         closed, end_offset = segments.closed[:number], segments.base_of(number)
-        return ClosedPart(closed, end_offset, self.cleaned.offset, self._config)
+        newest = [] if segments.active.aborted is None else segments.active.aborted.all
+        aborted = AbortedSource([*segments.with_aborted(segments.first_offset)], newest)
+        return ClosedPart(closed, end_offset, self.cleaned.offset, self._config, aborted)
 
     def has(self, segments: Sequence[Segment]) -> bool:
         """Whether these are closed segments of the log still, and its neighbours."""

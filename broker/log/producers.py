@@ -70,6 +70,17 @@ class WrittenBatch(NamedTuple):
     max_timestamp_ms: int
 
 
+class LastWritten(NamedTuple):
+    """What a producer wrote last, which compaction leaves something of."""
+
+    last_offset: int
+    """Of its last batch; NO_BATCH if there is only a marker of its last epoch."""
+    epoch: int
+
+
+NO_BATCH: Final = -1
+
+
 class Producer:
     """What is known of one producer: its epoch, its last batches in that epoch, its transaction.
 
@@ -177,12 +188,13 @@ class ProducerStates:
         """Return what is known of a producer."""
         return self._producers.get(producer_id)
 
-    def last_offsets(self) -> dict[int, int]:
-        """Return the last offset that each producer wrote, of those whose last batch is known."""
+    def last_written(self) -> dict[int, LastWritten]:
+        """Return what each producer wrote last."""
         return {
-            producer_id: producer.batches[-1].last_offset
+            producer_id: LastWritten(
+                producer.batches[-1].last_offset if producer.batches else NO_BATCH, producer.epoch
+            )
             for producer_id, producer in self._producers.items()
-            if producer.batches
         }
 
     # What may be written

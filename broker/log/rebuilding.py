@@ -10,8 +10,7 @@ from quorate.broker.log.scan import PlacedBatch
 from quorate.broker.log.segments import Segments
 from quorate.broker.log.snapshots import Snapshots
 from quorate.broker.log.transactions import AbortedTransaction
-from quorate.errors import CorruptRecordError
-from quorate.records.control import MARKER_BYTES_MAX, EndMarker, read_end_marker
+from quorate.records.control import MARKER_BYTES_MAX, EndMarker, find_end_marker
 
 
 def rebuild_producers(
@@ -68,7 +67,4 @@ def note_batches(
 def marker_at(file: File, batch: PlacedBatch) -> EndMarker | None:
     """Read the marker of a control batch; None if there is none that can be read."""
     size_bytes = min(batch.header.size_bytes, MARKER_BYTES_MAX)
-    try:
-        return read_end_marker(file.read_at(size_bytes, batch.position), batch.header)
-    except CorruptRecordError:
-        return None
+    return find_end_marker(file.read_at(size_bytes, batch.position), batch.header)

@@ -69,6 +69,14 @@ def end_marker_batch(end: TransactionEnd, now_ms: int) -> bytearray:
     )
 
 
+def find_end_marker(batch: bytes, header: BatchHeader) -> EndMarker | None:
+    """Return how a transaction ended, by its control batch; None if nothing tells it."""
+    try:
+        return read_end_marker(batch, header)
+    except CorruptRecordError:
+        return None
+
+
 def read_end_marker(batch: bytes, header: BatchHeader) -> EndMarker | None:
     """Return how a transaction ended, by its control batch.
 

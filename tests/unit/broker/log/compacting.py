@@ -67,7 +67,7 @@ def compact(
     compaction = Compaction(
         disk,
         part,
-        producers=log.producers.last_offsets(),
+        producers=log.producers.last_written(),
         buffer_bytes=buffer_bytes,
         now_ms=now_ms,
         charge=charge,

@@ -1,7 +1,7 @@
 """Transactions in a log: what may be written, what is stable, what was aborted."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quorate.broker.log.log import Log
@@ -267,6 +267,8 @@ class World:
         self.store = open_data(self.disk)
         self.log = self.store.create(PARTITION, TOPIC_ID, SMALL, now_ms=NOW_MS)
         self.high_watermark = 0
+        Writer(9).write(self.log, transactional=False)
+        self.checkpoint()
 
     def run(self, name: str, number: int, count: int) -> None:
         log = self.log
@@ -316,6 +318,7 @@ class World:
         self.log = self.store.create(PARTITION, TOPIC_ID, SMALL, now_ms=NOW_MS)
 
 
+@settings(max_examples=300, deadline=None)
 @given(HISTORY, st.integers(0, 1000))
 def test_what_a_log_knows_is_what_its_batches_say_whatever_happens(
     history: list[tuple[str, int, int]], seed: int
@@ -336,6 +339,7 @@ def test_a_follower_knows_at_each_offset_what_its_leader_knew_there(
 ) -> None:
     leader = World(0)
     follower = new_log(config=SMALL)
+    leader.run("plain", 0, 1)
     for name, number, count in history:
         if name in {"write", "plain", "commit", "abort"}:
             leader.run(name, number, count)
@@ -381,3 +385,29 @@ def test_a_follower_takes_no_control_batch_that_cannot_be_read() -> None:
 def _placed(batch: bytearray) -> bytearray:
     batch[12:16] = b"\0\0\0\0"
     return batch
+
+
+def test_a_marker_that_was_cut_off_aborts_nothing() -> None:
+    world = World(0)
+    writer = Writer(1)
+    writer.write(world.log)
+    marker = writer.end(world.log, committed=False)
+    world.checkpoint()
+    world.log.truncate_to(marker, now_ms=NOW_MS)
+    check(world.log, marker)
+    writer.end(world.log, committed=True)
+    check(world.log, world.log.log_end_offset)
+    world.crash(power=False)
+    check(world.log, world.log.log_end_offset)
+
+
+def test_a_restart_does_not_make_stable_what_is_not_replicated() -> None:
+    world = World(0)
+    writer = Writer(1)
+    first_offset = writer.write(world.log)
+    writer.write(world.log)
+    writer.end(world.log, committed=True)
+    world.checkpoint()
+    world.crash(power=True)
+    check(world.log, first_offset + 1)
+    assert world.log.producers.last_stable_offset(first_offset + 1) == first_offset

@@ -25,18 +25,26 @@ class Writer:
 
     def write(self, log: Log, count: int = 1, *, transactional: bool = True, size: int = 1) -> int:
         """Append records, asking the coordinator before if a transaction begins with them."""
+        entries = [(None, b"v" * size)] * count
+        return self.put(log, *entries, transactional=transactional)
+
+    def put(
+        self, log: Log, *entries: tuple[bytes | None, bytes | None], transactional: bool = True
+    ) -> int:
+        """Do the same with keys and values."""
         guard = None
         if transactional:
             guard = log.producers.begin_verification(
                 self.producer_id, self.epoch, self.sequence, adds=False, now_ms=NOW_MS
             )
         batch = make_batch(
-            [b"v" * size] * count,
+            [value for _, value in entries],
+            keys=[key for key, _ in entries],
             producer=ProducerStamp(self.producer_id, self.epoch, self.sequence),
             attributes=TRANSACTIONAL_BIT if transactional else 0,
         )
         result = log.append(batch, 0, NOW_MS, None, guard)
-        self.sequence += count
+        self.sequence += len(entries)
         return result.base_offset
 
     def end(self, log: Log, *, committed: bool) -> int:
