@@ -11,10 +11,14 @@ from quorate.tools.arguments import GlobalOptions
 from quorate.tools.log_files import (
     INDEXES,
     LOG,
+    TXN_INDEX,
+    aborted_entries,
     batches_of,
     describe_batch,
+    describe_marker,
     find_files,
     index_entries,
+    marker_of,
     records_of,
     verify_documents,
     verify_segment,
@@ -58,11 +62,14 @@ def dump(options: GlobalOptions, paths: Sequence[Path], out: TextIO, *, with_rec
 def _dump_segment(path: Path, *, with_records: bool, as_json: bool) -> Iterator[str]:
     for file, batch in batches_of(path):
         fields = describe_batch(batch)
+        marker = marker_of(file, batch)
+        if marker is not None:
+            fields |= describe_marker(marker)
         if as_json:
             yield json.dumps({"kind": "batch", "file": str(path), **fields})
         else:
             yield "batch  " + _fields_text(fields)
-        if with_records:
+        if with_records and marker is None:
             for record in records_of(path, file, batch):
                 yield _record_line(record, as_json=as_json)
 
@@ -88,6 +95,11 @@ def _record_line(record: Record, *, as_json: bool) -> str:
 
 
 def _dump_index(path: Path, out: TextIO, *, as_json: bool) -> None:
+    for aborted in aborted_entries(path) if path.suffix == TXN_INDEX else ():
+        fields = aborted._asdict()
+        out.write((json.dumps(fields) if as_json else "entry  " + _fields_text(fields)) + "\n")
+    if path.suffix == TXN_INDEX:
+        return
     base_offset = int(path.stem)
     for first, second in index_entries(path):
         if path.suffix == ".index":

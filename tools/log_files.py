@@ -6,20 +6,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from quorate.broker.log.aborted import unpack_aborted
 from quorate.broker.log.directory import META_NAME
 from quorate.broker.log.documents import CorruptDocumentError, decode_document
 from quorate.broker.log.files import File, OsFileSystem
 from quorate.broker.log.index import OFFSET_ENTRY, TIME_ENTRY
 from quorate.broker.log.scan import PlacedBatch, crc_in_file, scan_headers
+from quorate.broker.log.transactions import AbortedTransaction
 from quorate.errors import CorruptRecordError, InvalidRecordError, KafkaError
 from quorate.model import TopicPartition
 from quorate.records.batch import COMPRESSION_MASK, BatchHeader
 from quorate.records.compression import Codec
+from quorate.records.control import MARKER_BYTES_MAX, EndMarker, find_end_marker
 from quorate.records.record import Record, read_records
 from quorate.tools.problems import CommandError
 
 LOG: Final = ".log"
-INDEXES: Final = (".index", ".timeindex")
+TXN_INDEX: Final = ".txnindex"
+INDEXES: Final = (".index", ".timeindex", TXN_INDEX)
 RECORD_BYTES_MAX: Final = 1 << 30
 """What the records of one batch may take once decompressed."""
 
@@ -116,6 +120,23 @@ def describe_batch(batch: PlacedBatch) -> dict[str, Any]:
     }
 
 
+def marker_of(file: File, batch: PlacedBatch) -> EndMarker | None:
+    """Return how a transaction ended, if it is a control batch that says so."""
+    header = batch.header
+    if not header.is_control:
+        return None
+    size_bytes = min(header.size_bytes, MARKER_BYTES_MAX)
+    return find_end_marker(file.read_at(size_bytes, batch.position), header)
+
+
+def describe_marker(marker: EndMarker) -> dict[str, Any]:
+    """Return what a control batch says."""
+    return {
+        "marker": "COMMIT" if marker.committed else "ABORT",
+        "coordinator_epoch": marker.coordinator_epoch,
+    }
+
+
 def codec_text(header: BatchHeader) -> str:
     """Return the name of a batch's codec, or its number if there is none."""
     number = header.attributes & COMPRESSION_MASK
@@ -131,12 +152,16 @@ def verify_segment(path: Path) -> SegmentReport:
     base_offset = int(path.stem)
     problems: list[str] = []
     places: dict[int, int] = {}
+    aborts: dict[int, int] = {}
     next_offset, batches, records, end = base_offset, 0, 0, 0
     try:
         for file, batch in batches_of(path):
             header = batch.header
             problems += _batch_problems(path, file, batch, next_offset)
             places[batch.position] = header.last_offset
+            marker = marker_of(file, batch)
+            if marker is not None and not marker.committed:
+                aborts[header.base_offset] = header.producer_id
             next_offset = header.next_offset
             batches += 1
             records += header.record_count
@@ -145,6 +170,7 @@ def verify_segment(path: Path) -> SegmentReport:
         torn_bytes = path.stat().st_size - end
         problems.append(f"no batch at byte {end} ({torn_bytes} bytes follow): {error.message}")
     problems += _index_problems(path, base_offset, places)
+    problems += _txn_index_problems(path, aborts)
     size_bytes = path.stat().st_size
     return SegmentReport(
         path, base_offset, next_offset, batches, records, size_bytes, tuple(problems)
@@ -181,6 +207,23 @@ def _index_problems(path: Path, base_offset: int, places: dict[int, int]) -> Ite
         if timestamp_ms < before_ms:
             yield f"time index: {timestamp_ms} comes after {before_ms}"
         before_ms = timestamp_ms
+
+
+def _txn_index_problems(path: Path, aborts: dict[int, int]) -> Iterator[str]:
+    """Check that the index of aborted transactions grows and names markers that are there."""
+    before = -1
+    for aborted in aborted_entries(path.with_suffix(TXN_INDEX)):
+        offset = aborted.last_offset
+        if aborts.get(offset) != aborted.producer_id:
+            yield f"transaction index: no ABORT of producer {aborted.producer_id} at {offset}"
+        if not aborted.first_offset < offset or offset <= before:
+            yield f"transaction index: {aborted.first_offset} to {offset} after {before}"
+        before = offset
+
+
+def aborted_entries(path: Path) -> list[AbortedTransaction]:
+    """Return the entries of an index of aborted transactions; most segments have none."""
+    return unpack_aborted(path.read_bytes()) if path.exists() else []
 
 
 def _entries(path: Path, entry: Any) -> Iterator[tuple[int, int]]:

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from quorate.broker.log.aborted import pack_aborted
 from quorate.broker.log.index import OFFSET_ENTRY, TIME_ENTRY
+from quorate.broker.log.transactions import AbortedTransaction
 from quorate.records.batch import assign_offset
 from quorate.records.compression import Codec
+from quorate.records.control import EndMarker, TransactionEnd, end_marker_batch
 from quorate.records.record import NO_PRODUCER, RecordBatchBuilder
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.dumping import dump, verify
@@ -137,3 +140,42 @@ def test_paths_without_segments_are_refused(tmp_path: Path) -> None:
         find_files([tmp_path], [".log"])
     (tmp_path / "meta.json").touch()
     assert find_files([tmp_path], [".log"]) == [], "a data directory without records"
+
+
+@pytest.fixture
+def transactions(segment: Path) -> Path:
+    """A segment with records of a transaction that was aborted, and the end of another one."""
+    ends = [
+        end_marker_batch(TransactionEnd(7, 1, EndMarker(committed, 4), 1), 1000)
+        for committed in (False, True)
+    ]
+    for number, end in enumerate(ends):
+        assign_offset(end, 0, 6 + number, 5)
+    segment.write_bytes(segment.read_bytes() + b"".join(ends))
+    index = pack_aborted([AbortedTransaction(7, 3, 6, 7)])
+    segment.with_suffix(".txnindex").write_bytes(index)
+    return segment
+
+
+def test_markers_are_shown_as_what_they_say(transactions: Path) -> None:
+    lines = [json.loads(line) for line in dumped(transactions, with_records=True).splitlines()]
+    told = [(b["marker"], b["coordinator_epoch"]) for b in lines if b.get("control")]
+    assert told == [("ABORT", 4), ("COMMIT", 4)]
+    assert len([line for line in lines if line["kind"] == "record"]) == 2 * COUNT
+    text = dumped(transactions, style="table")
+    assert "producer_id=7 producer_epoch=1" in text
+    assert "marker=ABORT" in text
+
+
+def test_an_index_of_aborted_transactions_is_shown_and_checked(transactions: Path) -> None:
+    index = transactions.with_suffix(".txnindex")
+    assert json.loads(dumped(index)) == {
+        "producer_id": 7, "first_offset": 3, "last_offset": 6, "last_stable_offset": 7,
+    }  # fmt: skip
+    assert verify_segment(transactions).problems == ()
+    index.write_bytes(pack_aborted([AbortedTransaction(7, 7, 7, 7)]))
+    wrong = verify_segment(transactions).problems
+    assert [text.split(": ")[1] for text in wrong] == [
+        "no ABORT of producer 7 at 7",
+        "7 to 7 after -1",
+    ]
