@@ -358,7 +358,7 @@ class ProducerStates:
         if header.producer_id < 0:
             return None
         if self._guards:
-            self._guards.pop(header.producer_id, None)
+            self._void_guard(header)
         producer = self._producers.get(header.producer_id)
         if producer is None:
             producer = Producer(header.producer_epoch, header.max_timestamp_ms)
@@ -380,6 +380,18 @@ class ProducerStates:
             ),
         )
         return None
+
+    def _void_guard(self, header: BatchHeader) -> None:
+        """Have a guard of the producer count no more, unless it is about the transaction after.
+
+        With an epoch for each transaction, a marker has that of the next one, which may be asked
+        about before the marker is written (Kafka: ``UnifiedLog.updateProducers``).
+        """
+        assert self._guards is not None, "looked at by who calls"
+        guard = self._guards.get(header.producer_id)
+        is_next = guard is not None and guard.adds and guard.epoch == header.producer_epoch
+        if not (is_next and header.is_control):
+            self._guards.pop(header.producer_id, None)
 
     def _begin(self, producer: Producer, producer_id: int, first_offset: int) -> None:
         if self.transactions is None:

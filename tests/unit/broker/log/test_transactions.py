@@ -142,6 +142,22 @@ def test_a_guard_is_void_once_a_marker_or_a_record_was_written(version: int) -> 
         log.producers.begin_verification(1, -1, 0, adds=False, now_ms=NOW_MS)
 
 
+def test_the_marker_of_the_transaction_before_leaves_the_guard_of_the_next_one_alone() -> None:
+    log = new_log()
+    writer = Writer(1, version=PER_TRANSACTION)
+    writer.write(log)
+    guard = log.producers.begin_verification(1, 1, 0, adds=True, now_ms=NOW_MS)
+    writer.end(log, committed=True)
+    batch = make_batch([b"a"], producer=ProducerStamp(1, 1, 0), attributes=TRANSACTIONAL_BIT)
+    log.append(batch, 0, NOW_MS, None, guard)
+    writer.end(log, committed=True)
+    guard = log.producers.begin_verification(1, 2, 0, adds=True, now_ms=NOW_MS)
+    writer.end(log, committed=False)  # of the one that is asked about
+    batch = make_batch([b"a"], producer=ProducerStamp(1, 3, 0), attributes=TRANSACTIONAL_BIT)
+    with pytest.raises(InvalidTxnStateError):
+        log.append(batch, 0, NOW_MS, None, guard)
+
+
 def test_what_waited_first_for_the_coordinator_comes_first() -> None:
     log = new_log()
     ask = log.producers.begin_verification
