@@ -11,7 +11,7 @@ from quorate.broker.log.active import ActiveSegment
 from quorate.broker.log.epochs import LeaderEpochs
 from quorate.broker.log.files import FileSystem
 from quorate.broker.log.flush import Flush
-from quorate.broker.log.producers import ProducerStates, WrittenBatch
+from quorate.broker.log.producers import Guard, ProducerStates, WrittenBatch
 from quorate.broker.log.recovery import LogLoader
 from quorate.broker.log.scan import PlacedBatch
 from quorate.broker.log.segments import Segments
@@ -71,7 +71,9 @@ def no_truncation(patches: Patches) -> None:
 def dedup_off(patches: Patches) -> None:
     """Write every batch that comes, however often it comes."""
 
-    def check(_self: ProducerStates, _header: BatchHeader) -> WrittenBatch | None:
+    def check(
+        _self: ProducerStates, _header: BatchHeader, _guard: Guard | None = None
+    ) -> WrittenBatch | None:
         return None
 
     patches.method(ProducerStates, "check", check)
@@ -82,7 +84,11 @@ def producer_state_not_rebuilt(patches: Patches) -> None:
     take: Any = None
 
     def forget(
-        _snapshots: Snapshots, _segments: Segments, _epochs: LeaderEpochs, end_offset: int
+        _fs: FileSystem,
+        _snapshots: Snapshots,
+        _segments: Segments,
+        _epochs: LeaderEpochs,
+        end_offset: int,
     ) -> ProducerStates:
         return ProducerStates(end_offset)
 

@@ -14,6 +14,7 @@ from quorate.broker.handlers import produce
 from quorate.broker.handlers.context import Broker
 from quorate.broker.log.appended import AppendResult
 from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH
+from quorate.broker.log.producers import Guard
 from quorate.broker.replication.host import Host
 from quorate.broker.replication.isr import Follower
 from quorate.broker.replication.leader import LeaderReplica
@@ -94,9 +95,10 @@ def ack_before_append(patches: Patches) -> None:
         acks: int,
         now_ms: int,
         _sound: BatchHeader | None = None,
+        guard: Guard | None = None,
     ) -> AppendResult:
-        if not records:
-            return append(replica, records, acks, now_ms)  # type: ignore[no-any-return]
+        if not records or guard is not None:
+            return append(replica, records, acks, now_ms, None, guard)  # type: ignore[no-any-return]
         waiting = held.setdefault(replica, deque())
         offset = replica.log.log_end_offset
         offset += sum(parse_header(batch, 0).record_count for batch in waiting)

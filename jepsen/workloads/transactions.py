@@ -110,8 +110,8 @@ class Transactions:
             self._rogue.stop()
             self._errors += self._rogue.errors
         with Raw(self._context.bootstrap) as raw:
-            self._wait_for_decisions(raw, _partitions(self._topics[0]))
-            self._wait_for_copiers(raw)
+            if self._wait_for_decisions(raw, _partitions(self._topics[0])):
+                self._wait_for_copiers(raw)
             self._end(self._copiers, ENDED_S_MAX)
             others = [where for topic in self._topics[1:] for where in _partitions(topic)]
             self._wait_for_decisions(raw, others)
@@ -151,13 +151,14 @@ class Transactions:
             self._errors += each.errors
         transacting.clear()
 
-    def _wait_for_decisions(self, raw: Raw, partitions: Sequence[TopicPartition]) -> None:
+    def _wait_for_decisions(self, raw: Raw, partitions: Sequence[TopicPartition]) -> bool:
         """Wait until no transaction is open any more: those of the dead end by their timeout."""
         deadline_s = time.monotonic() + DECIDED_S_MAX
         while (open_ := undecided(raw, partitions)) and time.monotonic() < deadline_s:
             time.sleep(AGAIN_S)
         if open_:
             self._complain("hanging-transaction", "; ".join(open_))
+        return not open_
 
     def _wait_for_copiers(self, raw: Raw) -> None:
         """Wait until all that is committed is copied."""
