@@ -27,6 +27,7 @@ IN_FLIGHT_MAX: Final = 2
 """A second request is sent while one is parked, if there is something new to ask for."""
 ANSWER_S_MAX: Final = 30.0
 """Beyond the time that the leader may wait; a leader that is silent for longer is gone."""
+PATIENCE_STEP_S: Final = 1.0
 
 
 class ReplicaFetchers:
@@ -124,18 +125,23 @@ class ReplicaFetchers:
             raise failure
 
     async def _fetch(self, fetcher: LeaderFetcher, exchange: Exchange) -> None:
-        # One scope for all answers: each would cost more than to read the answer does.
+        # One scope for all answers, and seldom moved: each would cost more than to read the answer.
         with trio.fail_after(ANSWER_S_MAX) as patience:
             while True:
                 if not fetcher.in_flight:
                     self._begin_turn()
                     await exchange.send(ApiKey.FETCH, fetcher.build())
                 response = await exchange.receive()
-                patience.deadline = trio.current_time() + ANSWER_S_MAX
+                _be_patient(patience)
                 self._begin_turn()
-                grown = fetcher.take(response, self._broker.now_ms)
-                unsynced = [follower for follower in grown if follower.is_unsynced]
-                self._end_turn()
+                try:
+                    grown = fetcher.take(response, self._broker.now_ms)
+                    unsynced = [follower for follower in grown if follower.is_unsynced]
+                    if grown and not unsynced and not fetcher.in_flight:
+                        # The leader waits for our word; who reads here can wait for theirs.
+                        await exchange.send(ApiKey.FETCH, fetcher.build())
+                finally:
+                    self._end_turn()
                 if unsynced:
                     patience.deadline = math.inf
                     await self._sync(unsynced)
@@ -162,3 +168,10 @@ class ReplicaFetchers:
         flush = store.start_flush([follower.log for follower in followers])
         await trio.to_thread.run_sync(flush.run)
         store.finish_flush(flush)
+
+
+def _be_patient(patience: trio.CancelScope) -> None:
+    """Wait for the next answer as long as for this one, or almost."""
+    deadline = trio.current_time() + ANSWER_S_MAX
+    if deadline - patience.deadline > PATIENCE_STEP_S:
+        patience.deadline = deadline

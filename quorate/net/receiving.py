@@ -113,8 +113,10 @@ class FrameReader:
                 raise trio.BrokenResourceError(str(error)) from error
 
     def _wake_for(self, stream: trio.SocketStream, missing_bytes: int) -> None:
-        wakes_for_bytes = min(missing_bytes, WORTH_WAKING_BYTES)
-        if missing_bytes < FRESH_BYTES:
+        wakes_for_bytes = missing_bytes
+        if missing_bytes > 2 * WORTH_WAKING_BYTES:
+            wakes_for_bytes = WORTH_WAKING_BYTES
+        elif missing_bytes < FRESH_BYTES:
             wakes_for_bytes = 1
         if wakes_for_bytes != self._wakes_for_bytes:
             self._wakes_for_bytes = wakes_for_bytes

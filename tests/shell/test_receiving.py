@@ -133,6 +133,24 @@ async def test_a_large_buffer_is_given_back_when_frames_have_been_small_for_long
         assert sizes[-1] == FRESH_BYTES
 
 
+@pytest.mark.parametrize(
+    ("missing_bytes", "expected"),
+    [
+        (FRESH_BYTES - 1, 1),
+        (FRESH_BYTES, FRESH_BYTES),
+        (2 * WORTH_WAKING_BYTES, 2 * WORTH_WAKING_BYTES),
+        (2 * WORTH_WAKING_BYTES + 1, WORTH_WAKING_BYTES),
+    ],
+)
+async def test_the_end_of_a_large_frame_is_not_woken_up_for_by_itself(
+    missing_bytes: int, expected: int
+) -> None:
+    async with ends("socket") as (reads, _):
+        assert isinstance(reads, trio.SocketStream)
+        FrameReader(reads, BYTES_MAX)._wake_for(reads, missing_bytes)
+        assert reads.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == expected
+
+
 @KINDS
 @pytest.mark.parametrize("size_bytes", [-1, BYTES_MAX + 1])
 async def test_an_impossible_size_is_refused(kind: str, size_bytes: int) -> None:

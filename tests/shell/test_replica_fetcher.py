@@ -9,7 +9,13 @@ from trio.testing import MockClock, memory_stream_pair
 
 from quorate.broker import replica_fetcher
 from quorate.broker.listeners import BetweenBrokers
-from quorate.broker.replica_fetcher import RECONNECT_MAX_S, RECONNECT_MIN_S, ReplicaFetchers
+from quorate.broker.replica_fetcher import (
+    ANSWER_S_MAX,
+    PATIENCE_STEP_S,
+    RECONNECT_MAX_S,
+    RECONNECT_MIN_S,
+    ReplicaFetchers,
+)
 from quorate.errors import NetworkError
 from quorate.promise import Promise
 from quorate.protocol.apis import APIS, ApiKey
@@ -32,6 +38,8 @@ class Leader:
     def __init__(self, cluster: Cluster, nursery: trio.Nursery) -> None:
         self.cluster = cluster
         self.tried_at_s: list[float] = []
+        self.asked_at_ends: list[int] = []
+        """How many fetches were under way whenever the follower ended a turn."""
         self.refuses = False
         self._nursery = nursery
         self._streams: list[trio.abc.Stream] = []
@@ -94,7 +102,12 @@ async def leader(
     monkeypatch.setattr(replica_fetcher, "connect", made.connect)
     follower = made.cluster.nodes[2]
     between = BetweenBrokers("PLAINTEXT", None)
-    fetchers = ReplicaFetchers(follower.broker, lambda: 0, follower.replicas.settle, between)
+
+    def end_turn() -> None:
+        made.asked_at_ends.append(follower.replicas.fetchers[1].in_flight)
+        follower.replicas.settle()
+
+    fetchers = ReplicaFetchers(follower.broker, lambda: 0, end_turn, between)
     nursery.start_soon(fetchers.run)
     await trio.sleep(0.1)
     return made
@@ -110,6 +123,34 @@ async def test_what_a_leader_appends_its_follower_gets(
     assert leader.cluster.follower(2).log.log_end_offset == 2
     assert leader.cluster.leader().high_watermark == 2
     assert len(leader.tried_at_s) == 1, "over one connection"
+
+
+async def test_a_leader_hears_what_its_follower_has_before_anybody_at_the_follower(
+    leader: Leader, autojump_clock: MockClock
+) -> None:
+    leader.asked_at_ends.clear()
+    leader.cluster.append(b"a")
+    await trio.sleep(0.1)
+    assert leader.asked_at_ends[0] == 1
+
+
+async def test_a_leader_that_is_silent_is_given_up(
+    leader: Leader, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(5):  # answers, whatever the pauses between them, put it off
+        leader.cluster.append(b"a")
+        await trio.sleep(0.7)
+
+    async def silent(_frame: bytearray) -> bytes:
+        await trio.sleep(3600)
+        return b""
+
+    monkeypatch.setattr(leader, "_answered", silent)
+    leader.cluster.append(b"b")
+    await trio.sleep(ANSWER_S_MAX - PATIENCE_STEP_S - 1)
+    assert len(leader.tried_at_s) == 1
+    await trio.sleep(2 + PATIENCE_STEP_S)
+    assert len(leader.tried_at_s) > 1
 
 
 async def test_after_a_cut_a_follower_goes_on_where_it_was(
