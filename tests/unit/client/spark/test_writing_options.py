@@ -10,12 +10,21 @@ from quorate.client.spark.write_options import check_columns, parse_write
 from quorate.records.compression import Codec
 
 SERVERS = {"kafka.bootstrap.servers": "a:1"}
+ONCE = {"transactional": "true", "kafka.transactional.id": " job-1 "}
 
 
 def test_defaults_write_to_all_replicas_without_compression() -> None:
     options = parse_write({**SERVERS, "topic": " t "})
     assert (options.topic, options.acks, options.codec) == ("t", -1, Codec.NONE)
     assert parse_write(SERVERS).topic is None
+
+
+def test_a_transactional_id_is_wanted_or_not() -> None:
+    options = parse_write(SERVERS | ONCE)
+    assert (options.transactional_id, options.transaction_timeout_ms) == ("job-1", 900_000)
+    assert parse_write(SERVERS | {"transactional": "false"}).transactional_id is None
+    timeout = {"kafka.transaction.timeout.ms": "60000"}
+    assert parse_write(SERVERS | ONCE | timeout).transaction_timeout_ms == 60_000
 
 
 def test_kafkas_options_are_understood() -> None:
@@ -30,8 +39,10 @@ def test_kafkas_options_are_understood() -> None:
     [
         ({"kafka.key.serializer": "x"}, "Kafka option 'key.serializer' is not supported as keys"),
         ({"kafka.value.serializer": "x"}, "'value.serializer' is not supported as value are"),
-        ({"transactional": "true"}, "transactional writes are not there yet"),
-        ({"kafka.transactional.id": "x"}, "transactional writes are not there yet"),
+        ({"transactional": "true"}, "but there is no kafka.transactional.id: give a name"),
+        ({"kafka.transactional.id": "x"}, "but option 'transactional' is not 'true'"),
+        (ONCE | {"kafka.transactional.id": "x" * 201}, "has 201 characters; it may have 200"),
+        (ONCE | {"kafka.acks": "1"}, "Must set acks to all in order to use the idempotent"),
         ({"kafka.acks": "0"}, "Invalid value 0 for configuration acks"),
         ({"kafka.compression.type": "rar"}, "Invalid value rar for configuration compression.type"),
     ],
