@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 SPARK := $(VENV)/.set-up-spark
+DOCS := $(VENV)/.set-up-docs
 ARGS ?=
 SEED ?=
 FRAMES ?= 1000000
@@ -15,7 +16,7 @@ COUNT ?= 1000
 JOBS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo format check test client-on-kafka bench bench-quorum bench-replicated bench-partitions bench-groups bench-spark sim sim-brokers sim-quorum compat cover docs fuzz break-quorum clean
+.PHONY: help setup demo format check test client-on-kafka bench bench-quorum bench-replicated bench-partitions bench-transactions bench-groups bench-spark sim sim-brokers sim-quorum compat cover docs fuzz break-quorum clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | while read -r name meaning; do printf '  make %-12s %s\n' "$$name" "$$meaning"; done
@@ -31,6 +32,10 @@ $(STAMP): pyproject.toml setup.py quorate/records/_batch.c quorate/records/_spee
 
 $(SPARK): $(STAMP)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --group spark
+	@touch $@
+
+$(DOCS): $(STAMP) pyproject.toml
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --group docs
 	@touch $@
 
 demo: setup ## Stream this machine's log lines through three brokers, kill one, read all back, compare
@@ -94,6 +99,9 @@ bench-quorum: setup ## Measure three controllers, and Apache Kafka's with very l
 bench-replicated: setup ## Measure three brokers and three controllers, and three nodes of Apache Kafka
 	$(BIN)/python -m quorate.tools.bench.replicated $(ARGS)
 
+bench-transactions: setup ## Measure transactions and their price, RF 3; and Apache Kafka's
+	$(BIN)/python -m quorate.tools.bench.transactions $(ARGS)
+
 bench-groups: setup ## Measure groups: rebalances, commits, idle ones, another coordinator; and Apache Kafka's
 	$(BIN)/python -m quorate.tools.bench.groups $(ARGS)
 
@@ -116,8 +124,9 @@ cover: setup $(SPARK) ## Run the tests with coverage; fails where what decides i
 	$(BIN)/python -m coverage report --fail-under=90
 	$(BIN)/python -m coverage report --fail-under=100 --include="$$($(BIN)/python -m tests.deciding)" --omit="$$($(BIN)/python -m tests.deciding --omit)"
 
-docs: setup ## Write the generated pages: docs/protocol-support.md
+docs: $(DOCS) ## Write docs/protocol-support.md, build the site into build/site, check its links
 	$(BIN)/python -m quorate.tools.protocol_support
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 
 clean: ## Remove what was made: .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage build *.egg-info
