@@ -29,6 +29,8 @@ ABORTABLE_FROM: Final = 4
 LOADING_FROM: Final = 2
 """The version from which clients know COORDINATOR_LOAD_IN_PROGRESS here (KAFKA-7296)."""
 
+TRIES_MAX: Final = 5
+
 NO_EXPIRY: Final = -1
 
 Done = Callable[[ErrorCode], None]
@@ -108,8 +110,13 @@ def _commit(
     caller: Caller,
     commits: Sequence[TopicCommit],
     done: Done,
+    tries: int = TRIES_MAX,
 ) -> None:
-    """Ask the transaction's coordinator if need be, then write."""
+    """Ask the transaction's coordinator if need be, then write.
+
+    The end of the last transaction may be written in between: then this has to be done again, for
+    the answer might have been about that one.
+    """
     adds = caller.api_version >= ADDS_FROM
     producer_id, epoch = request.producer_id, request.producer_epoch
     try:
@@ -120,7 +127,14 @@ def _commit(
         done(error.code)
         return
     transaction = InTransaction(producer_id, epoch, guard)
-    write = partial(_write, coordinator, request, commits, transaction, done)
+
+    def written(code: ErrorCode) -> None:
+        if code == ErrorCode.INVALID_TXN_STATE and guard is not None and tries > 1:
+            _commit(broker, request, caller, commits, done, tries - 1)
+        else:
+            done(code)
+
+    write = partial(_write, coordinator, request, commits, transaction, written)
     if guard is None or not (adds or broker.config.transaction_partition_verification_enable):
         write()
         return

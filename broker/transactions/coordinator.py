@@ -440,14 +440,14 @@ class TransactionCoordinator:
         now_ms = self._surroundings.now_ms()
         overdue = [(i, t) for i, t in self._transactions.items() if is_overdue(t, now_ms)]
         for transactional_id, transaction in overdue:
-            tell(
-                "txn-timed-out",
-                transactional_id=transactional_id,
-                producer=transaction.producer_id,
-                open_ms=now_ms - transaction.start_ms,
-                timeout_ms=transaction.timeout_ms,
-            )
-            self._write(transactional_id, fence(transaction, now_ms), ignore)
+            if self._write(transactional_id, fence(transaction, now_ms), ignore):
+                tell(
+                    "txn-timed-out",
+                    transactional_id=transactional_id,
+                    producer=transaction.producer_id,
+                    open_ms=now_ms - transaction.start_ms,
+                    timeout_ms=transaction.timeout_ms,
+                )
 
     def _forget_expired(self) -> None:
         """Forget ids that were not used for long."""
