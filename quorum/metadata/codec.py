@@ -42,6 +42,11 @@ _PARTITION_CREATED: Final = 22
 _PLAIN: Final = frozenset({_TYPE, _TOPIC_ID, _PARTITION, _REPLICAS, _ISR, _LEADER_ID})
 """What a batch says of a partition that was not changed yet."""
 
+MANY: Final = 8
+"""With fewer records it is not worth to look for what they have in common."""
+
+NumberedRecord = r.PartitionCreated | r.PartitionChanged
+
 # Numbers are never reused.
 _TYPES: Final[dict[int, type[r.MetadataRecord]]] = {
     1: r.ClusterFormatted,
@@ -91,7 +96,7 @@ def encode_batch(records: Sequence[r.MetadataRecord]) -> bytes:
     if not records:
         return dump_cbor(["", 0])
     cause, time_ms = records[0].cause, records[0].time_ms
-    if any(type(record) is r.PartitionCreated for record in records):
+    if len(records) >= MANY and any(type(record) in _ALL_BUT_NUMBER for record in records):
         return _encode_many(records, cause, time_ms)
     return dump_cbor([cause, time_ms, *[_body(record, cause, time_ms) for record in records]])
 
@@ -105,32 +110,36 @@ def _body(record: r.MetadataRecord, cause: str, time_ms: int) -> dict[int, Any]:
 
 
 def _encode_many(records: Sequence[r.MetadataRecord], cause: str, time_ms: int) -> bytes:
-    """Return the same bytes in a third of the time, for batches with many new partitions.
+    """Return the same bytes in a third of the time, for batches about many partitions.
 
     Most partitions of a topic differ in nothing but their number, so the rest is encoded once.
     """
     # An array begins with its length, and with so many entries as there are records and two.
-    head = dump_cbor([cause, time_ms, *([None] * len(records))])[: -len(records)]
-    parts = [head]
-    frames: dict[object, tuple[bytes, bytes]] = {}
+    parts = [dump_cbor([cause, time_ms, *([None] * len(records))])[: -len(records)]]
+    frames: dict[object, tuple[bytes, bytes] | None] = {}
     for record in records:
-        if type(record) is r.PartitionCreated:
-            frame = frames.get(key := _all_but_number(record))
-            if frame is None:
-                frame = frames[key] = _around_number(record, cause, time_ms)
-            parts += (frame[0], dump_cbor(record.partition), frame[1])
-        else:
+        all_but_number = _ALL_BUT_NUMBER.get(type(record))
+        if all_but_number is None or (key := all_but_number(record)) not in frames:
             parts.append(dump_cbor(_body(record, cause, time_ms)))
+            if all_but_number is not None:
+                frames[key] = None  # It may be the only one.
+            continue
+        assert isinstance(record, NumberedRecord)
+        frame = frames[key]
+        if frame is None:
+            frame = frames[key] = _around_number(record, cause, time_ms)
+        parts += (frame[0], dump_cbor(record.partition), frame[1])
     return b"".join(parts)
 
 
-_all_but_number: Final = attrgetter(
-    *(f.name for f in fields(r.PartitionCreated) if f.name != "partition")
-)
+_ALL_BUT_NUMBER: Final[dict[type[r.MetadataRecord], Callable[[Any], object]]] = {
+    cls: attrgetter(*(f.name for f in fields(cls) if f.name != "partition"))
+    for cls in (r.PartitionCreated, r.PartitionChanged)
+}
 
 
-def _around_number(record: r.PartitionCreated, cause: str, time_ms: int) -> tuple[bytes, bytes]:
-    """Return what stands before and behind the number of a new partition, encoded."""
+def _around_number(record: NumberedRecord, cause: str, time_ms: int) -> tuple[bytes, bytes]:
+    """Return what stands before and behind the number of a partition, encoded."""
     body = _body(record, cause, time_ms)
     keys = list(body)
     before = {key: body[key] for key in keys[: keys.index(_PARTITION)]}

@@ -84,13 +84,28 @@ PARTITIONS: Any = st.lists(
         elr=st.sampled_from([(), (2,)]),
     )
 )
+CHANGES: Any = st.lists(
+    st.builds(
+        r.PartitionChanged,
+        st.sampled_from(["c", "d"]),
+        st.just(1),
+        st.sampled_from([b"i" * 16, b"j" * 16]),
+        st.sampled_from([0, 1, 23, 24, 70_000]),
+        st.sampled_from([1, -1]),
+        st.just(3),
+        isr=st.sampled_from([(1,), (2, 1)]),
+        elr=st.sampled_from([None, (2,)]),
+    )
+)
 
 
-@given(PARTITIONS, st.lists(RECORDS, max_size=1))
+@given(PARTITIONS, CHANGES, st.lists(RECORDS, max_size=1))
 def test_what_partitions_have_in_common_is_encoded_once_to_the_same_bytes(
-    partitions: list[r.PartitionCreated], others: list[r.MetadataRecord]
+    partitions: list[r.PartitionCreated],
+    changes: list[r.PartitionChanged],
+    others: list[r.MetadataRecord],
 ) -> None:
-    records: list[r.MetadataRecord] = [*partitions, *others, *partitions]
+    records: list[r.MetadataRecord] = [*partitions, *others, *changes, *partitions, *changes]
     if not records:
         return
     first = records[0]
