@@ -429,7 +429,7 @@ class Log(LogReader):
         self.log_end_offset = end_offset
         self._remove_files(later)
         self.producers = rebuild_producers(
-            self._context.fs, self._snapshots, self._segments, self.leader_epochs, end_offset
+            self._context.files, self._snapshots, self._segments, self.leader_epochs, end_offset
         )
 
     def _restart_at(self, offset: int, now_ms: int) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from quorate.broker.log.epochs import LeaderEpochs
-from quorate.broker.log.files import File, FileSystem
+from quorate.broker.log.files import File, OpenFiles
 from quorate.broker.log.lookup import batches_from
 from quorate.broker.log.producers import ProducerStates
 from quorate.broker.log.scan import PlacedBatch
@@ -14,7 +14,7 @@ from quorate.records.control import MARKER_BYTES_MAX, EndMarker, find_end_marker
 
 
 def rebuild_producers(
-    fs: FileSystem,
+    files: OpenFiles,
     snapshots: Snapshots,
     segments: Segments,
     epochs: LeaderEpochs,
@@ -37,7 +37,7 @@ def rebuild_producers(
         kept = [each for each in known if each.last_offset < start_offset]
         position = closed.position_of(start_offset)
         aborted = note_batches(states, closed.file, batches_from(closed, position))
-        closed.rewrite_aborted(fs, [*kept, *aborted])
+        closed.rewrite_aborted(files, [*kept, *aborted])
     active = segments.active
     if active.aborted is not None:
         active.aborted.keep_before(start_offset)

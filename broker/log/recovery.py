@@ -162,7 +162,7 @@ class LogLoader:
         self._epochs.forget_deleted()
         loaded.snapshots.truncate_from_end(loaded.log_end_offset)
         loaded.producers = rebuild_producers(
-            self._context.fs,
+            self._context.files,
             loaded.snapshots,
             loaded.segments,
             self._epochs,

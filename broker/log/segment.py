@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from quorate.broker.log.aborted import ENTRY, find_aborted, pack_aborted
-from quorate.broker.log.files import File, Files, FileSystem, read_file
+from quorate.broker.log.files import File, Files, OpenFiles, read_file
 from quorate.broker.log.index import OFFSET_ENTRY, TIME_ENTRY, Index, count_entries
 from quorate.broker.log.lookup import (
     TimestampPlace,
@@ -132,12 +132,17 @@ class Segment:
         count = self._facts.txn_index_bytes // ENTRY.size
         return find_aborted(file.read_at, count, offset, limit_offset)
 
-    def rewrite_aborted(self, fs: FileSystem, aborted: Sequence[AbortedTransaction]) -> None:
+    def rewrite_aborted(self, files: OpenFiles, aborted: Sequence[AbortedTransaction]) -> None:
         """Have the index say, durably, what the log says, if it does not.
+
+        Args:
+            files: those of the log.
+            aborted: what it says.
 
         Raises:
             OSError: the disk fails; the index may say anything.
         """
+        fs = files.fs
         data, path = pack_aborted(aborted), self.path(TXN_INDEX_SUFFIX)
         known = b"" if self._facts.txn_index_bytes <= 0 else read_file(fs, path)
         if data != known:
@@ -145,7 +150,7 @@ class Segment:
             file.write_at(data, 0)
             file.sync()
             fs.sync_directory(path.rpartition("/")[0])
-            self._files.forget(path)
+            files.forget(path)
             self._facts.txn_index_bytes = len(data)
 
     @property

@@ -49,7 +49,7 @@ def committed(log: Log, max_bytes: int = 300) -> list[Record]:
 def _read(data: bytes, aborted: list[AbortedTransaction], offset: int, found: list[Record]) -> int:
     waiting = sorted(aborted, key=lambda each: each.first_offset)
     producers: set[int] = set()
-    position = 0
+    position, end = 0, offset
     for header in headers_of(data):
         batch = data[position : position + header.size_bytes]
         position += header.size_bytes
@@ -165,7 +165,7 @@ def test_a_marker_of_which_the_index_says_nothing_ends_nothing_that_is_aborted()
 
 KEYS = st.sampled_from([b"a", b"b", b"c"])
 VALUES = st.one_of(st.none(), st.binary(max_size=60))
-STEPS = st.one_of(
+STEPS: st.SearchStrategy[tuple[str, int, list[tuple[bytes, bytes | None]]]] = st.one_of(
     st.tuples(st.just("put"), st.integers(0, 2), st.lists(st.tuples(KEYS, VALUES), min_size=1)),
     st.tuples(st.just("plain"), st.integers(3, 4), st.lists(st.tuples(KEYS, VALUES), min_size=1)),
     st.tuples(st.sampled_from(["commit", "abort", "abort"]), st.integers(0, 2), st.just([])),
