@@ -131,8 +131,8 @@ def test_members_are_checked_and_old_producers_cannot_say_who_they_are() -> None
     stranger = {**right, "member_id": "stranger"}
     assert codes(commit_offsets(node, 3, **stranger)) == [ErrorCode.UNKNOWN_MEMBER_ID]
     leave(node, joined.member_id)
-    unknown = {"generation_id": 5, "group_id": "nobody"}
-    assert codes(commit_offsets(node, 3, version=5, **unknown)) == [ErrorCode.ILLEGAL_GENERATION]
+    nobody = commit_offsets(node, 3, version=5, generation_id=5, group_id="nobody")
+    assert codes(nobody) == [ErrorCode.ILLEGAL_GENERATION]
     end(node)
     assert fetched(node) == {("t", 0): 2}
 
@@ -187,13 +187,15 @@ def test_the_end_of_the_last_transaction_may_come_in_between() -> None:
     assert serve is not None
 
     def later(api_key: int, request: Any) -> Promise[Any]:
-        asked.append((api_key, request, Promise[Any]()))
-        return asked[-1][2]
+        promise: Promise[Any] = Promise()
+        asked.append((api_key, request, promise))
+        return promise
 
     node.broker.serve_own = later
     assert now(end(node, version=5)).error_code == 0
     (marker,) = asked
     node.broker.serve_own = serve
+    assert not fetched(node)
     next_one = commit_offsets(node, 8, epoch=1, version=5)
     assert waits(next_one)
     serve(*marker[:2]).when_resolved(marker[2].resolve)

@@ -33,7 +33,7 @@ TIMEOUT_MS = 60_000
 
 def new_transactions(**texts: str) -> Node:
     """Return a broker that leads all internal topics, and ``t`` with three partitions."""
-    node = new_coordinator(**texts)
+    node = new_coordinator(1, **texts)
     node.create_topic(TRANSACTIONS_TOPIC, 2, replicas=(1, 2))
     node.broker.producer_ids.add_block(PID, 1000)
     return node
