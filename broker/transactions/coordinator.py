@@ -183,6 +183,10 @@ class TransactionCoordinator:
         """Yield all ids and how they stand."""
         yield from self._transactions.items()
 
+    def standings(self) -> Iterator[Transaction]:
+        """Yield how each id stands."""
+        yield from self._transactions.values()
+
     def when_committed(self, transactional_id: str, done: Callable[[ErrorCode], None]) -> None:
         """Call back when all that was written of an id is committed: at once, usually."""
         self._writer.when_committed(transactional_id, done)

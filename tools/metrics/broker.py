@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from quorate.broker.handlers.context import Broker
 from quorate.broker.replication.leader import LeaderReplica
+from quorate.broker.transactions.transaction import NAMES, TxnState
 from quorate.net.reactor import Traffic
 from quorate.protocol.apis import APIS
 from quorate.quorum.metadata.delta import MetadataDelta
@@ -65,6 +66,7 @@ class BrokerMetrics:
         yield from self._replicas()
         yield from self._logs()
         yield from self._groups()
+        yield from self._transactions()
         broker = self._broker
         yield Sample("quorate_log_syncs", broker.sync_count)
         yield Sample("quorate_log_sync_seconds", broker.sync_s)
@@ -128,6 +130,23 @@ class BrokerMetrics:
             states.update((each.group_type, each.state_name) for each in coordinator.listings())
         for labels, count in states.items():
             yield Sample("quorate_groups", count, labels)
+
+    def _transactions(self) -> Iterator[Sample]:
+        broker = self._broker
+        states, oldest_ms = Counter[str](), broker.now_ms
+        for coordinator in broker.transactions:
+            for transaction in coordinator.standings():
+                states[NAMES[transaction.state]] += 1
+                if transaction.state is TxnState.ONGOING:
+                    oldest_ms = min(oldest_ms, transaction.start_ms)
+        for state, count in states.items():
+            yield Sample("quorate_transactions", count, (state,))
+        open_s = (broker.now_ms - oldest_ms) / 1000
+        yield Sample("quorate_transaction_oldest_open_seconds", open_s)
+        markers = broker.markers
+        yield Sample("quorate_transaction_markers_waiting", markers.waiting_count)
+        yield Sample("quorate_transaction_markers_written", markers.written_count)
+        yield Sample("quorate_transaction_markers_failed", markers.failed_count)
 
     def _followed(self, delta: MetadataDelta) -> None:
         """Count how ISRs changed of partitions that are led here."""

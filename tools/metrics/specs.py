@@ -65,6 +65,11 @@ BROKER: Final[Mapping[str, Spec]] = {
     "quorate_log_sync_seconds": Spec("counter", "How long that took in all."),
     "quorate_metadata_version": Spec("gauge", "Offset of the metadata that this broker is at."),
     "quorate_groups": Spec("gauge", "Groups coordinated here.", ("type", "state")),
+    "quorate_transactions": Spec("gauge", "Transactional ids coordinated here.", ("state",)),
+    "quorate_transaction_oldest_open_seconds": Spec("gauge", "Age of the oldest open one."),
+    "quorate_transaction_markers_waiting": Spec("gauge", "Markers that wait to be sent."),
+    "quorate_transaction_markers_written": Spec("counter", "Markers that leaders wrote."),
+    "quorate_transaction_markers_failed": Spec("counter", "Markers that leaders refused."),
 }  # fmt: skip
 
 CONTROLLER: Final[Mapping[str, Spec]] = {

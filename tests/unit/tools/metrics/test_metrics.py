@@ -21,6 +21,7 @@ from quorate.tools.metrics.http import Asked
 from quorate.tools.metrics.specs import ALL, Sample, shown_name
 from quorate.tools.metrics_server import MetricsServer, NodeMetrics, metrics_endpoint
 from quorate.tools.problems import UsageError
+from tests.unit.broker.handlers.transacting import add, end, init, new_transactions
 from tests.unit.broker.harness import Node, new_cluster, new_node
 
 DOCS = Path(__file__).parents[4] / "docs"
@@ -165,6 +166,21 @@ def test_all_that_a_broker_tells_is_declared_with_as_many_labels() -> None:
     node.create_topic("t")
     for sample in metrics_of(node).samples():
         assert len(sample.labels) == len(ALL[sample.name].labels)
+
+
+def test_transactions_are_counted_by_state_and_the_oldest_is_timed() -> None:
+    node = new_transactions()
+    for name in ("a", "b"):
+        init(node, transactional_id=name)
+    add(node, 0, v3_and_below_transactional_id="a")
+    node.wait(2_000)
+    found = {(s.name, *s.labels): s.value for s in metrics_of(node).samples()}
+    assert found["quorate_transactions", "Ongoing"] == found["quorate_transactions", "Empty"] == 1
+    assert found["quorate_transaction_oldest_open_seconds",] == 2.0
+    end(node, transactional_id="a")
+    found = {(s.name, *s.labels): s.value for s in metrics_of(node).samples()}
+    assert found["quorate_transaction_oldest_open_seconds",] == 0
+    assert found["quorate_transaction_markers_written",] == 1
 
 
 def test_a_node_is_ready_once_all_of_it_is() -> None:
