@@ -96,6 +96,7 @@ class Query:
         timeout_ms: How long a transaction may stay open.
         pause_s: How long it takes to start the query again.
         transactional_id: Empty: the name.
+        turns: Whether tasks get each other's rows when the query is started again.
     """
 
     servers: str
@@ -106,6 +107,8 @@ class Query:
     timeout_ms: int = 60_000
     pause_s: float = 0
     transactional_id: str = ""
+    turns: bool = False
+    turn: int = 0
     commits: int = 0
 
     @property
@@ -125,7 +128,7 @@ class Query:
         import pyarrow as pa  # noqa: PLC0415 - it may not be there
 
         for numbers in (range(2), range(2, ROWS)):  # whose partitions are the same in each run
-            keys = [f"{place.slot}/{i}" for i in numbers]
+            keys = [f"{(place.slot + self.turn) % SLOTS}/{i}" for i in numbers]
             values = [f"{self.name}/{place.batch}/{key}" for key in keys]
             yield pa.RecordBatch.from_pydict({"key": keys, "value": values})
 
@@ -137,6 +140,7 @@ class Query:
             except (KilledError, LookupError):
                 die()
                 time.sleep(self.pause_s)
+                self.turn += self.turns
             else:
                 return run
         raise AssertionError(f"{self.name} does not end")

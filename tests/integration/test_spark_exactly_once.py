@@ -20,7 +20,7 @@ from quorate.errors import KafkaError
 from quorate.protocol.apis import ApiKey
 from tests.compat import serving
 from tests.conftest import IN_A_HURRY
-from tests.integration.spark_driver import Fault, Query, Wire, die
+from tests.integration.spark_driver import Fault, KilledError, Query, Wire, die
 
 pytestmark = [
     pytest.mark.integration,
@@ -163,6 +163,39 @@ def test_abort_after_a_commit_that_failed_undoes_nothing_that_was_decided(
 ) -> None:
     runs = check(servers, topic, COMMIT_FAULTS, monkeypatch)
     assert set(runs.values()) == {2}
+
+
+DECIDED_FAULTS = [
+    Fault(ApiKey.OFFSET_COMMIT, 1, "after"),
+    Fault(ApiKey.END_TXN, 2, "before"),
+    Fault(ApiKey.END_TXN, 2, "after"),
+    Fault(ApiKey.OFFSET_COMMIT, 2, "under way"),
+]
+
+
+def test_what_was_decided_counts_even_if_the_tasks_get_other_rows_the_next_time(
+    servers: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = check(servers, topic, DECIDED_FAULTS, monkeypatch, turns=True)
+    assert set(runs.values()) == {2}
+
+
+def test_abort_alone_does_not_undo_what_was_decided(
+    servers: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from quorate.client.spark.sink import ExactlyOnceWriter  # noqa: PLC0415 - needs PySpark
+
+    wire = Wire(Fault(ApiKey.END_TXN, 1, "before"), armed=True)
+    query = Query(servers, topic, "decided", wire)
+    writer = ExactlyOnceWriter(query.options)
+    messages: list[Any] = [query.task(writer, Place("decided", 0, slot)) for slot in range(2)]
+    with monkeypatch.context() as patch:
+        wire.install(patch)
+        with pytest.raises(KilledError):
+            writer.commit(messages, 0)
+    writer.abort(messages, 0)
+    ExactlyOnceWriter(query.options)
+    assert len(committed(servers, topic)) == 10
 
 
 LATE_FAULTS = [

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quorate.client.sync import Admin
+from quorate.client.sync import Admin, Producer
 from tests.compat.spark.conftest import fill
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -19,10 +19,35 @@ def topic(spark: Any, servers: str) -> str:
         admin.create_topic("beside", partitions=3)
         configs = {"message.timestamp.type": "LogAppendTime"}
         admin.create_topic("appended", partitions=1, configs=configs)
+        admin.create_topic("transactions", partitions=2)
     for codec in CODECS:
         fill(servers, "beside", 200, compression=codec)
     fill(servers, "appended", 50)
+    write_in_transactions(servers, "transactions")
     return "beside"
+
+
+def write_in_transactions(servers: str, topic: str) -> None:
+    """Commit two transactions in three, with single records of nobody's transaction between."""
+    fill(servers, topic, 20)
+    for number in range(12):
+        name = f"beside-{number % 4}"
+        with Producer(servers, transactional_id=name, batch_size_bytes=300) as producer:
+            try:
+                with producer.transaction():
+                    for i in range(30):
+                        producer.enqueue(topic, b"%d of %d" % (i, number), key=b"%d" % i)
+                    producer.flush()
+                    if number % 3 == 0:
+                        raise LookupError  # noqa: TRY301 - which aborts it
+            except LookupError:
+                fill(servers, topic, 7)
+
+
+def test_what_was_aborted_is_left_out_on_request(spark: Any, servers: str, topic: str) -> None:
+    for isolation, count in (("read_committed", 20 + 8 * 30 + 4 * 7), ("read_uncommitted", 408)):
+        options = {"subscribe": "transactions", "kafka.isolation.level": isolation}
+        assert both(spark, servers, topic, **options)[1].count() == count
 
 
 def both(spark: Any, servers: str, topic: str, **options: Any) -> tuple[Any, Any]:
@@ -39,7 +64,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"startingOffsets": '{"beside":{"0":10,"1":-2,"2":0}}'},
     {"endingOffsets": '{"beside":{"0":10,"1":-1,"2":50}}', "minPartitions": 7},
     {"startingTimestamp": 1_700_000_050_000, "endingTimestamp": 1_700_000_150_000},
-    {"subscribe": "beside,appended", "kafka.isolation.level": "read_committed"},
+    {"subscribe": "beside,appended,transactions", "kafka.isolation.level": "read_committed"},
+    {"subscribe": "transactions", "kafka.isolation.level": "read_uncommitted"},
 ]
 
 
