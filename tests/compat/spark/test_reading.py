@@ -122,7 +122,7 @@ def test_what_cannot_be_read_is_said_in_the_last_line(
 BAD_WRITES: list[tuple[str, dict[str, str], str]] = [
     ("id as value", {"topic": "t"}, "value attribute unsupported type bigint. value must be a(n)"),
     ("string(id) as value", {}, "topic option required when no 'topic' attribute is present."),
-    ("string(id) as value", {"topic": "t", "transactional": "true"}, "transactional writes are"),
+    ("string(id) as value", {"topic": "t", "transactional": "true"}, "there is no kafka.tr"),
     ("string(id) as value", {"topic": "nowhere"}, "there is no topic 'nowhere'"),
 ]
 
