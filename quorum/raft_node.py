@@ -108,6 +108,10 @@ class RaftNode:
             plan.key, plan.voters, storage, self._machine, plan.rules, rng
         )
         self._run_blocking = plan.run_blocking
+        self.flush_count = 0
+        self.flush_s = 0.0
+        """How often something was made durable in a round, and how long that took in all."""
+
         self._send = send
         self._woken = Bell()
         self._running = False
@@ -277,7 +281,10 @@ class RaftNode:
             try:
                 # To read a large snapshot takes long, wherever the disk is not waited for.
                 wait = in_thread if isinstance(flush, InstallFlush) else self._run_blocking
+                begin_s = trio.current_time()
                 await wait(flush.run)
+                self.flush_count += 1
+                self.flush_s += trio.current_time() - begin_s
             except StorageFullError as error:
                 logger.error("metadata cannot be written, waiting for space: %s", error)  # noqa: TRY400
                 self._send(self._rounds.storage_full())

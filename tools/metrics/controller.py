@@ -97,6 +97,8 @@ class ControllerMetrics:
         yield Sample(prefix + "log_end_offset", rounds.last_index + 1)
         yield Sample(prefix + "number_of_voters", len(rounds.voters))
         yield Sample("quorate_quorum_elections", rounds.term - self._first_term)
+        yield Sample("quorate_quorum_log_syncs", raft.flush_count)
+        yield Sample("quorate_quorum_log_sync_seconds", raft.flush_s)
 
     def _metadata(self) -> Iterator[Sample]:
         image = self._controller.image

@@ -102,6 +102,8 @@ CONTROLLER: Final[Mapping[str, Spec]] = {
     "kafka_server_raft_metrics_log_end_offset": Spec("gauge", "Log entries that are here."),
     "kafka_server_raft_metrics_number_of_voters": Spec("gauge", "Controllers that vote."),
     "quorate_quorum_elections": Spec("counter", "Terms that began, since this process knows."),
+    "quorate_quorum_log_syncs": Spec("counter", "Times that the log was made durable."),
+    "quorate_quorum_log_sync_seconds": Spec("counter", "How long that took in all."),
 }
 
 PROCESS: Final[Mapping[str, Spec]] = {
