@@ -2,13 +2,18 @@
 
 import subprocess
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 
 from quorate.tools.bench import figures
 from quorate.tools.bench.brokers import Broker, fresh_node
 from quorate.tools.bench.figures import Outcome, Sample
-from quorate.tools.bench.measuring import Bench, MeasurementFailedError, wait_until_quiet
+from quorate.tools.bench.measuring import (
+    Bench,
+    MeasurementFailedError,
+    PageCache,
+    wait_until_quiet,
+)
 from quorate.tools.bench.scenarios import Consume, Produce, Scenario, Subject
 from quorate.tools.bench.topics import TopicUnavailableError
 from tests.compat.peers.cache import PeerUnavailableError
@@ -46,6 +51,12 @@ def run(
         for subject in subjects:
             announce(f"warming up {subject.name}")
             warm_up(bench, subject)
+        page_cache = stack.enter_context(closing(PageCache()))
+
+        def ready() -> None:
+            page_cache.fill()
+            wait_until_quiet(bench.quiet_wait_s)
+
         return [
             run_scenario(
                 bench,
@@ -53,6 +64,7 @@ def run(
                 scenario,
                 rounds=rounds,
                 announce=announce,
+                wait_until_ready=ready,
             )
             for scenario in scenarios
         ]
@@ -80,6 +92,7 @@ def run_scenario(
     *,
     rounds: int,
     announce: Announce,
+    wait_until_ready: Callable[[], None],
 ) -> Outcome:
     """Measure one scenario on all subjects in turn, `rounds` times."""
     samples: dict[str, list[Sample]] = {subject.name: [] for subject in subjects}
@@ -88,7 +101,7 @@ def run_scenario(
         for subject in ready:
             name = subject.name
             announce(f"{scenario.title}: {name}, round {number} of {rounds}")
-            wait_until_quiet(bench.quiet_wait_s)
+            wait_until_ready()
             sample = attempt(lambda s=subject: scenario.measure(bench, s))  # type: ignore[misc]
             samples[name].append(told_if_it_ended(sample, subject))
     for subject in subjects:
