@@ -92,7 +92,7 @@ def loads_of(topics: Iterable[TopicDescription]) -> dict[int, BrokerLoad]:
 def health_lines(health: Health) -> str:
     """Return the counts in words."""
     if health.partitions == 0:
-        return "none yet"
+        return "no topics yet"
     text = f"{_counted(health.partitions, 'partition')} in {_counted(health.topics, 'topic')}"
     if health.is_good:
         return f"{text}: all led, all replicas in sync"

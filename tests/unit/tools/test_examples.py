@@ -49,7 +49,7 @@ def understood(words: list[str]) -> str:
             context, [*context._protected_args, *context.args]
         )
         context = command.make_context(name, words, parent=context)
-    return context.command_path.removeprefix("quorate ")
+    return str(context.command_path).removeprefix("quorate ")
 
 
 @pytest.mark.parametrize(

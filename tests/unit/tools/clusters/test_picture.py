@@ -84,7 +84,7 @@ def test_partitions_are_counted_by_what_is_wrong_with_them() -> None:
     assert health_lines(health_of([ILL], {})) == (
         "2 partitions in 1 topic: 1 offline, 2 under-replicated, 1 under min ISR, 1 at min ISR"
     )
-    assert health_lines(Health()) == "none yet"
+    assert health_lines(Health()) == "no topics yet"
 
 
 def test_brokers_are_counted_what_they_lead_have_and_lack() -> None:

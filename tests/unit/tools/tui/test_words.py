@@ -114,8 +114,8 @@ def test_the_directory_of_a_node_stands_for_its_cluster(tmp_path: Path) -> None:
     node = tmp_path / "broker-1"
     node.mkdir()
     (node / "meta.json").write_text('{"cluster_id": "abc"}')
-    broker = Member("broker", 1, 9092)
-    ClusterDirectory(tmp_path).write_layout(Layout((broker,)))
+    members = (Member("controller", 101, 9190), Member("broker", 1, 9092))
+    ClusterDirectory(tmp_path).write_layout(Layout(members))
     assert local_cluster(node) == local_cluster(tmp_path)
     assert local_cluster(node) == ("127.0.0.1:9092", frozenset({"abc"}))
 
