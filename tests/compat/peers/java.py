@@ -95,6 +95,19 @@ def streams_folder() -> Path:
     )
 
 
+def connect_folder() -> Path:
+    """Return the folder with the jars of Kafka Connect, and its connectors for files."""
+    kafka = "org.apache.kafka"
+    return maven_jars(
+        f"connect-{KAFKA_VERSION}",
+        [
+            dependency(kafka, "connect-runtime", KAFKA_VERSION),
+            dependency(kafka, "connect-file", KAFKA_VERSION),
+            dependency("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J_VERSION),
+        ],
+    )
+
+
 def classpath(*classes: Path, jars: Path | None = None) -> str:
     """Return a class path of compiled classes, if any, and of Kafka's jars, or of others."""
     return ":".join([*map(str, classes), f"{jars or kafka_folder()}/*"])

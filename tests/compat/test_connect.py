@@ -1,0 +1,152 @@
+"""Kafka Connect."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from quorate.client import sync
+from tests.compat.clients.model import TopicSpec
+from tests.compat.peers import cache, java
+from tests.compat.peers.nodes import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from pathlib import Path
+
+    from tests.compat.clients.model import Server
+    from tests.compat.clients.ours import Ours
+
+pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.client("Java connect-runtime")]
+
+DEADLINE_S = 120.0
+LINES = [f"line {number}" for number in range(60)]
+
+WORKER = """\
+bootstrap.servers={bootstrap}
+group.id={group}
+listeners=http://127.0.0.1:{port}
+key.converter=org.apache.kafka.connect.storage.StringConverter
+value.converter=org.apache.kafka.connect.storage.StringConverter
+offset.storage.topic={group}-offsets
+offset.storage.replication.factor=1
+offset.storage.partitions=2
+config.storage.topic={group}-configs
+config.storage.replication.factor=1
+status.storage.topic={group}-status
+status.storage.replication.factor=1
+status.storage.partitions=1
+plugin.discovery=service_load
+exactly.once.source.support=enabled
+consumer.isolation.level=read_committed
+offset.flush.interval.ms=500
+session.timeout.ms=2000
+heartbeat.interval.ms=500
+consumer.session.timeout.ms=2000
+consumer.heartbeat.interval.ms=500
+worker.unsync.backoff.ms=500
+scheduled.rebalance.max.delay.ms=0
+"""
+
+
+class Worker:
+    """A worker of a distributed Connect, asked over its REST interface."""
+
+    def __init__(self, port: int, log: Path) -> None:
+        self._port = port
+        self._log = log
+
+    def put(self, name: str, **config: str) -> None:
+        """Create a connector, as soon as the worker takes it."""
+        body = json.dumps({key.replace("_", "."): value for key, value in config.items()})
+        url = f"http://127.0.0.1:{self._port}/connectors/{name}/config"
+
+        def created() -> bool:
+            request = urllib.request.Request(url, body.encode(), method="PUT")
+            request.add_header("Content-Type", "application/json")
+            try:
+                with urllib.request.urlopen(request, timeout=30) as answer:
+                    return int(answer.status) in {200, 201}
+            except (urllib.error.URLError, OSError):
+                return False
+
+        self.eventually(created)
+
+    def eventually(self, condition: Callable[[], bool]) -> None:
+        """Wait for a condition."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not condition():
+            assert time.monotonic() < deadline, self._log.read_text(errors="replace")[-4000:]
+            time.sleep(0.1)
+
+
+@contextmanager
+def worker(server: Server, group: str, folder: Path) -> Generator[Worker]:
+    """Run a worker until the end of the block, and kill it then."""
+    port, log, settings = free_port(), folder / "log", folder / "worker.properties"
+    settings.write_text(WORKER.format(bootstrap=server.bootstrap, group=group, port=port))
+    command = java.java_command(
+        "org.apache.kafka.connect.cli.ConnectDistributed",
+        [settings],
+        options=java.TOOL_OPTIONS,
+        classes=[],
+        jars=java.connect_folder(),
+    )
+    with (
+        log.open("ab") as output,
+        subprocess.Popen(command, stdout=output, stderr=output) as program,
+    ):
+        try:
+            yield Worker(port, log)
+        finally:
+            program.send_signal(signal.SIGKILL)
+
+
+@pytest.mark.feature("distributed, file source and sink, exactly.once.source.support, killed")
+def test_a_file_becomes_a_topic_and_a_file_again(
+    server: Server, topic: str, ours: Ours, tmp_path: Path
+) -> None:
+    try:
+        java.connect_folder()
+    except cache.PeerUnavailableError as error:
+        pytest.skip(error.reason)
+    ours.create(server, TopicSpec(topic))
+    source, sink = tmp_path / "in.txt", tmp_path / "out.txt"
+    half = len(LINES) // 2
+    source.write_text("".join(f"{line}\n" for line in LINES[:half]))
+
+    def copied(count: int) -> bool:
+        return sink.exists() and set(LINES[:count]) <= set(sink.read_text().splitlines())
+
+    files = "org.apache.kafka.connect.file.FileStream"
+    with worker(server, topic, tmp_path) as first:
+        first.put(
+            "source", connector_class=f"{files}SourceConnector", file=str(source), topic=topic,
+            tasks_max="1", exactly_once_support="required",
+        )  # fmt: skip
+        first.put(
+            "sink", connector_class=f"{files}SinkConnector", file=str(sink), topics=topic,
+            tasks_max="1",
+        )  # fmt: skip
+        first.eventually(lambda: copied(half))
+    with source.open("a") as more:
+        more.writelines(f"{line}\n" for line in LINES[half:])
+    with worker(server, topic, tmp_path) as second:
+        second.eventually(lambda: copied(len(LINES)))
+    read: list[bytes] = []
+    with sync.Consumer(
+        server.bootstrap, auto_offset_reset="earliest", isolation_level="read_committed"
+    ) as consumer:
+        consumer.assign([(topic, 0)])
+        (end,) = consumer.end_offsets([(topic, 0)]).values()
+        while consumer.position((topic, 0)) < end:
+            read += [record.value or b"" for record in consumer.poll(timeout_ms=100)]
+    assert read == [line.encode() for line in LINES]
