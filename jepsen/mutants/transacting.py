@@ -12,10 +12,12 @@ from quorate.broker.log.transactions import AbortedTransaction
 from quorate.broker.replication.follower import FollowerReplica
 from quorate.broker.replication.replica import Replica
 from quorate.broker.transactions import deciding
+from quorate.broker.transactions.coordinator import TransactionCoordinator
 from quorate.broker.transactions.deciding import Init, Outcome, Stay
 from quorate.broker.transactions.markers import Markers, _Marker
 from quorate.broker.transactions.transaction import Transaction
 from quorate.errors import ErrorCode
+from quorate.jepsen.mutants.leading import LATE_NOT_SILENT
 from quorate.jepsen.mutants.mutant import Mutant, Proof
 from quorate.jepsen.mutants.patching import Patches
 from quorate.protocol.messages.data import PartitionData
@@ -35,13 +37,20 @@ SHOWN: Final = frozenset({"aborted-read", "uncommitted-read"})
 
 
 def marker_lost(patches: Patches) -> None:
-    """Take markers for written whatever their leaders said, if they said anything."""
+    """Try markers once, and go on with nothing that another coordinator decided."""
+    load: Any = None
 
     def settled(self: Markers, marker: _Marker, _code: ErrorCode) -> bool:
         self._written(marker)
         return True
 
+    def loaded(self: TransactionCoordinator) -> None:
+        carry_out, self._carry_out = self._carry_out, lambda *_: None  # type: ignore[method-assign]
+        load(self)
+        self._carry_out = carry_out  # type: ignore[method-assign]
+
     patches.method(Markers, "_settled", settled)
+    load = patches.method(TransactionCoordinator, "loaded", loaded)
 
 
 def lso_ahead(patches: Patches) -> None:
@@ -88,23 +97,30 @@ def fencing_skipped(patches: Patches) -> None:
 
 
 def verification_skipped(patches: Patches) -> None:
-    """Begin a transaction in a log without asking whether its coordinator knows of it."""
+    """Begin a transaction in a log without asking whether its coordinator knows of it.
+
+    Where clients say nothing to coordinators (version 2), asking is what tells them.
+    """
+    begin: Any = None
 
     def begin_verification(
-        _self: ProducerStates,
-        _producer_id: int,
-        _producer_epoch: int,
-        _sequence: int,
+        self: ProducerStates,
+        producer_id: int,
+        producer_epoch: int,
+        sequence: int,
         *,
         adds: bool,
         now_ms: int,
     ) -> Guard | None:
-        del adds, now_ms
+        if not adds:
+            return None
+        asked = producer_id, producer_epoch, sequence
+        return begin(self, *asked, adds=adds, now_ms=now_ms)  # type: ignore[no-any-return]
 
     def check_guarded(_self: ProducerStates, _header: BatchHeader, _guard: Guard | None) -> None:
         return
 
-    patches.method(ProducerStates, "begin_verification", begin_verification)
+    begin = patches.method(ProducerStates, "begin_verification", begin_verification)
     patches.method(ProducerStates, "_check_guarded", check_guarded)
 
 
@@ -119,17 +135,17 @@ def offsets_outside(patches: Patches) -> None:
     patches.method(CommittedOffsets, "replay_pending", replay_pending)
 
 
-def _proof(fault: str = "none", seconds: int = 8) -> Proof:
-    return Proof(("transactions",), (fault,), seconds)
+def _proof(fault: str = "none", seconds: int = 8, options: tuple[str, ...] = ()) -> Proof:
+    return Proof(("transactions",), (fault,), seconds, options)
 
 
 MUTANTS: Final = (
     Mutant(
         "marker-lost",
-        "The end of a transaction is not written again where a leader has failed.",
+        "The end of a transaction is lost where a leader or the coordinator has failed.",
         ("T1", "T9"),
-        UNDECIDED,
-        _proof("kill:leader", 15),
+        UNDECIDED | {"group-stuck"},  # whose offsets are in the transaction that hangs
+        _proof("directed:unmarked-transactions", options=LATE_NOT_SILENT),
         marker_lost,
     ),
     Mutant(

@@ -13,7 +13,15 @@ from quorate.jepsen.lab.hosts import Host
 from quorate.jepsen.lab.namespaces import CLIENTS
 from quorate.jepsen.nemesis import directed_nodes
 from quorate.jepsen.nemesis.fault import Family, Variant
-from quorate.jepsen.nemesis.stage import Cast, Directed, NotReachedError, Play, Stage
+from quorate.jepsen.nemesis.stage import (
+    GROUPS,
+    TRANSACTIONS,
+    Cast,
+    Directed,
+    NotReachedError,
+    Play,
+    Stage,
+)
 from quorate.model import Endpoint
 from quorate.protocol.apis import ApiKey
 from quorate.protocol.messages.placement import ElectLeadersRequest, TopicPartitions
@@ -32,6 +40,7 @@ TOLD_S: Final = 0.5
 FETCHED_S: Final = 1.0
 TAKEN_IN_S_MAX: Final = 15.0
 LATE_SHRINKS: Final = 2
+UNMARKED: Final = 3
 ELECT_VERSION: Final = 2
 
 
@@ -67,7 +76,7 @@ def lonely_coordinators(stage: Stage) -> str:
     """
     network = stage.network
     for _ in range(3):
-        cast = stage.cast(of_groups=True)
+        cast = stage.cast(of=GROUPS)
         followers = list(cast.others)
         network.cut(
             stage.between([cast.leader], followers) | stage.between(followers, [cast.leader])
@@ -80,6 +89,31 @@ def lonely_coordinators(stage: Stage) -> str:
         cast.leader.start()
         _wait_for_join(stage, cast)
     return "three coordinators were killed that nobody followed for a moment"
+
+
+def unmarked_transactions(stage: Stage) -> str:
+    """Kill a coordinator of transactions that has decided, and cannot tell who has the records.
+
+    That one sleeps, and leads on: the next coordinator has to tell it. Three times, for what is
+    under way at a moment need not concern both.
+    """
+    for _ in range(UNMARKED):
+        cast = stage.cast(of=TRANSACTIONS)
+        sleeper, *awake = cast.others
+        sleeper.pause()
+        stage.until(
+            "the ISR keeps who sleeps",
+            SESSION_S_MAX,
+            lambda c=cast, a=awake: stage.has_isr(c.leader, c.partition, [c.leader, *a]),
+        )
+        stage.load(ASLEEP_S)
+        cast.leader.kill()
+        sleeper.resume()
+        _wait_for_another(stage, cast)
+        stage.load(ASLEEP_S)
+        cast.leader.start()
+        _wait_for_join(stage, cast)
+    return "three coordinators were killed that could not end what they had decided"
 
 
 def killed_leader(stage: Stage) -> str:
@@ -412,6 +446,7 @@ PLAYS: Final[dict[str, Play]] = {
     "sleeping-followers": sleeping_followers,
     "unfollowed-leader": unfollowed_leader,
     "lonely-coordinators": lonely_coordinators,
+    "unmarked-transactions": unmarked_transactions,
     "killed-leader": killed_leader,
     "sleeping-leader": sleeping_leader,
     "unheard-leader": unheard_leader,

@@ -27,6 +27,8 @@ ANEW_S_MAX: Final = 30.0
 TRIES: Final = 2
 """Of a scenario that did not come to its end: a busy machine may be too slow for one."""
 GROUPS: Final = "__consumer_offsets-"
+TRANSACTIONS: Final = "__transaction_state-"
+INTERNAL: Final = "__"
 LOG_SUFFIX: Final = ".log"
 
 
@@ -53,18 +55,19 @@ class Stage:
         self._eyes = Eyes()
         self._network: Wiring | None = None
 
-    def cast(self, *, of_groups: bool = False, others_min: int = 1) -> Cast:
+    def cast(self, *, of: str = "", others_min: int = 1) -> Cast:
         """Choose a partition all of whose replicas are in sync and run; note what is about to be.
 
-        It is one of the workloads' topics, or one in which groups are kept, that has records; and
-        it has at least so many replicas besides the leader.
+        It is one of the workloads' topics, or one with records in which GROUPS or TRANSACTIONS are
+        kept; and it has at least so many replicas besides the leader.
 
         Raises:
             NotNowError: there is none.
         """
         partitions = sorted(self.lab.view().partitions.items())
         for name, state in self.rng.sample(partitions, len(partitions)):
-            if name.startswith(GROUPS) != of_groups or state.in_sync != frozenset(state.replicas):
+            is_wanted = name.startswith(of) if of else not name.startswith(INTERNAL)
+            if not is_wanted or state.in_sync != frozenset(state.replicas):
                 continue
             hosts = [self.lab.host(node_id) for node_id in state.replicas]
             answering = [host for host in hosts if host is not None and host.answers]
@@ -72,7 +75,7 @@ class Stage:
             if leader is None or leader not in answering or len(answering) < len(state.replicas):
                 continue
             others = tuple(host for host in answering if host is not leader)
-            if len(others) >= others_min and not (of_groups and is_empty(leader, name)):
+            if len(others) >= others_min and not (of and is_empty(leader, name)):
                 self.note([leader, *others], partition=name)
                 return Cast(name, leader, others)
         raise NotNowError(f"no partition with {1 + others_min} replicas has all of them in sync")

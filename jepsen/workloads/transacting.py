@@ -30,6 +30,9 @@ DIE_ODDS: Final = 0.03
 """How often a producer ends in the middle of a transaction, without a word."""
 ZOMBIE_ODDS: Final = 0.03
 """How often it is thrown out in the middle, and commits all the same."""
+HOLD_ODDS: Final = 0.3
+HOLD_S: Final = 0.3
+"""How often, and how long, a transaction is open though all of it is written."""
 AGAIN_S: Final = 0.3
 RECORDS_MAX: Final = 6
 COPIED_MAX: Final = 50
@@ -167,6 +170,8 @@ class Transacting(ABC):
                 transactor.send_offsets(draft.group, draft.offsets)
         except SpoiledError as error:
             return self._abort(asked, str(error))
+        if self.rng.random() < HOLD_ODDS:
+            self._stopping.wait(self.rng.random() * HOLD_S)
         if chance < ABORT_ODDS:
             return self._abort(asked, "on purpose")
         if chance < ABORT_ODDS + DIE_ODDS:

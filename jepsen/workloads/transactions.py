@@ -26,7 +26,7 @@ from quorate.model import TopicPartition
 WRITTEN: Final = "transactions"
 COPIED: Final = "transactions-copied"
 MONEY: Final = "transactions-money"
-WRITERS: Final = 3
+WRITERS: Final = 5
 COPIERS: Final = 2
 PAUSE_S: Final = 0.02
 COPY_PAUSE_S: Final = 0.2
