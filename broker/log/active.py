@@ -4,7 +4,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import Any, Final, NamedTuple, cast
 
-from quorate.broker.log.aborted import AbortedEntries
+from quorate.broker.log.aborted import AbortedEntries, IndexMark
 from quorate.broker.log.files import File, Files, OpenFiles, read_file
 from quorate.broker.log.index import (
     FIRST,
@@ -316,6 +316,13 @@ class ActiveSegment:
             aborted.has_file = True
         aborted.write_out(self._files.get(path))
         return is_new
+
+    @property
+    def index_mark(self) -> IndexMark:
+        """What a snapshot of producers says of the index of aborted transactions."""
+        if self.aborted is None:
+            return IndexMark(self.base_offset, 0, 0)
+        return self.aborted.mark(self.base_offset)
 
     @property
     def suffixes(self) -> tuple[str, ...]:

@@ -336,7 +336,8 @@ class Log(LogReader):
             self._context.files, self.directory, active.base_offset, txn_index_bytes=aborted
         )
         self._segments.roll(closed, fresh)
-        self._durability.rolled(closed, self._snapshots.take(self.producers, self.leader_epochs))
+        snapshot = self._snapshots.take(self.producers, self.leader_epochs, fresh.index_mark)
+        self._durability.rolled(closed, snapshot)
         return fresh
 
     # Shortening
@@ -530,7 +531,8 @@ class Log(LogReader):
         Raises:
             StorageError: the index cannot be written.
         """
-        snapshot = self._snapshots.take(self.producers, self.leader_epochs)
+        index_mark = self._segments.active.index_mark
+        snapshot = self._snapshots.take(self.producers, self.leader_epochs, index_mark)
         try:
             epochs_path = self.leader_epochs.write_out()
             part = self._durability.start_checkpoint(self._segments.active, snapshot)

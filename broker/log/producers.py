@@ -16,6 +16,7 @@ The rules are Kafka's (classes ``ProducerStateManager``, ``ProducerAppendInfo``)
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
+from quorate.broker.log.aborted import NO_MARK, IndexMark
 from quorate.broker.log.documents import CorruptDocumentError, decode_document, encode_document
 from quorate.broker.log.transactions import AbortedTransaction, Completed, Transactions
 from quorate.broker.log.verification import Guard
@@ -168,7 +169,7 @@ class ProducerStates:
     was written is noted.
     """
 
-    __slots__ = ("_guards", "_producers", "end_offset", "transactions")
+    __slots__ = ("_guards", "_producers", "end_offset", "index_mark", "transactions")
 
     def __init__(self, end_offset: int) -> None:
         self._producers: dict[int, Producer] = {}
@@ -176,6 +177,8 @@ class ProducerStates:
         self.end_offset = end_offset
         self.transactions: Transactions | None = None
         """None until there is one: most logs never have any."""
+        self.index_mark = NO_MARK
+        """Of the index of aborted transactions, where these states were restored."""
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -439,8 +442,13 @@ class ProducerStates:
             }
         return len(expired)
 
-    def encode(self, origin: Origin) -> bytes:
-        """Return a snapshot document."""
+    def encode(self, origin: Origin, index_mark: IndexMark) -> bytes:
+        """Return a snapshot document.
+
+        Args:
+            origin: what it is made of.
+            index_mark: of the index of aborted transactions of the active segment.
+        """
         producers = [
             [
                 producer_id,
@@ -457,6 +465,7 @@ class ProducerStates:
             "topic_id": origin.topic_id.hex(),
             "leader_epoch": origin.leader_epoch,
             "producers": producers,
+            "index": index_mark,
             "unreplicated": [] if self.transactions is None else [*self.transactions.unreplicated],
         }
         return encode_document(KIND, VERSION, body)
@@ -488,6 +497,7 @@ def decode_producers(data: bytes) -> tuple[ProducerStates, Origin]:
     try:
         states = ProducerStates(int(body["end_offset"]))
         states.restore(body["producers"], body["unreplicated"])
+        states.index_mark = IndexMark._make(map(int, body["index"]))
         return states, Origin(bytes.fromhex(body["topic_id"]), int(body["leader_epoch"]))
     except (KeyError, TypeError, ValueError):
         raise CorruptDocumentError("not a producer snapshot") from None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from quorate.broker.log.aborted import pack_aborted, trusted_part
 from quorate.broker.log.epochs import LeaderEpochs
 from quorate.broker.log.files import File, OpenFiles
 from quorate.broker.log.lookup import batches_from
@@ -31,16 +32,17 @@ def rebuild_producers(
     if states is None:
         states = ProducerStates(segments.first_offset)
     start_offset = max(states.end_offset, segments.first_offset)
+    mark = states.index_mark
     for number in range(segments.number_of(min(start_offset, end_offset)), len(segments) - 1):
         closed = segments.closed[number]
-        known, _ = closed.aborted_between(0, start_offset) if closed.has_aborted else ([], False)
-        kept = [each for each in known if each.last_offset < start_offset]
+        data = closed.read_aborted(files)
+        kept = trusted_part(data, closed.base_offset, mark, start_offset)
         position = closed.position_of(start_offset)
         aborted = note_batches(states, closed.file, batches_from(closed, position))
-        closed.rewrite_aborted(files, [*kept, *aborted])
+        closed.rewrite_aborted(files, kept + pack_aborted(aborted))
     active = segments.active
     if active.aborted is not None:
-        active.aborted.keep_before(start_offset)
+        active.aborted.keep_trusted(active.base_offset, mark, start_offset)
     if start_offset < end_offset:
         position = active.position_of(start_offset)
         for each in note_batches(states, active.file, batches_from(active, position)):

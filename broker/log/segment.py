@@ -1,10 +1,9 @@
 """Segments: the files of a log, each with its sparse indexes, named by first offset as in Kafka."""
 
 import struct
-from collections.abc import Sequence
 from typing import Final
 
-from quorate.broker.log.aborted import ENTRY, find_aborted, pack_aborted
+from quorate.broker.log.aborted import ENTRY, find_aborted
 from quorate.broker.log.files import File, Files, OpenFiles, read_file
 from quorate.broker.log.index import OFFSET_ENTRY, TIME_ENTRY, Index, count_entries
 from quorate.broker.log.lookup import (
@@ -132,20 +131,29 @@ class Segment:
         count = self._facts.txn_index_bytes // ENTRY.size
         return find_aborted(file.read_at, count, offset, limit_offset)
 
-    def rewrite_aborted(self, files: OpenFiles, aborted: Sequence[AbortedTransaction]) -> None:
+    def read_aborted(self, files: OpenFiles) -> bytes:
+        """Return all of the index of aborted transactions.
+
+        Raises:
+            OSError: the disk fails.
+        """
+        if not self.has_aborted:
+            return b""
+        return read_file(files.fs, self.path(TXN_INDEX_SUFFIX))
+
+    def rewrite_aborted(self, files: OpenFiles, data: bytes) -> None:
         """Have the index say, durably, what the log says, if it does not.
 
         Args:
             files: those of the log.
-            aborted: what it says.
+            data: what the log says.
 
         Raises:
             OSError: the disk fails; the index may say anything.
         """
         fs = files.fs
-        data, path = pack_aborted(aborted), self.path(TXN_INDEX_SUFFIX)
-        known = b"" if self._facts.txn_index_bytes <= 0 else read_file(fs, path)
-        if data != known:
+        path = self.path(TXN_INDEX_SUFFIX)
+        if data != self.read_aborted(files):
             file = fs.open(path, create=True)
             file.write_at(data, 0)
             file.sync()

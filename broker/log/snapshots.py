@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from quorate.broker.log.aborted import IndexMark
 from quorate.broker.log.documents import CorruptDocumentError
 from quorate.broker.log.epochs import LeaderEpochs
 from quorate.broker.log.files import FileSystem, read_file
@@ -33,10 +34,18 @@ class Snapshots:
         self._topic_id = topic_id
         self._offsets = sorted(offsets)
 
-    def take(self, producers: ProducerStates, epochs: LeaderEpochs) -> Snapshot:
-        """Return a snapshot of the producers as they are."""
+    def take(
+        self, producers: ProducerStates, epochs: LeaderEpochs, index_mark: IndexMark
+    ) -> Snapshot:
+        """Return a snapshot of the producers as they are.
+
+        Args:
+            producers: of the log.
+            epochs: of the log.
+            index_mark: of the index of aborted transactions of the active segment.
+        """
         end_offset = producers.end_offset
-        data = producers.encode(self._origin_of(end_offset, epochs))
+        data = producers.encode(self._origin_of(end_offset, epochs), index_mark)
         return Snapshot(end_offset, self._path(end_offset), data)
 
     def load(self, end_offset: int, epochs: LeaderEpochs) -> ProducerStates | None:

@@ -12,6 +12,13 @@ from hypothesis import strategies as st
 from quorate.broker.log.log import Log
 from quorate.broker.log.lookup import Searchable, batches_from
 from quorate.broker.log.producers import ProducerStates
+from quorate.records.batch import TRANSACTIONAL_BIT, assign_offset
+from quorate.records.control import (
+    EndMarker,
+    TransactionEnd,
+    end_marker_batch,
+    find_end_marker,
+)
 from quorate.records.record import NO_PRODUCER, ProducerStamp
 from quorate.settings import TopicConfig
 from tests.simulation.disk import PowerCut, SimDisk
@@ -27,6 +34,8 @@ from tests.unit.broker.log.batches import (
 )
 
 RUNS = int(os.environ.get("CRASH_RUNS", "150"))
+TRANSACTIONAL = (4, 5)
+"""Producers that write in transactions only."""
 CONFIG = TopicConfig(segment_bytes=3000, index_interval_bytes=300, file_delete_delay_ms=0)
 
 
@@ -52,20 +61,33 @@ class Run:
         values = [
             self.rng.randbytes(self.rng.randint(0, 400)) for _ in range(self.rng.randint(1, 4))
         ]
-        stamp = NO_PRODUCER
+        stamp, guard, attributes = NO_PRODUCER, None, 0
         if self.rng.random() < 0.5:
-            producer_id = self.rng.randint(1, 3)
+            producer_id = self.rng.randint(1, 5)
             producer = self.log.producers.get(producer_id)
-            stamp = ProducerStamp(producer_id, 0, producer.next_sequence if producer else 0)
+            sequence = max(producer.next_sequence, 0) if producer else 0
+            stamp = ProducerStamp(producer_id, 0, sequence)
+            if producer_id in TRANSACTIONAL:
+                attributes = TRANSACTIONAL_BIT
+                guard = self.log.producers.begin_verification(*stamp, adds=False, now_ms=NOW_MS)
         timestamps = [NOW_MS + self.rng.randint(-1000, 1000) for _ in values]
-        batch = make_batch(values, timestamps_ms=timestamps, producer=stamp)
+        batch = make_batch(values, timestamps_ms=timestamps, producer=stamp, attributes=attributes)
         # What the log is going to make of it.
         base_offset = self.log.log_end_offset
         expected = memoryview(bytearray(batch))
         expected[0:8] = base_offset.to_bytes(8, "big")
         expected[12:16] = self.leader_epoch.to_bytes(4, "big")
         self.after = {**self.before, base_offset: bytes(expected)}
-        self.log.append(batch, leader_epoch=self.leader_epoch, now_ms=NOW_MS)
+        self.log.append(batch, self.leader_epoch, NOW_MS, None, guard)
+
+    def end_transaction(self) -> None:
+        marker = EndMarker(committed=self.rng.random() < 0.3, coordinator_epoch=0)
+        end = TransactionEnd(self.rng.choice(TRANSACTIONAL), 0, marker, 1)
+        base_offset = self.log.log_end_offset
+        expected = end_marker_batch(end, NOW_MS)
+        assign_offset(expected, 0, base_offset, self.leader_epoch)
+        self.after = {**self.before, base_offset: bytes(expected)}
+        self.log.append_marker(end, self.leader_epoch, NOW_MS)
 
     def flush(self) -> None:
         flush = self.log.start_flush()
@@ -138,7 +160,12 @@ class Run:
         self.log = self.store.create(PARTITION, TOPIC_ID, CONFIG, now_ms=NOW_MS)
 
     def do_something(self) -> None:
-        operations = [self.append] * 12 + [self.flush] * 3 + [self.checkpoint, self.roll]
+        operations = (
+            [self.append] * 12
+            + [self.end_transaction] * 3
+            + [self.flush] * 3
+            + [self.checkpoint, self.roll]
+        )
         operations += [
             self.truncate,
             self.delete_records,
@@ -172,6 +199,7 @@ class Run:
         assert offset is None or offset == log.log_end_offset
         check_indexes(log)
         check_producers(log, found)
+        check_aborted(log, found)
         self.before = {base: batch for base, batch in history.items() if base < log.log_end_offset}
 
     def _begins(self, found: dict[int, bytes], history: dict[int, bytes]) -> bool:
@@ -214,15 +242,45 @@ def check_producers(log: Log, batches: dict[int, bytes]) -> None:
     """What is known of producers is what the log says."""
     told = ProducerStates(log.log_start_offset)
     for base, batch in batches.items():
-        told.note(headers_of(batch)[0], base)
-    for producer_id in (1, 2, 3):
+        header = headers_of(batch)[0]
+        told.note(header, base, find_end_marker(batch, header) if header.is_control else None)
+    for producer_id in range(1, 6):
         expected = told.get(producer_id)
         found = log.producers.get(producer_id)
         if expected is not None:
             assert found is not None
-            assert found.next_sequence == expected.next_sequence
-            assert found.batches[-len(expected.batches) :] == expected.batches
+            assert found.next_sequence == expected.next_sequence or not expected.batches
+            assert not expected.batches or found.batches[-len(expected.batches) :] == (
+                expected.batches
+            )
+            assert found.transactional == expected.transactional or log.log_start_offset > 0
     assert log.producers.end_offset == log.log_end_offset
+
+
+def check_aborted(log: Log, batches: dict[int, bytes]) -> None:
+    """What is known of aborted transactions is what the log says, as far as it goes back."""
+    told = ProducerStates(log.log_start_offset)
+    needed: set[tuple[int, int]] = set()
+    aborts: set[tuple[int, int]] = set()
+    for base, batch in batches.items():
+        header = headers_of(batch)[0]
+        marker = find_end_marker(batch, header) if header.is_control else None
+        aborted = told.note(header, base, marker)
+        if aborted is not None:
+            needed.add((aborted.producer_id, aborted.last_offset))
+        if marker is not None and not marker.committed:
+            aborts.add((header.producer_id, base))
+    segments = log._segments
+    known = [
+        each
+        for segment in segments.with_aborted(segments.first_offset)
+        for each in segment.aborted_between(0, log.log_end_offset)[0]
+    ]
+    known += segments.active.aborted.all if segments.active.aborted else []
+    assert known == sorted(set(known), key=lambda each: each.last_offset)
+    start = log.log_start_offset
+    found = {(each.producer_id, each.last_offset) for each in known if each.last_offset >= start}
+    assert needed <= found <= aborts
 
 
 def let_power_go(run: Run, steps_max: int, action: Callable[[], None]) -> bool:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.broker.log.aborted import NO_MARK
 from quorate.broker.log.documents import CorruptDocumentError, encode_document
 from quorate.broker.log.producers import KIND, VERSION, Origin, ProducerStates, decode_producers
 from quorate.errors import (
@@ -168,11 +169,11 @@ def test_a_snapshot_is_as_good_as_the_states(steps: list[tuple[int, int, bool]])
         write(states, header)
 
     origin = Origin(bytes(range(16)), 5)
-    restored, restored_origin = decode_producers(states.encode(origin))
+    restored, restored_origin = decode_producers(states.encode(origin, NO_MARK))
 
     assert restored_origin == origin
     assert restored.end_offset == states.end_offset
-    assert restored.encode(origin) == states.encode(origin)
+    assert restored.encode(origin, NO_MARK) == states.encode(origin, NO_MARK)
     for producer_id in (1, 2, 3):
         before, after = states.get(producer_id), restored.get(producer_id)
         assert (before is None) == (after is None)
