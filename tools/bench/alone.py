@@ -1,11 +1,15 @@
 """What is measured on nodes of its own: start-up, and what idle connections cost."""
 
+import resource
 import socket
 import struct
+import subprocess
+import sys
 import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from statistics import median
 
 from quorate.tools.bench import requests, topics
 from quorate.tools.bench.brokers import fresh_node
@@ -89,6 +93,48 @@ class Startup(SelfContained):
             value_bytes=PRELOAD_VALUE_BYTES,
             records=max(1, bench.startup_bytes // PRELOAD_VALUE_BYTES),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class CliStart(SelfContained):
+    """What somebody waits for who lists topics: our command line, asking either broker."""
+
+    runs: int
+
+    @property
+    def name(self) -> str:
+        """A short name."""
+        return "cli-start"
+
+    @property
+    def title(self) -> str:
+        """A name for people."""
+        return "quorate topics list, with the answer"
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Time, and the processor's share of it."""
+        return Metric("wall_ms", "", "ms", "less"), Metric("cpu_ms", "processor", "ms", "less")
+
+    def measure(self, bench: Bench, subject: Subject) -> Sample:
+        """Run the command again and again; the first time fills caches."""
+        with fresh_node(subject.broker, cores=bench.broker_cores) as node:
+            command = [sys.executable, "-m", "quorate.tools.cli", "topics", "list"]
+            command += ["-b", node.bootstrap]
+            subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+            walls: list[float] = []
+            cpu_s = _cpu_of_children()
+            for _ in range(self.runs):
+                begin = time.monotonic()
+                subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+                walls.append((time.monotonic() - begin) * 1e3)
+            cpu_ms = (_cpu_of_children() - cpu_s) / self.runs * 1e3
+        return Sample({"wall_ms": median(walls), "cpu_ms": cpu_ms}, failure="")
+
+
+def _cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from fnmatch import fnmatch
 
-from quorate.tools.bench.alone import IdleConnections, Startup
+from quorate.tools.bench.alone import CliStart, IdleConnections, Startup
 from quorate.tools.bench.clients import ClientConsume, ClientProduce
 from quorate.tools.bench.scenarios import (
     Consume,
@@ -20,6 +20,7 @@ CONNECTIONS = (1, 10, 20, 100)
 IDLE_CONNECTIONS = 1000
 RATE_PER_S = 1000
 
+CLI_RUNS = 20
 QUICK = ("produce-100-p1-default", "consume-100-p1", "requests-1x100-c10-d1", "e2e", "startup")
 
 
@@ -51,6 +52,7 @@ def scenarios() -> list[Scenario]:
         *(ClientConsume(value_bytes) for value_bytes in VALUE_BYTES),
         IdleConnections(IDLE_CONNECTIONS),
         Startup(),
+        CliStart(CLI_RUNS),
     ]
 
 
