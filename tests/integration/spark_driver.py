@@ -8,13 +8,14 @@ from typing import Any
 
 from quorate.client.spark import cluster as clusters
 from quorate.client.spark.connection import Connection
-from quorate.client.spark.two_phase import Place
+from quorate.client.spark.two_phase import LostTransactionError, Place
 from quorate.client.spark.write_options import WriteOptions, parse_write
 from quorate.protocol.apis import ApiKey
 
 SLOTS = 2
 ROWS = 5
 BATCHES = 3
+PATIENCE_MS = 60_000
 FAULTY = 1
 """The micro-batch in which something happens."""
 
@@ -93,7 +94,7 @@ class Query:
         name: Of the run, of its query and its transactional id.
         wire: What happens.
         task_attempts: How often a task is tried in one run of the query.
-        timeout_ms: How long a transaction may stay open.
+        timeout_ms: How long a transaction may stay open, until something happens.
         pause_s: How long it takes to start the query again.
         transactional_id: Empty: the name.
         turns: Whether tasks get each other's rows when the query is started again.
@@ -104,7 +105,7 @@ class Query:
     name: str
     wire: Wire
     task_attempts: int = 1
-    timeout_ms: int = 60_000
+    timeout_ms: int = PATIENCE_MS
     pause_s: float = 0
     transactional_id: str = ""
     turns: bool = False
@@ -113,13 +114,15 @@ class Query:
 
     @property
     def options(self) -> WriteOptions:
+        is_short = self.wire.armed and not self.wire.struck
+        timeout_ms = self.timeout_ms if is_short else PATIENCE_MS
         return parse_write(
             {
                 "kafka.bootstrap.servers": self.servers,
                 "topic": self.topic,
                 "transactional": "true",
                 "kafka.transactional.id": self.transactional_id or self.name,
-                "kafka.transaction.timeout.ms": str(self.timeout_ms),
+                "kafka.transaction.timeout.ms": str(timeout_ms),
                 "kafka.delivery.timeout.ms": "20000",
             }
         )
@@ -132,12 +135,12 @@ class Query:
             values = [f"{self.name}/{place.batch}/{key}" for key in keys]
             yield pa.RecordBatch.from_pydict({"key": keys, "value": values})
 
-    def until_done(self, runs: int = 3) -> int:
+    def until_done(self, runs: int = 10) -> int:
         """Start the query until it ends well, and return how often that took."""
         for run in range(1, runs + 1):
             try:
                 self.run()
-            except (KilledError, LookupError):
+            except (KilledError, LookupError, LostTransactionError):
                 die()
                 time.sleep(self.pause_s)
                 self.turn += self.turns
