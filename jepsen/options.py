@@ -8,7 +8,10 @@ from typing import Final
 
 from quorate.errors import QuorateError
 from quorate.jepsen.clients import choosing
+from quorate.jepsen.lab import namespaces
+from quorate.jepsen.lab.namespaces import NoNetworkError
 from quorate.jepsen.mutants.registry import MUTANTS
+from quorate.jepsen.nemesis import capabilities
 from quorate.jepsen.nemesis.fault import Family
 from quorate.jepsen.nemesis.faults import FAULTS
 from quorate.jepsen.nemesis.schedules import SCHEDULES
@@ -140,13 +143,16 @@ def client_of(kind: WorkloadKind, wanted: str) -> str:
 
 
 def check_network(name: str) -> None:
-    """See that there is a network of this kind.
+    """See that there is a network of this kind, and can be one here.
 
     Raises:
         UnknownNameError: there is none.
+        NoNetworkError: this machine, or this user, has none; says why.
     """
     if name not in NETWORKS:
         raise UnknownNameError("network", name, NETWORKS)
+    if name == capabilities.NAMESPACES and (why := namespaces.missing()):
+        raise NoNetworkError(why)
 
 
 def damaged_max(options: RunOptions) -> int:

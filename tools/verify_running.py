@@ -14,6 +14,7 @@ from typing import Any, Final
 from quorate.jepsen import store
 from quorate.jepsen.lab.against import AddressError
 from quorate.jepsen.lab.hosts import NeverCameUpError
+from quorate.jepsen.lab.namespaces import NoNetworkError
 from quorate.jepsen.nemesis.conducting import Tell
 from quorate.jepsen.nemesis.faults import DEFAULT as DEFAULT_FAULTS
 from quorate.jepsen.options import RunOptions, UnknownNameError
@@ -116,6 +117,12 @@ def _prepared(wanted: RunOptions, tell: Tell) -> Run:
         return Run(wanted, tell)
     except UnknownNameError as error:
         raise _unknown(error) from None
+    except NoNetworkError as error:
+        raise UsageError(
+            "there can be no network of namespaces here",
+            why=str(error),
+            hint="--network proxy works for everybody, and says what of faults is reduced",
+        ) from None
     except AddressError as error:
         raise UsageError(
             str(error), why="--against names brokers", hint="--against 127.0.0.1:9092"

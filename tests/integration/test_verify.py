@@ -6,17 +6,20 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from quorate.jepsen.lab.namespaces import missing
 from quorate.tools.cli import run_command
 from tests.robustness.node import ROOT, environment
 
 RUN_S_MAX = 150.0
 READY = "brokers are up"
+NOT_ROOT = "this is not root, who alone may cut the network of a machine"
 LITTLE = ("--brokers", "1", "--controllers", "1")
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -81,6 +84,24 @@ def wait_until_all_have_ended(folder: Path) -> None:
             assert select.select([descriptor], [], [], 30.0)[0], f"{pid} goes on"
 
 
+def networks_of(process: subprocess.Popen[str]) -> list[str]:
+    """Return the namespaces and tables that a harness has made."""
+    if missing():
+        return []
+    listed = [
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        for command in (("ip", "netns", "list"), ("nft", "list", "tables"))
+    ]
+    return [word for words in listed for word in words if str(process.pid) in word]
+
+
+def wait_until_networks_are_gone(process: subprocess.Popen[str]) -> None:
+    deadline_s = time.monotonic() + 30.0
+    while networks_of(process):
+        assert time.monotonic() < deadline_s, networks_of(process)
+        time.sleep(0.05)
+
+
 def only_run(folder: Path) -> Path:
     (found,) = folder.iterdir()
     return found
@@ -105,22 +126,39 @@ def test_a_cluster_that_loses_a_leader_is_valid_and_nothing_is_left_behind(tmp_p
     assert processes_of(tmp_path) == []
 
 
-def test_nodes_end_with_a_harness_that_is_killed_and_the_history_stays(tmp_path: Path) -> None:
-    with under_way(tmp_path, "append", *LITTLE, "--faults", "none", "--seed", "1") as process:
+def test_all_ends_with_a_harness_that_is_killed_and_the_history_stays(tmp_path: Path) -> None:
+    with under_way(tmp_path, "append", *LITTLE, "--faults", "partition", "--seed", "1") as process:
         assert len(processes_of(tmp_path)) >= 3
+        assert bool(networks_of(process)) == (missing() == "")
         process.kill()
         process.wait()
         wait_until_all_have_ended(tmp_path)
+        wait_until_networks_are_gone(process)
     assert (only_run(tmp_path) / "history.cbor").stat().st_size > 0
 
 
 def test_an_interrupted_run_ends_its_nodes_and_says_where_its_history_is(tmp_path: Path) -> None:
-    with under_way(tmp_path, "append", *LITTLE, "--faults", "none", "--seed", "1") as process:
+    with under_way(tmp_path, "append", *LITTLE, "--faults", "partition", "--seed", "1") as process:
         process.send_signal(signal.SIGTERM)
         assert process.stderr is not None
         said = process.stderr.read()
         assert (process.wait(), str(only_run(tmp_path)) in said) == (130, True)
         assert processes_of(tmp_path) == []
+        assert networks_of(process) == []
+
+
+def test_a_network_of_namespaces_is_refused_to_who_is_not_root(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if missing() not in ("", NOT_ROOT):
+        pytest.skip("its tools are not here")
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    asked = ["--network", "namespaces", "--faults", "partition", "--dir", str(tmp_path)]
+    assert run_command(["verify", "run", *asked]) == 2
+    said = capsys.readouterr().err
+    assert NOT_ROOT in said
+    assert "--network proxy" in said
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_node_that_does_not_come_up_is_named_with_what_it_said_last(tmp_path: Path) -> None:
