@@ -134,8 +134,8 @@ class TransactionAdmin(GroupAdmin):
             partition = TopicPartition(*each)
             try:
                 leader = await self.connected().leader_of(partition)
-            except QuorateError as error:
-                found[partition] = error
+            except QuorateError as trouble:
+                found[partition] = trouble
             else:
                 asked = leader if broker_id is None else broker_id
                 by_broker.setdefault(asked, []).append(partition)

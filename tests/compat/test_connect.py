@@ -1,4 +1,4 @@
-"""Kafka Connect."""
+"""Kafka Connect, with sources that are exactly once."""
 
 from __future__ import annotations
 

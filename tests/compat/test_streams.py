@@ -1,4 +1,4 @@
-"""Kafka Streams."""
+"""Kafka Streams, exactly once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions."""
+"""Transactions: what one client commits, all see, and what it aborts, nobody."""
 
 from __future__ import annotations
 

@@ -140,13 +140,13 @@ def test_the_first_reason_counts() -> None:
 
 
 def test_what_comes_too_late_spoils_nothing() -> None:
-    machine = TransactionMachine()
-    machine.identified(FIRST)
-    machine.spoil(ERROR, Verdict.ABORT)
-    assert machine.state is State.READY
-    machine.fail(ERROR)
-    machine.spoil(ERROR, Verdict.ABORT)
-    assert machine.state is State.FAILED
+    ready, failed = TransactionMachine(), TransactionMachine()
+    for machine in (ready, failed):
+        machine.identified(FIRST)
+    failed.fail(ERROR)
+    for machine in (ready, failed):
+        machine.spoil(ERROR, Verdict.ABORT)
+    assert [ready.state, failed.state] == [State.READY, State.FAILED]
 
 
 ACTIONS = st.sampled_from(["admit", "announce", "write", "group", "spoil", "renew"])
