@@ -87,8 +87,8 @@ class Other:
                 return b""
             results = [AddPartitionsToTxnResult(transactional_id=each) for each in ids]
             answer = AddPartitionsToTxnResponse(results_by_transaction=results)
-        encode = response_encoder(api, header.api_version)
-        return b"".join(bytes(part) for part in encode(header.correlation_id, answer))
+        parts: list[Any] = response_encoder(api, header.api_version)(header.correlation_id, answer)
+        return b"".join(bytes(part) for part in parts)
 
 
 class World:

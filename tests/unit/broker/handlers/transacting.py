@@ -40,7 +40,7 @@ def new_transactions(**texts: str) -> Node:
 
 
 def init(node: Node, *, version: int = 5, transactional_id: str | None = ID, **more: Any) -> Any:
-    given = {"transaction_timeout_ms": TIMEOUT_MS, **more}
+    given: dict[str, Any] = {"transaction_timeout_ms": TIMEOUT_MS, **more}
     request = InitProducerIdRequest(transactional_id=transactional_id, **given)
     return init_producer_id(node.broker, request, over(version))
 
@@ -51,13 +51,18 @@ def topics(*partitions: int, topic: str = "t") -> list[AddPartitionsToTxnTopic]:
 
 def transaction(*partitions: int, epoch: int = 0, **more: Any) -> AddPartitionsToTxnTransaction:
     """Return what a broker asks about a transaction."""
-    given = {"topics": topics(*partitions), "producer_id": PID, "transactional_id": ID, **more}
+    given: dict[str, Any] = {
+        "topics": topics(*partitions),
+        "producer_id": PID,
+        "transactional_id": ID,
+        **more,
+    }
     return AddPartitionsToTxnTransaction(producer_epoch=epoch, **given)
 
 
 def add(node: Node, *partitions: int, epoch: int = 0, version: int = 3, **more: Any) -> Any:
     """Add as clients do, up to version 3."""
-    given = {
+    given: dict[str, Any] = {
         "v3_and_below_topics": topics(*partitions),
         "v3_and_below_producer_id": PID,
         "v3_and_below_transactional_id": ID,
@@ -81,7 +86,7 @@ def add_offsets(node: Node, *, epoch: int = 0, version: int = 3, group_id: str =
 
 
 def end(node: Node, *, commit: bool = True, epoch: int = 0, version: int = 4, **more: Any) -> Any:
-    given = {"transactional_id": ID, "producer_id": PID, **more}
+    given: dict[str, Any] = {"transactional_id": ID, "producer_id": PID, **more}
     request = EndTxnRequest(producer_epoch=epoch, committed=commit, **given)
     return end_txn(node.broker, request, over(version))
 
@@ -96,7 +101,7 @@ def commit_offsets(
         )
         for index, offset in enumerate(offsets)
     ]
-    given = {"transactional_id": ID, "group_id": "g", "producer_id": PID, **more}
+    given: dict[str, Any] = {"transactional_id": ID, "group_id": "g", "producer_id": PID, **more}
     request = TxnOffsetCommitRequest(
         producer_epoch=epoch,
         topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=partitions)],

@@ -159,7 +159,7 @@ def test_the_first_partition_begins_a_transaction(state: TxnState) -> None:
     outcome = add(standing(state), T0, version=V0)
     assert isinstance(outcome, Step)
     after = outcome.after
-    assert (after.state, after.partitions, after.version) == (ONGOING, {T0}, V0)
+    assert (after.state, after.partitions, after.version) == (ONGOING, frozenset({T0}), V0)
     assert (after.start_ms, after.update_ms) == (NOW_MS, NOW_MS)
 
 
@@ -272,7 +272,7 @@ def test_the_end_keeps_all_and_begins_the_next_epoch_from_version_2_on(
     assert isinstance(outcome, Step)
     prepared = outcome.after
     assert (prepared.producer_epoch, prepared.last_producer_epoch) == (epoch, last)
-    assert (prepared.partitions, prepared.start_ms) == ({T0}, before.start_ms)
+    assert (prepared.partitions, prepared.start_ms) == (frozenset({T0}), before.start_ms)
     ended = complete(prepared, NOW_MS + 1)
     assert (ended.state, ended.partitions, ended.update_ms) == (
         COMPLETE_COMMIT,

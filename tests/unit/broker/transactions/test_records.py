@@ -79,7 +79,7 @@ def test_what_older_versions_wrote_is_read() -> None:
     )
     read = read_transaction_value(encode_value(value, 0))
     assert (read.producer_id, read.producer_epoch, read.version) == (PID, 3, 0)
-    assert (read.state, read.partitions) == (TxnState.COMPLETE_COMMIT, {T0, T1})
+    assert (read.state, read.partitions) == (TxnState.COMPLETE_COMMIT, frozenset({T0, T1}))
     assert (read.previous_producer_id, read.next_producer_id, read.last_producer_epoch) == (
         -1,
         -1,
