@@ -1,6 +1,6 @@
 """Other brokers are asked over one connection each, and what cannot be asked fails."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
@@ -111,7 +111,7 @@ class World:
 
 
 @asynccontextmanager
-async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[World]:
     node = new_node()
     node.join(1)
     node.join(2, port=9093)

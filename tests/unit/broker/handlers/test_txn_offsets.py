@@ -128,7 +128,7 @@ def test_members_are_checked_and_old_producers_cannot_say_who_they_are() -> None
     assert codes(commit_offsets(node, 2, **right)) == [NONE]
     stale = {**right, "generation_id": joined.generation_id - 1}
     assert codes(commit_offsets(node, 3, **stale)) == [ErrorCode.ILLEGAL_GENERATION]
-    stranger = {**right, "member_id": "stranger"}
+    stranger: dict[str, Any] = {**right, "member_id": "stranger"}
     assert codes(commit_offsets(node, 3, **stranger)) == [ErrorCode.UNKNOWN_MEMBER_ID]
     leave(node, joined.member_id)
     nobody = commit_offsets(node, 3, version=5, generation_id=5, group_id="nobody")
