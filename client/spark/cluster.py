@@ -329,6 +329,13 @@ def cluster(settings: ConnectionSettings) -> Cluster:
     return _kept[key]
 
 
+def forget() -> None:
+    """Close the connections to all clusters; whoever needs one again connects anew."""
+    for known in _kept.values():
+        known.close()
+    _kept.clear()
+
+
 def retried(call: Callable[[], T], retries: int, pause_ms: int) -> T:
     """Return what a call returns, trying again after errors of the network."""
     for _ in range(retries):

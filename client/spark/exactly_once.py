@@ -58,7 +58,7 @@ from quorate.errors import MEANINGS, ErrorCode, KafkaError, known_code
 from quorate.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from quorate.client.groups.results import OffsetAndMetadata
     from quorate.client.spark.cluster import Cluster
@@ -289,7 +289,13 @@ class TaskTransaction:
     def _name(self) -> str:
         return f"transactional id {self.transactional_id!r}"
 
-    def _ask(self, api_key: int, request: Any, codes: Any, version_max: int | None = None) -> Any:
+    def _ask(
+        self,
+        api_key: int,
+        request: Any,
+        codes: Callable[[Any], Iterable[int]],
+        version_max: int | None = None,
+    ) -> Any:
         return self._sink.transactions.ask(
             self.transactional_id, api_key, request, codes, version_max=version_max
         )

@@ -47,8 +47,8 @@ class Wire:
     fault: Fault | None = None
     armed: bool = False
     struck: bool = False
-    seen: Counter[ApiKey] = field(default_factory=Counter)
-    answered: Counter[ApiKey] = field(default_factory=Counter)
+    seen: Counter[ApiKey] = field(default_factory=Counter[ApiKey])
+    answered: Counter[ApiKey] = field(default_factory=Counter[ApiKey])
 
     def install(self, monkeypatch: Any) -> None:
         send, receive = Connection.send, Connection.receive
@@ -128,7 +128,7 @@ class Query:
         )
 
     def rows(self, place: Place) -> Iterator[Any]:
-        import pyarrow as pa  # noqa: PLC0415 - it may not be there
+        from quorate.client.spark.arrow import pa  # noqa: PLC0415 - it may not be there
 
         for numbers in (range(2), range(2, ROWS)):  # whose partitions are the same in each run
             keys = [f"{(place.slot + self.turn) % SLOTS}/{i}" for i in numbers]
@@ -189,6 +189,4 @@ class Query:
 
 def die() -> None:
     """End all connections, as the end of a process does."""
-    for known in clusters._kept.values():
-        known.close()
-    clusters._kept.clear()
+    clusters.forget()

@@ -48,9 +48,11 @@ DECISIVE = {
 def servers(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Generator[str]:
-    run = serving.kafka if request.config.getoption("broker") == "kafka" else serving.quorate
-    folder = () if run is serving.kafka else (tmp_path_factory.mktemp("node"),)
-    with run(PROPERTIES, *folder) as broker:  # type: ignore[operator]
+    if request.config.getoption("broker") == "kafka":
+        running = serving.kafka(PROPERTIES)
+    else:
+        running = serving.quorate(PROPERTIES, tmp_path_factory.mktemp("node"))
+    with running as broker:
         yield broker.server.bootstrap
 
 
