@@ -12,6 +12,7 @@ import trio
 from quorate.broker.handlers.context import Broker, Caller, CloseConnectionError
 from quorate.broker.handlers.produce import single_produce
 from quorate.broker.handlers.table import API_VERSIONS_HANDLER, HANDLERS, Handler
+from quorate.broker.replication.sessions import follower_of
 from quorate.net.connection import Connection, FrameRefusedError, Limits, Part, Service
 from quorate.promise import Promise
 from quorate.protocol.apis import APIS, ApiKey
@@ -27,6 +28,9 @@ from quorate.protocol.primitives import DecodeError
 logger = logging.getLogger(__name__)
 
 UNSENT_BYTES_MAX: Final = 1 << 20
+
+FOLLOWER_SEND_BYTES: Final = 512 * 1024
+"""Send buffer towards a follower, who reads a megabyte at a time; see docs/decisions/0013."""
 
 MEMBERS_MADE_BY: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT})
 """The requests whose handlers are told who calls."""
@@ -94,6 +98,7 @@ class RequestServer:
             in_flight_max=config.max_in_flight_requests,
             in_flight_bytes_max=config.max_in_flight_bytes,
             unsent_bytes_max=UNSENT_BYTES_MAX,
+            wide_send_bytes=_wide_send_bytes(config.socket_send_buffer_bytes),
         )
         dispatcher = _Dispatcher(self._broker, listener)
         self._dispatchers.append(dispatcher)
@@ -193,6 +198,10 @@ class _Dispatcher:
             caller = _identified(caller, client_id, connection.peer)
         # Bytes behind the request are ignored, as Kafka does: librdkafka sends some (Metadata).
         request, _ = route.decode(buffer, position, end)
+        if api_key == ApiKey.FETCH and not connection.fetches:
+            connection.fetches = True
+            if follower_of(request)[0] >= 0:
+                connection.widen()
         answer = route.handler(self._broker, request, caller)
         self._answer(connection, route, correlation_id, answer)
 
@@ -237,6 +246,11 @@ class _Dispatcher:
         api = APIS[ApiKey.API_VERSIONS]
         encode = cast("Encode", response_encoder(api, 0))
         connection.answer_now(encode(correlation_id, API_VERSIONS_HANDLER.unsupported()))
+
+
+def _wide_send_bytes(send_buffer_bytes: int) -> int:
+    """Return the send buffer towards followers; 0 if the system chooses it for everybody."""
+    return max(send_buffer_bytes, FOLLOWER_SEND_BYTES) if send_buffer_bytes > 0 else 0
 
 
 def _promise_frame(connection: Connection, frame: Promise[bytes]) -> None:

@@ -51,6 +51,8 @@ class Limits:
         in_flight_max: requests in work before we stop reading.
         in_flight_bytes_max: of large requests in work before we stop reading.
         unsent_bytes_max: of answers the peer does not take, before we stop reading.
+        wide_send_bytes: send buffer of a connection over which more is sent at once than over
+            others; 0: as for others.
     """
 
     request_bytes_max: int
@@ -58,6 +60,7 @@ class Limits:
     in_flight_max: int
     in_flight_bytes_max: int
     unsent_bytes_max: int
+    wide_send_bytes: int
 
 
 class Service:
@@ -147,6 +150,7 @@ class Connection:
         "closed",
         "dispatch",
         "end",
+        "fetches",
         "in_flight_bytes",
         "last_active_ms",
         "limits",
@@ -179,6 +183,8 @@ class Connection:
         self.last_active_ms = 0
         self.closed = False
         self.stalled = False
+        self.fetches = False
+        """Whether the peer has sent a Fetch request."""
 
     # --- in -------------------------------------------------------------------
 
@@ -335,6 +341,9 @@ class Connection:
             and self.in_flight_bytes < limits.in_flight_bytes_max
             and self.unsent_bytes < limits.unsent_bytes_max
         )
+
+    def widen(self) -> None:
+        """Have the system take more of what is sent at once, if the shell has a say in that."""
 
     def flush(self) -> None:
         """Have the shell send the answers whose turn it is."""

@@ -79,6 +79,12 @@ class PlainConnection(Connection):
         self.loading = False
         self.warm: tuple[int, range] = (-1, range(0))
 
+    def widen(self) -> None:
+        """Make the send buffer larger, if its size is ours to choose."""
+        if self.limits.wide_send_bytes:
+            wide_bytes = self.limits.wide_send_bytes
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, wide_bytes)
+
     def flush(self) -> None:
         """Have the reactor send the answers whose turn it is."""
         self.reactor.flush(self)

@@ -27,6 +27,7 @@ LIMITS = Limits(
     in_flight_max=8,
     in_flight_bytes_max=1 << 20,
     unsent_bytes_max=65536,
+    wide_send_bytes=0,
 )
 
 Answerer = Callable[[bytes], list[Part]]

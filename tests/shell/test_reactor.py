@@ -6,6 +6,7 @@ import socket
 import struct
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ LIMITS = Limits(
     in_flight_max=2,
     in_flight_bytes_max=1 << 20,
     unsent_bytes_max=65536,
+    wide_send_bytes=0,
 )
 
 
@@ -135,6 +137,30 @@ async def test_out_of_descriptors_new_connections_wait_and_the_processor_idles(
             assert await read(stream, 5) == b"hello"
         assert server.listener.asked <= 6
         assert caplog.text.count("cannot accept a connection") == 3
+
+
+@pytest.mark.parametrize("wide_send_bytes", [0, 300_000])
+async def test_a_connection_is_widened_if_its_buffer_is_ours_to_choose(
+    monkeypatch: pytest.MonkeyPatch, wide_send_bytes: int
+) -> None:
+    sizes: list[int] = []
+
+    def widen(_request: bytes) -> Sequence[Part]:
+        (connection,) = server.reactor._connections.values()
+        before = connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        connection.widen()
+        after = connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        sizes.extend((before, after))
+        return [b"done"]
+
+    limits = replace(LIMITS, wide_send_bytes=wide_send_bytes)
+    async with serving(widen) as server:
+        monkeypatch.setattr(server.service, "limits", limits)
+        async with await server.connect() as stream:
+            await stream.send_all(frame(b"hello"))
+            await read(stream, 4)
+    before, after = sizes
+    assert after == before if not wide_send_bytes else after >= wide_send_bytes
 
 
 async def test_connections_beyond_the_limit_are_turned_away() -> None:

@@ -44,6 +44,10 @@ class Wire(Connection):
     def __init__(self, service: Service) -> None:
         super().__init__("test", service)
         self.service = service
+        self.widened = 0
+
+    def widen(self) -> None:
+        self.widened += 1
 
     def flush(self) -> None:
         self.collect()
@@ -174,6 +178,29 @@ def test_what_one_listener_makes_ready_on_another_is_sent_in_the_same_turn(
     server.end_turn()
     assert second.correlation_ids() == [2, 3]
     assert first.correlation_ids() == [1]
+
+
+@pytest.mark.parametrize(("replica_id", "widened"), [(-1, 0), (2, 1)])
+def test_what_is_sent_to_a_follower_has_more_room_than_what_a_consumer_is_sent(
+    replica_id: int, widened: int
+) -> None:
+    _, server = new_server()
+    wire = connect(server)
+    for number in range(3):
+        request = long_poll()
+        request.replica_id, request.max_wait_ms = replica_id, 0
+        wire.request(ApiKey.FETCH, request, number)
+    assert wire.widened == widened
+
+
+@pytest.mark.parametrize(
+    ("ours", "followers"), [("163840", 512 * 1024), ("1000000", 1_000_000), ("-1", 0)]
+)
+def test_a_followers_send_buffer_is_at_least_others_and_the_systems_if_theirs_is(
+    ours: str, followers: int
+) -> None:
+    _, server = new_server({"socket.send.buffer.bytes": ours})
+    assert server.service("PLAINTEXT").limits.wide_send_bytes == followers
 
 
 def test_acks_0_gets_no_answer_and_the_next_request_does() -> None:

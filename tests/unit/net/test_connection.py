@@ -24,6 +24,7 @@ LIMITS = Limits(
     in_flight_max=4,
     in_flight_bytes_max=1 << 20,
     unsent_bytes_max=1000,
+    wide_send_bytes=0,
 )
 PRODUCE, METADATA = 0, 3
 
@@ -111,7 +112,7 @@ def test_only_produce_requests_may_be_large() -> None:
 
 
 def test_a_large_request_that_came_in_one_piece_is_held_to_its_limit_too() -> None:
-    limits = Limits(1 << 20, 1024, 4, 1 << 20, 1000)
+    limits = Limits(1 << 20, 1024, 4, 1 << 20, 1000, 0)
     recorder = Recorder(limits)
     recorder.feed(frame(3000))
     with pytest.raises(FrameRefusedError):
@@ -171,7 +172,7 @@ def test_requests_beyond_the_in_flight_limit_wait_until_answers_left() -> None:
 
 
 def test_large_requests_wait_while_too_many_bytes_are_in_work() -> None:
-    limits = Limits(1 << 20, 4096, 100, 60_000, 1000)
+    limits = Limits(1 << 20, 4096, 100, 60_000, 1000, 0)
     recorder = Recorder(limits)
     left = recorder.feed(b"".join(frame(30_000, fill=i) for i in range(4)))
     assert [f[2] for f in recorder.frames] == [0, 1]
@@ -186,7 +187,7 @@ def test_large_requests_wait_while_too_many_bytes_are_in_work() -> None:
 
 
 def test_a_request_as_large_as_all_that_may_be_in_work_is_taken_by_itself() -> None:
-    recorder = Recorder(Limits(1 << 20, 4096, 100, 1, 1000))
+    recorder = Recorder(Limits(1 << 20, 4096, 100, 1, 1000, 0))
     for _ in range(2):
         assert recorder.feed(frame(900_000)) == b""
         recorder.answer_all()
@@ -194,7 +195,7 @@ def test_a_request_as_large_as_all_that_may_be_in_work_is_taken_by_itself() -> N
 
 
 def test_small_requests_and_those_that_are_answered_at_once_do_not_count() -> None:
-    recorder = Recorder(Limits(1 << 20, 4096, 100, 20_000, 1000))
+    recorder = Recorder(Limits(1 << 20, 4096, 100, 20_000, 1000, 0))
     recorder.feed(b"".join(frame(4000) for _ in range(20)))
     assert (len(recorder.frames), recorder.connection.in_flight_bytes) == (20, 0)
     recorder.answer_all()
