@@ -6,7 +6,7 @@ from typing import Final
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.broker.handlers.leaders import WRONG_LEADER, LeaderHints
 from quorate.broker.handlers.replica_fetch import replica_fetch
-from quorate.broker.log.cold import ColdError, ColdRead
+from quorate.broker.log.cold import ColdError, ColdLookup, ColdRead
 from quorate.broker.replication.leader import LeaderReplica
 from quorate.broker.replication.replica import Replica
 from quorate.broker.replication.sessions import follower_of
@@ -31,6 +31,8 @@ READ_COMMITTED: Final = 1
 WAIT_MAX_MS: Final = 600_000
 """The longest that a fetch is parked: a peer that went away must not be remembered for ever."""
 
+Cold = ColdRead | ColdLookup
+
 
 @dataclass(slots=True)
 class _Outcome:
@@ -43,7 +45,9 @@ class _Outcome:
     waitable: list[Replica]
     may_wait: bool
     """Whether reading may wait for the disk; if not, ``cold`` is what would have had to."""
-    cold: list[ColdRead]
+    may_wait_aborted: bool
+    """Whether looking up what was aborted may, too."""
+    cold: list[Cold]
     rack: str | None
     """Where the consumer is ("" if it does not say); None if it may read from leaders only."""
     hints: LeaderHints | None
@@ -81,9 +85,12 @@ def _is_answer(request: FetchRequest, outcome: _Outcome) -> bool:
 
 
 def _read_aside(
-    broker: Broker, request: FetchRequest, caller: Caller, cold: list[ColdRead]
+    broker: Broker, request: FetchRequest, caller: Caller, cold: list[Cold]
 ) -> FetchResponse | Promise[FetchResponse]:
-    """Have in memory what the look-ups need, then begin again."""
+    """Have in memory what the look-ups need, then begin again.
+
+    What was aborted among the records can be looked for when these are found.
+    """
     promise: Promise[FetchResponse] = Promise()
     wanted = True
 
@@ -91,21 +98,26 @@ def _read_aside(
         nonlocal wanted
         wanted = False
 
-    def run() -> None:
-        for read in cold:
-            read.run()
+    def look(cold: list[Cold], *, is_last: bool) -> None:
+        def run() -> None:
+            for read in cold:
+                read.run()
 
-    def then() -> None:
-        if not wanted:
-            return
-        outcome = _read_all(broker, request, caller)
-        if _is_answer(request, outcome):
-            promise.resolve(outcome.response)
-        else:
-            _Parked(broker, request, caller, outcome.waitable, promise)
+        def then() -> None:
+            if not wanted:
+                return
+            outcome = _read_all(broker, request, caller, may_wait_aborted=is_last)
+            if outcome.cold:
+                look(outcome.cold, is_last=True)
+            elif _is_answer(request, outcome):
+                promise.resolve(outcome.response)
+            else:
+                _Parked(broker, request, caller, outcome.waitable, promise)
+
+        broker.aside(run, then)
 
     promise.on_abandoned = abandoned
-    broker.aside(run, then)
+    look(cold, is_last=request.isolation_level != READ_COMMITTED)
     return promise.value if promise.resolved else promise
 
 
@@ -161,7 +173,12 @@ class _Parked:
 
 
 def _read_all(
-    broker: Broker, request: FetchRequest, caller: Caller, *, may_wait: bool = True
+    broker: Broker,
+    request: FetchRequest,
+    caller: Caller,
+    *,
+    may_wait: bool = True,
+    may_wait_aborted: bool = True,
 ) -> _Outcome:
     left_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
     wanted_bytes = min(request.min_bytes, left_bytes)
@@ -172,6 +189,7 @@ def _read_all(
         failed=False,
         waitable=[],
         may_wait=may_wait,
+        may_wait_aborted=may_wait and may_wait_aborted,
         cold=[],
         rack=request.rack_id if caller.api_version >= RACKS_FROM else None,
         hints=LeaderHints(broker, caller.listener) if caller.api_version >= HINTS_FROM else None,
@@ -270,7 +288,7 @@ def _aborted_in(
     """Return whose records among those read a consumer has to leave out, from where on."""
     return [
         AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
-        for each in replica.aborted_in(records, offset, may_wait=outcome.may_wait)
+        for each in replica.aborted_in(records, offset, may_wait=outcome.may_wait_aborted)
     ]
 
 

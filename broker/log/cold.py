@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 from typing import Final, TypeVar, cast
 
-from quorate.broker.log.files import File, FileSystem, OpenFiles
+from quorate.broker.log.files import File, Files, FileSystem, OpenFiles
 from quorate.broker.log.lookup import LogSegment, Searchable
 from quorate.errors import KafkaError, QuorateError
 from quorate.records.slices import FileSlice
@@ -28,7 +28,7 @@ class NotCachedError(QuorateError):
 class ColdError(QuorateError):
     """The look-up would have to wait for the disk: run ``cold`` in a worker thread, then repeat."""
 
-    def __init__(self, cold: "ColdRead") -> None:
+    def __init__(self, cold: "ColdRead | ColdLookup") -> None:
         super().__init__("to be read from the disk first")
         self.cold = cold
 
@@ -114,6 +114,23 @@ class ColdRead:
         """
         try:
             self._find(self._segment)
+        except (OSError, KafkaError, struct.error):
+            return
+
+
+class ColdLookup:
+    """A look-up in several segments as they were when this was made."""
+
+    __slots__ = ("_find", "_fs")
+
+    def __init__(self, fs: FileSystem, find: Callable[[Files], object]) -> None:
+        self._fs = fs
+        self._find = find
+
+    def run(self) -> None:
+        """Look it up; see :meth:`ColdRead.run`."""
+        try:
+            self._find(OpenFiles(self._fs, OWN_FILES_MAX))
         except (OSError, KafkaError, struct.error):
             return
 

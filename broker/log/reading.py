@@ -3,10 +3,16 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from quorate.broker.log.cold import find_cached
+from quorate.broker.log.cold import (
+    CachedFiles,
+    ColdError,
+    ColdLookup,
+    NotCachedError,
+    find_cached,
+)
 from quorate.broker.log.context import LogContext
+from quorate.broker.log.files import Files
 from quorate.broker.log.lookup import LogSegment, Searchable, slice_of
-from quorate.broker.log.segment import Segment
 from quorate.broker.log.segments import Segments
 from quorate.broker.log.times import TimeLookup, start_lookup
 from quorate.broker.log.transactions import AbortedTransaction
@@ -118,35 +124,31 @@ class LogReader:
         Raises:
             ColdError: only if it may not be waited for: it would have to be.
         """
-        segments = self._segments
+        segments, files = self._segments, self._context.files
         if not segments.have_aborted:
             return []
         number = segments.number_of(offset)
         segment, end_offset = segments.at(number), segments.end_of(number, self.log_end_offset)
+        closed, active = list(segments.with_aborted(offset)), segments.active.aborted
         end = piece.position + piece.size_bytes
 
-        def find_limit(where: Searchable) -> int:
-            return min(limit_offset, where.offset_behind(end, end_offset))
+        def find(files: Files) -> list[AbortedTransaction]:
+            where = segment if segment.remembers(offset) else segment.through(files)
+            limit = min(limit_offset, where.offset_behind(end, end_offset))
+            found: list[AbortedTransaction] = []
+            for each in closed:
+                more, is_all = each.through(files).aborted_between(offset, limit)
+                found += more
+                if is_all:
+                    return found
+            return found if active is None else found + active.between(offset, limit)[0]
 
-        limit = find_limit(segment) if may_wait else self._look(segment, offset, find_limit)
-        found: list[AbortedTransaction] = []
-        for closed in segments.with_aborted(offset):
-            more, is_all = self._aborted_of(closed, offset, limit, may_wait=may_wait)
-            found += more
-            if is_all:
-                return found
-        if segments.active.aborted is not None:
-            found += segments.active.aborted.between(offset, limit)[0]
-        return found
-
-    def _aborted_of(
-        self, segment: Segment, offset: int, limit: int, *, may_wait: bool
-    ) -> tuple[list[AbortedTransaction], bool]:
-        def find(where: Searchable) -> tuple[list[AbortedTransaction], bool]:
-            assert isinstance(where, Segment), "a closed segment is looked into as one"
-            return where.aborted_between(offset, limit)
-
-        return find(segment) if may_wait else self._look(segment, offset, find)
+        if may_wait:
+            return find(files)
+        try:
+            return find(CachedFiles(files))
+        except NotCachedError:
+            raise ColdError(ColdLookup(files.fs, find)) from None
 
     def _look(self, segment: LogSegment, offset: int, find: Callable[[Searchable], T]) -> T:
         """Look something up without waiting for the disk.

@@ -97,6 +97,8 @@ class BrokerMetrics:
         yield Sample("kafka_server_replicamanager_isrexpands", self._expands)
         for topic, lag in _greatest(_high_watermark_lags(leaders)).items():
             yield Sample("quorate_replication_high_watermark_lag_records", lag, (topic,))
+        for topic, lag in _greatest(_stable_lags(leaders)).items():
+            yield Sample("kafka_cluster_partition_laststableoffsetlag", lag, (topic,))
         for follower, lag in _greatest(_follower_lags(leaders)).items():
             yield Sample("quorate_replication_follower_lag_records", lag, (follower,))
         self._count_messages(leaders)
@@ -164,6 +166,11 @@ class BrokerMetrics:
 def _high_watermark_lags(leaders: Iterable[LeaderReplica]) -> Iterator[tuple[str, int]]:
     for leader in leaders:
         yield leader.topic_partition.topic, leader.log.log_end_offset - leader.high_watermark
+
+
+def _stable_lags(leaders: Iterable[LeaderReplica]) -> Iterator[tuple[str, int]]:
+    for leader in leaders:
+        yield leader.topic_partition.topic, leader.high_watermark - leader.last_stable_offset
 
 
 def _follower_lags(leaders: Iterable[LeaderReplica]) -> Iterator[tuple[str, int]]:

@@ -56,6 +56,11 @@ BROKER: Final[Mapping[str, Spec]] = {
         "gauge", "Records that are not committed yet, the most of any partition led here.",
         ("topic",),
     ),
+    "kafka_cluster_partition_laststableoffsetlag": Spec(
+        "gauge",
+        "Committed records behind an open transaction, the most of any partition led here.",
+        ("topic",),
+    ),
     "quorate_replication_follower_lag_records": Spec(
         "gauge", "How far a follower is behind at most, of partitions led here.", ("follower",)
     ),

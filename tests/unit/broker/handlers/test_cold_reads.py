@@ -21,6 +21,7 @@ from quorate.quorum.metadata import records as r
 from tests.simulation.cold_disk import ColdDisk
 from tests.unit.broker.harness import NOW_MS, Node, codes, new_node, now, over, stored, waits
 from tests.unit.broker.log.batches import headers_of, make_batch
+from tests.unit.broker.log.transacting import Writer
 
 TOPIC = "appLogs"
 PARKED_MS = 1000
@@ -104,6 +105,36 @@ def test_a_file_that_is_not_open_is_opened_in_a_thread() -> None:
 
     assert scene.disk.waits == 0
     assert fetched(cold) == [[3]]
+
+
+def test_what_was_aborted_is_found_in_a_thread_too() -> None:
+    scene = Scene()
+    leader = scene.node.leader()
+    for second in range(4):
+        writer = Writer(second)
+        writer.write(leader.log, 3)
+        writer.end(leader.log, committed=False)
+        leader.advance()
+        scene.append(b"v" * 900)
+    files = scene.node.replicas.store._context.files  # pyright: ignore[reportPrivateUsage]
+    files.forget_directory(leader.log.directory)
+    scene.disk.chill()
+    scene.disk.waits = 0
+
+    partition = FetchPartition(partition=0, fetch_offset=11, partition_max_bytes=1 << 20)
+    topics = [FetchTopic(topic=TOPIC, partitions=[partition])]
+    request = FetchRequest(max_wait_ms=0, isolation_level=1, topics=topics)
+    cold = fetch(scene.node.broker, request, over(12))
+    assert waits(cold)
+    scene.disk.work()  # the records
+    assert waits(cold)
+    scene.disk.work()  # what was aborted among them
+
+    assert scene.disk.waits == 0
+    assert not waits(fetch(scene.node.broker, request, over(12))), "now it is known"
+    answer = now(cold).responses[0].partitions[0]
+    told = [(each.producer_id, each.first_offset) for each in answer.aborted_transactions]
+    assert told[0] == (0, 11)
 
 
 def test_the_newest_records_are_found_without_the_disk() -> None:

@@ -70,6 +70,7 @@ def test_a_broker_tells_requests_connections_and_logs() -> None:
     assert values["kafka_server_replicamanager_leadercount",] == 2
     assert values["kafka_log_log_size", "t"] > 0
     assert values["quorate_replication_high_watermark_lag_records", "t"] == 0
+    assert values["kafka_cluster_partition_laststableoffsetlag", "t"] == 0
 
 
 def test_records_are_counted_across_looks_and_leaderships() -> None:
