@@ -1,6 +1,6 @@
 """The demo of replicas that fall behind: who hangs leaves the in-sync replicas, and comes back."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -54,7 +54,7 @@ async def isr_shrink(tell: Tell) -> Ending:
 
 
 @contextmanager
-def _paused(cluster: DemoCluster) -> Iterator:
+def _paused(cluster: DemoCluster) -> Generator[Callable[[int], None]]:
     """Give what pauses brokers; they go on when the block ends, however it does."""
     paused: list[int] = []
 

@@ -44,7 +44,7 @@ def _inside(value: Any, step: str) -> Any:
     if isinstance(value, dict):
         return cast("dict[str, Any]", value).get(step, _ABSENT)
     if isinstance(value, list) and step.isdecimal():
-        items = cast("list[Any]", value)
+        items: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
         return items[int(step)] if int(step) < len(items) else _ABSENT
     return _ABSENT
 

@@ -99,6 +99,9 @@ def as_bytes(what: str, value: object) -> bytes | None:
     raise TypeError(f"a record's {what} must be bytes or None, not {kind}{hint}")
 
 
+_new_tuple = cast("Callable[..., object]", tuple.__new__)  # pyright: ignore[reportUnknownMemberType]
+
+
 class TypedRecord(Record[K, V]):
     """A record whose key and value are read when they are asked for, and once.
 
@@ -110,7 +113,7 @@ class TypedRecord(Record[K, V]):
         cls, record: Record, key: FromBytes | None = None, value: FromBytes | None = None
     ) -> Self:
         """Return the record, with what reads its key and its value."""
-        made = tuple.__new__(cls, record)
+        made = cast("Self", _new_tuple(cls, record))
         made._readers = (key, value)  # noqa: SLF001 - its own
         made._read = {}  # noqa: SLF001
         return made
@@ -124,7 +127,7 @@ class TypedRecord(Record[K, V]):
         return Record._make(cast("tuple[Any, ...]", self))
 
     @property
-    def key(self) -> K | None:
+    def key(self) -> K | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The key; None if the record has none.
 
         Raises:
@@ -133,7 +136,7 @@ class TypedRecord(Record[K, V]):
         return cast("K | None", self._once("key", self[3], self._readers[0]))
 
     @property
-    def value(self) -> V | None:
+    def value(self) -> V | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The value; None if it is null, which deletes the key from a compacted topic.
 
         Raises:

@@ -109,9 +109,11 @@ def told(
 def shape(value: Any) -> Any:
     """Return a document's names and types: of lists, those of all items together."""
     if isinstance(value, dict):
-        return {name: shape(inner) for name, inner in sorted(value.items())}
+        fields: dict[str, Any] = value  # pyright: ignore[reportUnknownVariableType]
+        return {name: shape(inner) for name, inner in sorted(fields.items())}
     if isinstance(value, list):
-        shapes = [shape(inner) for inner in value]
+        items: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
+        shapes = [shape(inner) for inner in items]
         if shapes and all(isinstance(each, dict) for each in shapes):
             return [{name: _joined([s.get(name) for s in shapes]) for name in sorted(shapes[0])}]
         return [_joined(shapes)] if shapes else []
@@ -131,8 +133,10 @@ def allowed(found: Any, golden: Any) -> bool:
     if isinstance(found, list) and isinstance(golden, list):
         return not found or not golden or allowed(found[0], golden[0])
     if isinstance(found, dict) and isinstance(golden, dict):
-        return found.keys() == golden.keys() and all(
-            allowed(inner, golden[name]) for name, inner in found.items()
+        fields: dict[str, Any] = found  # pyright: ignore[reportUnknownVariableType]
+        known: dict[str, Any] = golden  # pyright: ignore[reportUnknownVariableType]
+        return fields.keys() == known.keys() and all(
+            allowed(inner, known[name]) for name, inner in fields.items()
         )
     if isinstance(found, str) and isinstance(golden, str):
         return set(found.split("|")) <= {*golden.split("|"), "null"}
@@ -149,16 +153,16 @@ def test_json_has_the_names_and_types_that_it_had(command: str, told: Any) -> No
     code, text = told(f"{command} --format json")
     assert code in (0, 3)
     try:
-        documents = [json.loads(text)]
+        documents: list[dict[str, Any]] = [json.loads(text)]
     except ValueError:  # a stream of records
         documents = [json.loads(line) for line in text.splitlines()]
     for document in documents:
-        for one in [document, *(document.get("items") or [])]:
-            for name in [name for name in one if is_map(one, name)]:
-                one[name] = {}
+        objects: list[dict[str, Any]] = [document, *(document.get("items") or [])]
+        for one in objects:
+            one.update({name: {} for name in one if is_map(one, name)})
     found = shape(documents)
     if os.environ.get("REWRITE"):
-        known = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
+        known: dict[str, Any] = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
         known[command] = found
         GOLDEN.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
         return

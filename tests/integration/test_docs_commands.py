@@ -78,9 +78,9 @@ def paste(page: str, folder: Path) -> dict[str, str]:
 
 
 def test_the_pages_can_be_pasted(tmp_path: Path) -> None:
+    pages = ("quickstart.md", "operations.md")
     with ThreadPoolExecutor() as pool:  # they wait most of the time
-        pages = ("quickstart.md", "operations.md")
-        start, operate = pool.map(lambda page: paste(page, tmp_path / page), pages)
+        start, operate = pool.map(paste, pages, [tmp_path / page for page in pages])
     assert start["quorate consume numbers --from-beginning -e | wc -l"].strip() == "2000"
     assert "2 is missing" in start["quorate why isr numbers:0"]
     assert start["quorate partitions verify numbers"].count("  same ") == 3

@@ -41,7 +41,8 @@ def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
 
 
 def options(**said: Any) -> GlobalOptions:
-    return GlobalOptions(**{"bootstrap": "", **said})
+    all_said: dict[str, Any] = {"bootstrap": "", **said}
+    return GlobalOptions(**all_said)
 
 
 def test_a_profile_is_kept_used_shown_and_forgotten(
