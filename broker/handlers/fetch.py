@@ -6,7 +6,7 @@ from typing import Final
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.broker.handlers.leaders import WRONG_LEADER, LeaderHints
 from quorate.broker.handlers.replica_fetch import replica_fetch
-from quorate.broker.log.cold import ColdError, ColdLookup, ColdRead
+from quorate.broker.log.cold import Cold, ColdError
 from quorate.broker.replication.leader import LeaderReplica
 from quorate.broker.replication.replica import Replica
 from quorate.broker.replication.sessions import follower_of
@@ -30,8 +30,6 @@ HINTS_FROM: Final = 16
 READ_COMMITTED: Final = 1
 WAIT_MAX_MS: Final = 600_000
 """The longest that a fetch is parked: a peer that went away must not be remembered for ever."""
-
-Cold = ColdRead | ColdLookup
 
 
 @dataclass(slots=True)

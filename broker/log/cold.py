@@ -8,7 +8,7 @@ the look-up is repeated on the loop, where it may wait, but need not.
 
 import struct
 from collections.abc import Callable
-from typing import Final, TypeVar, cast
+from typing import Final, TypeAlias, TypeVar, cast
 
 from quorate.broker.log.files import File, Files, FileSystem, OpenFiles
 from quorate.broker.log.lookup import LogSegment, Searchable
@@ -28,7 +28,7 @@ class NotCachedError(QuorateError):
 class ColdError(QuorateError):
     """The look-up would have to wait for the disk: run ``cold`` in a worker thread, then repeat."""
 
-    def __init__(self, cold: "ColdRead | ColdLookup") -> None:
+    def __init__(self, cold: "Cold") -> None:
         super().__init__("to be read from the disk first")
         self.cold = cold
 
@@ -133,6 +133,10 @@ class ColdLookup:
             self._find(OpenFiles(self._fs, OWN_FILES_MAX))
         except (OSError, KafkaError, struct.error):
             return
+
+
+Cold: TypeAlias = ColdRead | ColdLookup
+"""Runs in a worker thread, so that a look-up need not wait when it is repeated."""
 
 
 def find_cached(files: OpenFiles, segment: LogSegment, find: Callable[[Searchable], T]) -> T:

@@ -8,7 +8,7 @@ something to say. So what a fetch costs goes by what happens, not by how many pa
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from quorate.broker.log.cold import ColdError, ColdRead
+from quorate.broker.log.cold import Cold, ColdError
 from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH
 from quorate.broker.replication.host import Host
 from quorate.broker.replication.isr import Visits
@@ -174,7 +174,7 @@ class FollowerSession:
         self.held_until_ms = 0
         """When there is more to send that may not be sent faster; 0 if there is nothing such."""
         self._max_bytes = 0
-        self._cold: dict[SessionPartition, ColdRead] = {}
+        self._cold: dict[SessionPartition, Cold] = {}
         self._loading = False
         self._host = host
         self._visits = Visits(host.now_ms)
@@ -260,7 +260,7 @@ class FollowerSession:
                 self._cold = {}
         return response
 
-    def _load(self, cold: "dict[SessionPartition, ColdRead]") -> None:
+    def _load(self, cold: "dict[SessionPartition, Cold]") -> None:
         self._loading = True
 
         def run() -> None:
