@@ -139,6 +139,7 @@ def test_dropping_everything_is_no_loss_and_answers_to_it_change_nothing(held: H
 def test_the_next_transaction_waits_for_what_the_last_one_left_under_way(held: Held) -> None:
     left = held.put()
     held.drained()
+    held.know()  # so that another batch could go out beside this one
     held.drop_all(error(ErrorCode.TRANSACTION_ABORTABLE))
     held.identity = ProducerIdentity(70, 1)
     fresh = held.put()
