@@ -87,7 +87,7 @@ jepsen: setup ## Three minutes of load and faults, judged: appends, groups, meta
 jepsen-long: setup ## The same for hours, another seed and other faults each time, until something is wrong (HOURS=)
 	$(BIN)/python -m tests.robustness.verify_long --hours $(HOURS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-mutants: setup ## Plant each of 24 bugs under ten seeds, and see whether it is found; goes on where it ended (SEEDS=, DIR=)
+mutants: setup ## Plant each of 30 bugs under ten seeds, and see whether it is found; goes on where it ended (SEEDS=, DIR=)
 	$(BIN)/quorate verify mutants --seeds $(or $(SEEDS),10) --dir $(or $(DIR),quorate-mutants) $(ARGS)
 
 bench: setup ## Measure, against Apache Kafka where there is Java

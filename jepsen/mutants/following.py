@@ -9,7 +9,7 @@ from typing import Any, Final
 from quorate.broker.log import files, recovery
 from quorate.broker.log.active import ActiveSegment
 from quorate.broker.log.epochs import LeaderEpochs
-from quorate.broker.log.files import FileSystem
+from quorate.broker.log.files import FileSystem, OpenFiles
 from quorate.broker.log.flush import Flush
 from quorate.broker.log.producers import Guard, ProducerStates, WrittenBatch
 from quorate.broker.log.recovery import LogLoader
@@ -84,7 +84,7 @@ def producer_state_not_rebuilt(patches: Patches) -> None:
     take: Any = None
 
     def forget(
-        _fs: FileSystem,
+        _files: OpenFiles,
         _snapshots: Snapshots,
         _segments: Segments,
         _epochs: LeaderEpochs,
