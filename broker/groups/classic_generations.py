@@ -17,6 +17,7 @@ from quorate.broker.groups.records import (
     names_key,
 )
 from quorate.broker.groups.sessions import Sessions
+from quorate.broker.groups.telling import tell
 from quorate.broker.shards.effects import Done, Effects, Entry, ignore
 from quorate.broker.shards.formats import encode_value
 from quorate.errors import ErrorCode
@@ -137,9 +138,9 @@ class Generations:
         self._unsynced.clear()
         self.reason = why
         self._began_ms = self._deadlines.now_ms
-        logger.info(
-            "group %r rebalances after generation %d of %d members: %s",
-            self._group_id, self.generation, len(self.members), why,
+        tell(
+            "group-rebalancing", group=self._group_id, after_generation=self.generation,
+            members=len(self.members), cause=why,
         )  # fmt: skip
         self._enter(GroupState.PREPARING_REBALANCE)
         timeout_ms = self.members.rebalance_timeout_ms
@@ -184,9 +185,7 @@ class Generations:
     def _become_empty(self) -> None:
         self._meet_nothing()
         self._enter(GroupState.EMPTY)
-        logger.info(
-            "group %r is empty in generation %d: %s", self._group_id, self.generation, self.reason
-        )
+        tell("group-empty", group=self._group_id, generation=self.generation, cause=self.reason)
         self.write((), None, ignore)
 
     # --- one assigns, all sync ------------------------------------------------
@@ -278,10 +277,10 @@ class Generations:
 
     def _become_stable(self) -> None:
         self._enter(GroupState.STABLE)
-        logger.info(
-            "group %r is stable in generation %d after %d ms: %d members by %r, led by %r; %s",
-            self._group_id, self.generation, self._deadlines.now_ms - self._began_ms,
-            len(self.members), self.protocol_name, self.members.leader_id, self.reason,
+        tell(
+            "group-stable", group=self._group_id, generation=self.generation,
+            members=len(self.members), ms=self._deadlines.now_ms - self._began_ms,
+            assignor=self.protocol_name, leader=self.members.leader_id, cause=self.reason,
         )  # fmt: skip
         for member in self.members:
             self._answer_sync(member, self._assignment_of(member))

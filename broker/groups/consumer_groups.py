@@ -27,6 +27,7 @@ from quorate.broker.groups.consumer_watch import Watch
 from quorate.broker.groups.errors import RebalanceInProgressError
 from quorate.broker.groups.group import GroupContext, GroupIdNotFoundError
 from quorate.broker.groups.own_configs import OwnConfigs
+from quorate.broker.groups.telling import tell
 from quorate.broker.shards.effects import Done, Effects, Entry, ignore
 from quorate.errors import ErrorCode, KafkaError
 from quorate.promise import Promise
@@ -334,9 +335,9 @@ class ConsumerGroups:
         return Terms(image, surroundings.now_ms(), config, self._names_version)
 
     def _tell(self, group: ConsumerGroup, what: str) -> None:
-        logger.info(
-            "group %r: %s; %d members at epoch %d, assigned for %d",
-            group.group_id, what, len(group.members), group.epoch.epoch, group.target_epoch.epoch,
+        tell(
+            "group-changed", group=group.group_id, cause=what, members=len(group.members),
+            epoch=group.epoch.epoch, assigned_for=group.target_epoch.epoch,
         )  # fmt: skip
 
     def _new_member_id(self) -> str:

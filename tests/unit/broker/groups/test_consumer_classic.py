@@ -335,7 +335,7 @@ def test_members_of_both_kinds_leave_or_are_taken_out(
     assert codes.value == [NONE, unknown, NONE, unknown, ErrorCode.FENCED_INSTANCE_ID]
     assert set(world.group.members) == {"m1"}
     assert caplog.messages[0].startswith(
-        f'group {GROUP!r}: {joined.member_id} left ("bye"), m2 left ("bye"); 1 members'
+        f'event=group-changed group={GROUP} cause="{joined.member_id} left (\\"bye\\"), m2 left'
     )
 
 

@@ -126,7 +126,10 @@ def test_who_is_silent_is_out_and_the_reason_is_said(
         world.pass_ms(1)
     assert set(world.group.members) == {"m2"}
     assert caplog.messages == [
-        "group 'readers': m1 did not send a heartbeat in time; 1 members at epoch 3, assigned for 2"
+        (
+            'event=group-changed group=readers cause="m1 did not send a heartbeat in time"'
+            " members=1 epoch=3 assigned_for=2"
+        )
     ]
 
 
@@ -424,8 +427,14 @@ def test_who_joins_a_group_is_said_in_one_line(
         world.beat("m1", 1)
         world.beat("m1", -1)
     assert caplog.messages == [
-        f"group {GROUP!r}: member m1 of /10.0.0.1 joined; 1 members at epoch 1, assigned for 1",
-        f"group {GROUP!r}: member m1 left; 0 members at epoch 2, assigned for 1",
+        (
+            f'event=group-changed group={GROUP} cause="member m1 of /10.0.0.1 joined" members=1'
+            " epoch=1 assigned_for=1"
+        ),
+        (
+            f'event=group-changed group={GROUP} cause="member m1 left" members=0'
+            " epoch=2 assigned_for=1"
+        ),
     ]
 
 
