@@ -24,7 +24,14 @@ from quorate.net.connection import (
     Part,
     Service,
 )
-from quorate.net.reactor import CHUNK_BYTES, Reactor, is_cached, peer_name, read_if_short
+from quorate.net.reactor import (
+    CHUNK_BYTES,
+    PlainConnection,
+    Reactor,
+    is_cached,
+    peer_name,
+    read_if_short,
+)
 from quorate.records.slices import FileSlice
 
 LIMITS = Limits(
@@ -114,6 +121,10 @@ def echo(request: bytes) -> list[Part]:
     return [request[8:]]
 
 
+def unanswered(_request: bytes) -> None:
+    return None
+
+
 def never_cached(_fd: int, _position: int) -> bool:
     return False
 
@@ -143,24 +154,18 @@ async def test_out_of_descriptors_new_connections_wait_and_the_processor_idles(
 async def test_a_connection_is_widened_if_its_buffer_is_ours_to_choose(
     monkeypatch: pytest.MonkeyPatch, wide_send_bytes: int
 ) -> None:
-    sizes: list[int] = []
-
-    def widen(_request: bytes) -> Sequence[Part]:
-        (connection,) = server.reactor._connections.values()
-        before = connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
-        connection.widen()
-        after = connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
-        sizes.extend((before, after))
-        return [b"done"]
-
-    limits = replace(LIMITS, wide_send_bytes=wide_send_bytes)
-    async with serving(widen) as server:
+    async with serving(unanswered) as server:
+        limits = replace(LIMITS, wide_send_bytes=wide_send_bytes)
         monkeypatch.setattr(server.service, "limits", limits)
         async with await server.connect() as stream:
             await stream.send_all(frame(b"hello"))
-            await read(stream, 4)
-    before, after = sizes
-    assert after == before if not wide_send_bytes else after >= wide_send_bytes
+            await server.unanswered(1)
+            connection = server.open[0].connection
+            assert isinstance(connection, PlainConnection)
+            before = connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+            connection.widen()
+            after = connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+    assert after >= wide_send_bytes if wide_send_bytes else after == before
 
 
 async def test_connections_beyond_the_limit_are_turned_away() -> None:
