@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from quorate.broker.handlers.cluster import describe_producers
+from quorate.broker.handlers.context import CloseConnectionError
 from quorate.broker.handlers.fetch import fetch
 from quorate.broker.handlers.markers import TIMEOUT_MS, write_txn_markers
 from quorate.broker.handlers.offsets import list_offsets
 from quorate.broker.handlers.produce import produce, single_produce
 from quorate.broker.handlers.verification import RETRY_MAX_MS, RETRY_MS
+from quorate.broker.shards.topics import GROUPS_TOPIC
 from quorate.errors import ErrorCode
 from quorate.model import TopicPartition
 from quorate.promise import Promise
@@ -345,6 +347,31 @@ def test_odd_partitions_and_records_of_a_transaction_are_told() -> None:
     assert told == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_RECORD]
     told = codes(partitions_of(produce(world.node.broker, request, over(13))))
     assert told == [ErrorCode.UNKNOWN_TOPIC_ID] * 2
+
+
+def test_acks_0_gets_no_answer_and_is_written_all_the_same() -> None:
+    world = World()
+    assert world.produce(0, acks=0) is None
+    world.coordinator.answer()
+    assert world.written == 1
+    with pytest.raises(CloseConnectionError):
+        world.produce(5, acks=0)
+
+
+def test_the_coordinator_of_a_group_hears_of_markers_in_its_partition() -> None:
+    world = World()
+    world.node.create_topic(GROUPS_TOPIC)
+    heard: list[tuple[int, int, bool]] = []
+
+    def hear(partition: int, producer_id: int, *, committed: bool) -> None:
+        heard.append((partition, producer_id, committed))
+
+    world.node.broker.coordinators.marker_appended = hear  # type: ignore[method-assign]
+    topics = [WritableTxnMarkerTopic(name=GROUPS_TOPIC, partition_indexes=[0])]
+    marker = WritableTxnMarker(producer_id=7, transaction_result=True, topics=topics)
+    request = WriteTxnMarkersRequest(markers=[marker])
+    assert marker_codes(write_txn_markers(world.node.broker, request, over(2))) == [ErrorCode.NONE]
+    assert heard == [(0, 7, True)]
 
 
 def test_the_short_way_leaves_transactional_batches_alone() -> None:

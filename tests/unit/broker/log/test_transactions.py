@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quorate.broker.log.aborted import (
+    NO_MARK,
+    AbortedEntries,
+    IndexMark,
+    pack_aborted,
+    trusted_part,
+)
 from quorate.broker.log.log import Log
+from quorate.broker.log.transactions import AbortedTransaction
 from quorate.broker.log.verification import Guard
 from quorate.errors import (
     InvalidProducerEpochError,
@@ -19,6 +27,7 @@ from quorate.records.control import (
     EndMarker,
     TransactionEnd,
     end_marker_batch,
+    find_end_marker,
     read_end_marker,
 )
 from quorate.records.record import ProducerStamp
@@ -427,3 +436,29 @@ def test_a_restart_does_not_make_stable_what_is_not_replicated() -> None:
     world.crash(power=True)
     check(world.log, first_offset + 1)
     assert world.log.producers.last_stable_offset(first_offset + 1) == first_offset
+
+
+def test_an_index_that_compaction_made_is_believed_below_the_snapshot() -> None:
+    aborted = [AbortedTransaction(1, n, n + 1, n + 2) for n in range(0, 30, 3)]
+    data = pack_aborted(aborted)
+    assert trusted_part(data, 0, IndexMark(0, 68, 12345), 10) == pack_aborted(aborted[:3])
+    assert trusted_part(data, 0, IndexMark(50, 0, 0), 10) == pack_aborted(aborted[:3])
+    assert trusted_part(data, 50, IndexMark(0, 0, 0), 99) == b""
+    assert trusted_part(data, 0, NO_MARK, 99) == b""
+
+
+def test_an_index_of_many_is_searched_a_part_at_a_time() -> None:
+    entries = AbortedEntries(b"", has_file=False)
+    for n in range(0, 600, 3):
+        entries.append(AbortedTransaction(1, n, n + 1, n + 2))
+    assert len(entries.between(3, 500)[0]) == 166
+    assert entries.between(3, 500)[1]
+    assert entries.between(0, 10_000) == (entries.all, False)
+
+
+def test_control_batches_of_other_kinds_end_nothing() -> None:
+    end = TransactionEnd(1, 0, EndMarker(committed=True, coordinator_epoch=0), LEGACY)
+    batch = end_marker_batch(end, NOW_MS)
+    batch[69] = 5  # the type in the key
+    assert find_end_marker(bytes(batch), parse_header(batch, 0)) is None
+    assert find_end_marker(bytes(batch[:70]), parse_header(batch, 0)) is None
