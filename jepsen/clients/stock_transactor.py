@@ -4,6 +4,7 @@
 # pyright: basic
 
 import logging
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from quorate.jepsen.history import Kind
 from quorate.model import TopicPartition
 
 FLUSH_S: Final = 10.0
+LATE_S: Final = 5.0
 NOBODY_KNOWS: Final = -1
 
 _NOWHERE: Final = logging.getLogger(f"{__name__}.nowhere")
@@ -31,6 +33,7 @@ class StockTransactor:
         self._options = options
         self._offsets: dict[int, int] = {}
         self._errors: list[str] = []
+        self._is_stuck = False
         self._groups: dict[str, Any] = {}
         self._client: Any = self._kafka.Producer(
             {
@@ -87,7 +90,7 @@ class StockTransactor:
             self._groups[group] = self._kafka.Consumer(settings)
         metadata = self._groups[group].consumer_group_metadata()
         places = [self._kafka.TopicPartition(*where, offset) for where, offset in offsets.items()]
-        self._do(
+        self._do_in_time(
             self._client.send_offsets_to_transaction, places, metadata, self._options.patience_s
         )
 
@@ -102,6 +105,8 @@ class StockTransactor:
 
     def abort(self) -> bool:
         """Abort."""
+        if self._is_stuck:
+            return False
         try:
             self._client.abort_transaction(self._options.patience_s)
         except self._kafka.KafkaException:
@@ -110,6 +115,8 @@ class StockTransactor:
 
     def close(self) -> None:
         """End; it aborts nothing by itself."""
+        if self._is_stuck:
+            return  # and so would this be
         self._client.purge()
         for consumer in self._groups.values():
             consumer.close()
@@ -124,3 +131,26 @@ class StockTransactor:
             function(*arguments)
         except (self._kafka.KafkaException, BufferError) as error:
             raise SpoiledError(str(error)) from error
+
+    def _do_in_time(self, function: Any, *arguments: Any) -> None:
+        """Do what may never return, whatever timeout it is told.
+
+        Librdkafka (2.16) waits for a connection to the group's coordinator that it has in mind from
+        before it forgot all brokers and began anew; nothing is under way then.
+        """
+        failed: list[SpoiledError] = []
+
+        def do() -> None:
+            try:
+                self._do(function, *arguments)
+            except SpoiledError as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=do, daemon=True)
+        thread.start()
+        thread.join(self._options.patience_s + LATE_S)
+        if thread.is_alive():
+            self._is_stuck = True
+            raise SpoiledError("librdkafka does not return")
+        if failed:
+            raise failed[0]
