@@ -11,11 +11,12 @@ from quorate.broker.log.active import ActiveSegment
 from quorate.broker.log.epochs import LeaderEpochs
 from quorate.broker.log.files import FileSystem, OpenFiles
 from quorate.broker.log.flush import Flush
-from quorate.broker.log.producers import Guard, ProducerStates, WrittenBatch
+from quorate.broker.log.producers import ProducerStates, WrittenBatch
 from quorate.broker.log.recovery import LogLoader
 from quorate.broker.log.scan import PlacedBatch
 from quorate.broker.log.segments import Segments
 from quorate.broker.log.snapshots import Snapshots
+from quorate.broker.log.verification import Guard
 from quorate.broker.replication.follower import FollowerReplica
 from quorate.broker.replication.replicas import HostedPartition, Replicas
 from quorate.errors import KafkaError

@@ -14,7 +14,7 @@ from quorate.broker.handlers import produce
 from quorate.broker.handlers.context import Broker
 from quorate.broker.log.appended import AppendResult
 from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH
-from quorate.broker.log.producers import Guard
+from quorate.broker.log.verification import Guard
 from quorate.broker.replication.host import Host
 from quorate.broker.replication.isr import Follower
 from quorate.broker.replication.leader import LeaderReplica

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from quorate.broker.groups.offsets import CommittedOffsets
 from quorate.broker.log.active import ActiveSegment
-from quorate.broker.log.producers import Guard, ProducerStates
+from quorate.broker.log.producers import ProducerStates
 from quorate.broker.log.transactions import AbortedTransaction
+from quorate.broker.log.verification import Guard
 from quorate.broker.replication.follower import FollowerReplica
 from quorate.broker.replication.replica import Replica
 from quorate.broker.transactions import deciding

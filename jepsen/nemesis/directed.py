@@ -5,6 +5,7 @@ the checkers to say.  All suppose that a broker's session lasts for seconds.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from quorate.jepsen.clients.wire import Client, ClosedError
@@ -39,7 +40,6 @@ GAP_S: Final = 3.0
 TOLD_S: Final = 0.5
 FETCHED_S: Final = 1.0
 TAKEN_IN_S_MAX: Final = 15.0
-LATE_SHRINKS: Final = 2
 UNMARKED: Final = 3
 ELECT_VERSION: Final = 2
 
@@ -101,11 +101,8 @@ def unmarked_transactions(stage: Stage) -> str:
         cast = stage.cast(of=TRANSACTIONS)
         sleeper, *awake = cast.others
         sleeper.pause()
-        stage.until(
-            "the ISR keeps who sleeps",
-            SESSION_S_MAX,
-            lambda c=cast, a=awake: stage.has_isr(c.leader, c.partition, [c.leader, *a]),
-        )
+        is_left_out = partial(stage.has_isr, cast.leader, cast.partition, [cast.leader, *awake])
+        stage.until("the ISR keeps who sleeps", SESSION_S_MAX, is_left_out)
         stage.load(ASLEEP_S)
         cast.leader.kill()
         sleeper.resume()
@@ -335,13 +332,13 @@ def late_shrink(stage: Stage) -> str:
 
     It may have another change under way when it comes to this one; so there are two of them.
     """
-    for _ in range(LATE_SHRINKS):
-        cast = _second_leader(stage)
-        first, *others = cast.others
-        if _shrinks_late(stage, cast, first, others):
-            break
+    cast = _second_leader(stage)
+    if not _shrinks_late(stage, cast):
         stage.heal(hard=True)
         _wait_for_join(stage, cast)
+        cast = _second_leader(stage)
+        _shrinks_late(stage, cast)
+    first = cast.others[0]
     first.kill()
     stage.heal(hard=True)
     stage.until(
@@ -351,9 +348,10 @@ def late_shrink(stage: Stage) -> str:
     return f"{cast.leader.name} did not know that it was deposed, and still talked to controllers"
 
 
-def _shrinks_late(stage: Stage, cast: Cast, first: Host, others: Sequence[Host]) -> bool:
+def _shrinks_late(stage: Stage, cast: Cast) -> bool:
     """Depose a leader that sleeps and hears of nothing, wake it, and see if it is listened to."""
     network = stage.network
+    first, *others = cast.others
     cast.leader.pause()
     network.cut(stage.between(list(stage.lab.controllers), [cast.leader]))
     _elect_preferred(first, cast.partition)
