@@ -92,6 +92,8 @@ def init_producer(before: Transaction | None, init: Init) -> Outcome:
         if init.fresh_id is None:
             return NeedProducerId.NEW
         before = unborn(init.fresh_id, init.timeout_ms, init.now_ms)
+    if init.expected is not None:
+        _check_has_come(before, init.expected)
     if not _may_begin(before, init.expected):
         raise ProducerFencedError
     if before.state in PREPARED:
@@ -233,11 +235,27 @@ def verify_partitions(
 
 
 def _checked(before: Transaction | None, producer: ProducerKey) -> Transaction:
-    if before is None or before.producer_id != producer.producer_id:
+    if before is None:
+        raise InvalidProducerIdMappingError
+    _check_has_come(before, producer)
+    if before.producer_id != producer.producer_id:
         raise InvalidProducerIdMappingError
     if before.producer_epoch != producer.producer_epoch:
         raise ProducerFencedError
     return before
+
+
+def _check_has_come(before: Transaction, producer: ProducerKey) -> None:
+    """Send a producer away that has its next id already, and that for the transaction after.
+
+    It hears of that as soon as the end is decided; the id has it once that is written everywhere.
+
+    Raises:
+        ConcurrentTransactionsError: that is to come.
+    """
+    next_id = before.next_producer_id
+    if next_id != NO_PRODUCER_ID and producer.producer_id == next_id:
+        raise ConcurrentTransactionsError
 
 
 # --- EndTxn -------------------------------------------------------------------
@@ -308,11 +326,12 @@ def end_transaction(before: Transaction | None, end: End) -> Outcome:
     Raises:
         InvalidProducerIdMappingError: the id has no producer, or another one.
         ProducerFencedError: it is in another epoch.
-        ConcurrentTransactionsError: it is just ending like that.
+        ConcurrentTransactionsError: it is just ending like that, or the one before is.
         InvalidTxnStateError: there is none to end, or it has ended otherwise.
     """
     if before is None:
         raise InvalidProducerIdMappingError
+    _check_has_come(before, end.producer)
     answer = _table(before, end).get((before.state, end.commit))
     match answer:
         case _Answer.DONE:

@@ -303,6 +303,17 @@ def test_the_end_that_uses_up_the_epochs_brings_another_producer_id() -> None:
     assert refusal(lambda: end(ended, epoch=LAST - 1)) == MAPPING
 
 
+def test_who_has_another_producer_id_already_waits_for_the_end_that_brings_it() -> None:
+    outcome = end(standing(ONGOING, LAST), epoch=LAST, fresh_id=9)
+    assert isinstance(outcome, Step)
+    prepared, key = outcome.after, ProducerKey(9, 0)
+    assert refusal(lambda: add(prepared, epoch=0, producer_id=9)) == CONCURRENT
+    assert refusal(lambda: verify_partitions(prepared, key, frozenset({T0}))) == CONCURRENT
+    assert refusal(lambda: end(prepared, epoch=0, producer_id=9, commit=False)) == CONCURRENT
+    assert refusal(lambda: init(prepared, (9, 0))) == CONCURRENT
+    assert isinstance(add(complete(prepared, NOW_MS), epoch=0, producer_id=9), Step)
+
+
 def test_in_version_0_the_last_epoch_stays() -> None:
     outcome = end(standing(ONGOING, LAST), epoch=LAST, version=V0)
     assert isinstance(outcome, Step)
