@@ -1,4 +1,4 @@
-"""Trio shell: requests to other brokers, over one connection to each that is asked anything."""
+"""Trio shell: requests to other brokers, over one connection to each for each API asked."""
 
 import logging
 import math
@@ -23,8 +23,8 @@ APIS_ASKED: Final = (ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.WRITE_TXN_MARKERS)
 CONNECT_TIMEOUT_MS: Final = 2_000
 RECONNECT_MIN_S: Final = 0.02
 RECONNECT_MAX_S: Final = 1.0
-ANSWER_S_MAX: Final = 30.0
-"""A broker that is silent for longer is gone."""
+ANSWER_S_MAX: Final = 40.0
+"""A broker that is silent for longer is gone: no answer takes it longer than 30 s."""
 WAITING_MAX: Final = 1_000
 """More requests than that do not wait for one broker: they fail at once."""
 
@@ -36,7 +36,11 @@ class _Question(NamedTuple):
 
 
 class _Peer:
-    """One other broker. State: what is to be asked, and what was asked and is not answered."""
+    """One other broker, and one API. State: what is to be asked, what is asked and not answered.
+
+    Answers come in the order of questions. So each API has a connection of its own: a marker that
+    waits for a slow follower must not keep transactions elsewhere from beginning.
+    """
 
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
@@ -44,6 +48,8 @@ class _Peer:
         self.to_send: deque[_Question] = deque()
         self.sent: deque[_Question] = deque()
         self.patience = trio.CancelScope()
+        self.pause_s = RECONNECT_MIN_S
+        """Before the next connection: longer each time, until one was of use."""
 
     def be_patient(self) -> None:
         """Wait for the next answer for a while from now on; for ever if there is none to come."""
@@ -75,7 +81,8 @@ class Peers:
         self._begin_turn = begin_turn
         self._end_turn = end_turn
         self._way = way
-        self._peers: dict[int, _Peer] = {}
+        self._peers: dict[tuple[int, int], _Peer] = {}
+        """By broker and API."""
         self._nursery: trio.Nursery | None = None
         broker.ask_peer = self.ask
 
@@ -90,9 +97,9 @@ class Peers:
     def ask(self, broker_id: int, api_key: int, request: Any) -> Promise[Any]:
         """Ask another broker; the promise is of its answer, or of a KafkaError instead."""
         promise: Promise[Any] = Promise()
-        peer = self._peers.get(broker_id)
+        peer = self._peers.get((broker_id, api_key))
         if peer is None:
-            peer = self._peers[broker_id] = _Peer(broker_id)
+            peer = self._peers[broker_id, api_key] = _Peer(broker_id)
             if self._nursery is not None:
                 self._nursery.start_soon(self._serve, peer)
         if len(peer.to_send) >= WAITING_MAX:
@@ -104,20 +111,18 @@ class Peers:
 
     async def _serve(self, peer: _Peer) -> None:
         """Ask one broker what is to be asked, over one connection after the other."""
-        pause_s = RECONNECT_MIN_S
         while True:
             while not peer.to_send:
                 await peer.bell.wait()
             try:
                 await self._converse(peer)
-                pause_s = RECONNECT_MIN_S
             except QuorateError as error:
                 if peer.sent or peer.to_send:
                     logger.info("cannot ask broker %d: %s", peer.broker_id, error)
                 failure = error if isinstance(error, KafkaError) else NetworkError(str(error))
                 self._fail(peer, failure)
-            await trio.sleep(pause_s)
-            pause_s = min(2 * pause_s, RECONNECT_MAX_S)
+            await trio.sleep(peer.pause_s)
+            peer.pause_s = min(2 * peer.pause_s, RECONNECT_MAX_S)
 
     def _fail(self, peer: _Peer, error: KafkaError) -> None:
         self._begin_turn()
@@ -177,6 +182,7 @@ class Peers:
             while True:
                 peer.be_patient()
                 answer = await exchange.receive()
+                peer.pause_s = RECONNECT_MIN_S
                 self._begin_turn()
                 question = peer.sent.popleft()
                 question.promise.resolve(answer)

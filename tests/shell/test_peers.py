@@ -1,4 +1,4 @@
-"""Other brokers are asked over one connection each, and what cannot be asked fails."""
+"""Other brokers are asked over one connection for each API, and what cannot be asked fails."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -11,7 +11,13 @@ from trio.testing import MockClock, memory_stream_pair
 
 from quorate.broker import peers
 from quorate.broker.listeners import BetweenBrokers
-from quorate.broker.peers import ANSWER_S_MAX, RECONNECT_MAX_S, WAITING_MAX, Peers
+from quorate.broker.peers import (
+    ANSWER_S_MAX,
+    RECONNECT_MAX_S,
+    RECONNECT_MIN_S,
+    WAITING_MAX,
+    Peers,
+)
 from quorate.errors import KafkaError, NetworkError
 from quorate.promise import Promise
 from quorate.protocol.apis import APIS, ApiKey
@@ -23,6 +29,7 @@ from quorate.protocol.messages.transactions import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTransaction,
+    WriteTxnMarkersRequest,
 )
 from tests.unit.broker.harness import Node, new_node
 
@@ -43,6 +50,7 @@ class Other:
         self.tried_at_s: list[float] = []
         self.refuses = False
         self.answers = True
+        self.silent_about: set[int] = set()
         self._nursery = nursery
         self._streams: list[trio.abc.Stream] = []
 
@@ -79,6 +87,8 @@ class Other:
         header, position = read_request_header(frame, 0, len(frame))
         api = APIS[header.api_key]
         answer: Any = VERSIONS
+        if header.api_key in self.silent_about:
+            return b""
         if header.api_key == ADD:
             request, _ = decoder(api.request, header.api_version)(frame, position, len(frame))
             ids = [each.transactional_id for each in request.transactions]
@@ -176,6 +186,31 @@ async def test_what_was_asked_over_a_connection_that_breaks_fails(
         asking.other.answers = True
         assert name_of(await heard(asking.ask("c"))) == "c"
         assert asking.other.asked == ["a", "b", "c"]
+
+
+async def test_markers_that_wait_do_not_keep_other_questions_waiting(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    async with world(monkeypatch) as asking:
+        asking.other.silent_about = {ApiKey.WRITE_TXN_MARKERS}
+        marker = asking.peers.ask(2, ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest(markers=[]))
+        await trio.sleep(1)
+        begin_s = trio.current_time()
+        assert name_of(await heard(asking.ask("a"))) == "a"
+        assert trio.current_time() - begin_s < 1
+        assert not marker.resolved
+
+
+async def test_a_connection_that_was_of_use_is_soon_made_again(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    async with world(monkeypatch) as asking:
+        for name in "abcdefghij":
+            assert name_of(await heard(asking.ask(name))) == name
+            await asking.other.cut()
+            await trio.sleep(RECONNECT_MIN_S / 2)
+        tried = asking.other.tried_at_s
+        assert max(after - before for before, after in pairwise(tried)) < 2 * RECONNECT_MIN_S
 
 
 async def test_who_is_silent_for_long_is_given_up_but_only_if_something_was_asked(
