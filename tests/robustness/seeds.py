@@ -7,7 +7,7 @@ from typing import Any, Final
 from quorate.broker.handlers.table import HANDLERS
 from quorate.jepsen.clients.wire import make_batch
 from quorate.protocol.apis import APIS, Api, ApiKey
-from quorate.protocol.fields import FIXED, Field, layout_of
+from quorate.protocol.fields import FIXED, NO_VERSIONS, Field, layout_of
 from quorate.protocol.frames import encode_request
 from quorate.records.batch import HEADER_BYTES
 from quorate.records.checksum import crc32c
@@ -16,6 +16,7 @@ from quorate.records.record import NO_PRODUCER, ProducerStamp
 
 STRAYS: Final = ("fuzz-2", "nobody", "", "a" * 249, "..", "é")
 NAMES: Final = ("fuzz",) * 20 + STRAYS
+TRANSACTIONAL_ID: Final = "t"
 PARTITIONS: Final = 3
 NOW_MS: Final = 1_700_000_000_000
 LISTS_MAX: Final = 3
@@ -96,7 +97,8 @@ class Seeds:
             return self._instance(field.struct)
         hint = _HINTS.get(field.name)
         if hint is not None:
-            return hint(self._rng)
+            value = hint(self._rng)
+            return TRANSACTIONAL_ID if value is None and field.nullable == NO_VERSIONS else value
         return self._of_kind(field.kind)
 
     def _of_kind(self, kind: str) -> Any:
@@ -120,7 +122,7 @@ def _small(*choices: Any) -> Callable[[Random], Any]:
 
 _HINTS: Final[dict[str, Callable[[Random], Any]]] = {
     "acks": _small(-1, -1, -1, 0, 1, 1),
-    "transactional_id": _small(*[None] * 20, "t"),
+    "transactional_id": _small(*[None] * 20, TRANSACTIONAL_ID),
     "index": _small(*range(PARTITIONS), *range(PARTITIONS + 1)),
     "partition": _small(*range(PARTITIONS), *range(PARTITIONS + 1)),
     "partition_index": _small(*range(PARTITIONS), *range(PARTITIONS + 1)),
