@@ -80,6 +80,19 @@ DESCRIBE_S: Final = 1.0
 """How long to look for who has fenced a producer."""
 
 
+class Ending:
+    """The end of one transaction, which is asked for in the background.
+
+    State: whether it is over, and whether the transaction ended as was asked for.
+    """
+
+    __slots__ = ("over", "reached")
+
+    def __init__(self) -> None:
+        self.over = trio.Event()
+        self.reached = False
+
+
 class Transactions:
     """Carries a producer's transactions to their coordinator; one at a time.
 
@@ -117,6 +130,8 @@ class Transactions:
         self.asked_to_commit = False
         """Whether the coordinator was, or may have been, asked to commit the last transaction."""
 
+        self.last_ending = Ending()
+
         self._timeout_ms = timeout_ms
         self._patience_ms = patience_ms
         self._cluster = cluster
@@ -125,7 +140,7 @@ class Transactions:
         self._coordinators = Coordinators(cluster, TRANSACTION_KEY)
         self._groups = Coordinators(cluster)
         self._announcing: trio.CancelScope | None = None
-        self._ending: trio.Event | None = None
+        self._ending: Ending | None = None
         self._began_ms = 0
         accumulator.on_loss = self._on_loss
         self._bar()
@@ -169,7 +184,7 @@ class Transactions:
             KafkaError: The producer is fenced, or failed otherwise.
         """
         if self._ending is not None:
-            await self._ending.wait()
+            await self._ending.over.wait()
         self._raise_failure()
         if self.machine.state is not State.READY:
             raise NoTransactionError(
@@ -406,22 +421,23 @@ class Transactions:
             raise self.aborted()
         self._raise_failure()
 
-    def _end(self) -> trio.Event:
+    def _end(self) -> Ending:
         """Begin to ask for the end, in the background."""
-        self._ending = trio.Event()
+        self._ending = self.last_ending = Ending()
         self._nursery.start_soon(self._finish, self._ending)
         return self._ending
 
-    async def _await_commit(self, ended: trio.Event) -> None:
+    async def _await_commit(self, ending: Ending) -> None:
         try:
             with trio.move_on_after(self._patience_ms / 1000):
-                await ended.wait()
+                await ending.over.wait()
         except trio.Cancelled:
             with trio.move_on_after(CANCELLED_COMMIT_S, shield=True):
-                await ended.wait()
-            if self.machine.state is not State.READY:
+                await ending.over.wait()
+            # What the machine says may be about the next transaction, of another task, by now.
+            if not ending.reached:
                 raise
-        if not ended.is_set():
+        if not ending.over.is_set():
             raise TransactionOutcomeUnknownError(
                 f"the coordinator of transactional_id={self.transactional_id!r} has not said within"
                 f" {self._patience_ms} ms whether the transaction is committed; it is being asked"
@@ -448,13 +464,13 @@ class Transactions:
             with trio.move_on_after(IN_FLIGHT_WAIT_S):
                 while self._accumulator.has_in_flight:
                     await self.settled.park()
-            await self._end().wait()
+            await self._end().over.wait()
         self._raise_failure()
 
     async def resolve(self) -> None:
         """Wait until what was asked for is known."""
         if self._ending is not None:
-            await self._ending.wait()
+            await self._ending.over.wait()
 
     async def close(self) -> None:
         """Wait a little for what is not known yet; abort what nobody has ended."""
@@ -465,7 +481,7 @@ class Transactions:
             except KafkaError as error:
                 logger.info("at the end of transactional id %r: %s", self.transactional_id, error)
 
-    async def _finish(self, ended: trio.Event) -> None:
+    async def _finish(self, ending: Ending) -> None:
         """Ask until the end is known."""
         attempts = 0
         try:
@@ -481,8 +497,9 @@ class Transactions:
                 else:
                     await self._give_up(error)
         finally:
+            ending.reached = self.machine.state is State.READY
             self._ending = None
-            ended.set()
+            ending.over.set()
 
     @staticmethod
     def _must_fail(step: Step, error: KafkaError) -> bool:

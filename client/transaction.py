@@ -17,7 +17,7 @@ from quorate.client.errors import (
 from quorate.client.groups.results import OffsetAndMetadata
 from quorate.client.membership.identity import GroupMetadata
 from quorate.client.serde.choosing import K, V
-from quorate.client.transacting import ABORT_S
+from quorate.client.transacting import ABORT_S, Ending
 from quorate.client.transactions.states import State
 from quorate.errors import KafkaError, QuorateError
 from quorate.model import TopicPartition
@@ -66,6 +66,8 @@ class Transaction(Generic[K, V]):
         self._consumer = consumer
         self._progress: Progress | None = None
         self._outcome: Outcome | None = None
+        self._ending: Ending | None = None
+        """Of a commit, if it was not known in time what came of that."""
 
     @property
     def outcome(self) -> Outcome:
@@ -153,7 +155,7 @@ class Transaction(Generic[K, V]):
         if state in {State.OPEN, State.SPOILED}:
             await self._abort_after(error)
         elif state is State.COMMITTING:
-            self._outcome = "unknown"
+            self._outcome, self._ending = "unknown", self._transactions.last_ending
         elif state is State.FAILED:
             self._outcome = "unknown" if self._transactions.asked_to_commit else "aborted"
         else:
@@ -178,11 +180,12 @@ class Transaction(Generic[K, V]):
     async def resolve(self) -> Outcome:
         """Wait until it is known what became of it, and return that."""
         await self._transactions.resolve()
-        if self._outcome == "unknown" and self._transactions.machine.state is State.READY:
-            self._outcome = "committed"
-        elif self._outcome == "unknown" and self._transactions.machine.state is State.SPOILED:
-            self._outcome = "open"
-            await self.abort()
+        if self._outcome == "unknown" and self._ending is not None:
+            if self._ending.reached:
+                self._outcome = "committed"
+            elif self._transactions.machine.state is State.SPOILED:
+                self._outcome = "open"
+                await self.abort()
         return self.outcome
 
     def _rewind(self) -> None:

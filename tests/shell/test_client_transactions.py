@@ -139,6 +139,34 @@ async def test_what_commits_when_it_is_cancelled_is_committed_and_the_block_ends
     assert fakes.values("t") == [b"a"]
 
 
+async def test_a_commit_that_is_cancelled_has_nothing_to_do_with_who_waits_to_be_next(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    fakes = fake(nursery)
+    rounds = 10  # Trio runs the two that hear of the end in any order
+    async with producing(fakes) as p:
+
+        async def next_one() -> None:
+            async with p.transaction() as tx:
+                await tx.enqueue("t", b"b", partition=1)
+                await trio.sleep(1)
+
+        for _ in range(rounds):
+            scope = trio.CancelScope()
+
+            def cancel(_broker: int, _request: object, scope: trio.CancelScope = scope) -> None:
+                tasks.start_soon(next_one)
+                scope.cancel()
+
+            fakes.cluster.script(EndTxnRequest, cancel)
+            async with trio.open_nursery() as tasks:
+                with scope:
+                    async with p.transaction() as tx:
+                        await tx.enqueue("t", b"a", partition=0)
+                assert tx.outcome == "committed"
+    assert fakes.values("t") == [b"a"] * rounds + [b"b"] * rounds
+
+
 @VERSIONS
 @pytest.mark.parametrize("fate", [LOSE, DROP, ended(ErrorCode.COORDINATOR_NOT_AVAILABLE)])
 async def test_a_commit_whose_answer_is_lost_is_asked_for_again(
