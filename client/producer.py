@@ -364,15 +364,23 @@ class Producer(Generic[K, V]):
         Failed deliveries do not raise here: ask the deliveries.
         """
         sender = self._running()
-        waiting = self._accumulator.unsettled()
-        waiting += [parked.batch for queue in self._parked.values() for parked in queue]
-        for batch in waiting:
+        for batch in self._unsettled():
             while not batch.settled:
                 # Again and again: records of topics that were not known get batches meanwhile.
                 if self._accumulator.seal_all():
                     sender.wake()
                 await sender.room.park()
         await trio.lowlevel.checkpoint()
+
+    async def settle_all(self) -> None:
+        """Flush until nothing waits that was handed over, even meanwhile; then return at once."""
+        await self.flush()
+        while self._unsettled():
+            await self.flush()
+
+    def _unsettled(self) -> list[Batch]:
+        parked = [record.batch for queue in self._parked.values() for record in queue]
+        return self._accumulator.unsettled() + parked
 
     def transaction(self, consumer: Consumer[Any, Any] | None = None) -> Transaction[K, V]:
         """Return a transaction, which ``async with`` opens, commits and aborts; one at a time.

@@ -400,18 +400,21 @@ class Transactions:
 
     # The end
 
-    async def commit(self, flush: Callable[[], Awaitable[None]]) -> None:
+    async def commit(self, settle_all: Callable[[], Awaitable[None]]) -> None:
         """Commit the transaction, once all its records are acknowledged.
 
         Cancelling aborts it, until the coordinator is asked to commit. From then on this waits for
         the outcome for a while, cancelled or not: if it returns, the transaction is committed.
+
+        Args:
+            settle_all: Waits until no record waits for its acknowledgement.
 
         Raises:
             TransactionAbortedError: It is spoiled: the caller aborts it.
             TransactionOutcomeUnknownError: Nobody has said in time what became of it.
             KafkaError: The producer is fenced, or failed otherwise.
         """
-        await flush()
+        await settle_all()
         if self.machine.state is State.OPEN:
             self._bar()
             self.machine.on(Event.COMMIT)

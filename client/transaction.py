@@ -122,7 +122,7 @@ class Transaction(Generic[K, V]):
         try:
             if self._progress is not None:
                 await self._send_progress(self._progress)
-            await self._transactions.commit(self._producer.flush)
+            await self._transactions.commit(self._producer.settle_all)
         except BaseException as error:
             await self._after_failed_commit(error)
             raise

@@ -168,6 +168,28 @@ async def test_a_commit_that_is_cancelled_has_nothing_to_do_with_who_waits_to_be
 
 
 @VERSIONS
+async def test_what_another_task_hands_over_before_the_commit_is_asked_for_is_part_of_it(
+    nursery: trio.Nursery, autojump_clock: MockClock, version: int
+) -> None:
+    fakes = fake(nursery, version)
+    async with producing(fakes, linger_ms=50) as p, trio.open_nursery() as tasks:
+
+        def go_on(_broker: int, _request: object) -> None:
+            tasks.start_soon(hand_over)
+
+        async def hand_over() -> None:
+            for topic in ("t", "u"):
+                await tx.enqueue(topic, b"b", partition=0)
+
+        fakes.cluster.create("u", 1)
+        fakes.cluster.script(ProduceRequest, go_on)
+        async with p.transaction() as tx:
+            await tx.enqueue("t", b"a", partition=0)
+        assert tx.outcome == "committed"
+    assert (fakes.values("t"), fakes.values("u")) == ([b"a", b"b"], [b"b"])
+
+
+@VERSIONS
 @pytest.mark.parametrize("fate", [LOSE, DROP, ended(ErrorCode.COORDINATOR_NOT_AVAILABLE)])
 async def test_a_commit_whose_answer_is_lost_is_asked_for_again(
     nursery: trio.Nursery, autojump_clock: MockClock, version: int, fate: object
