@@ -143,6 +143,7 @@ class Transactions:
         self._ending: Ending | None = None
         self._began_ms = 0
         accumulator.on_loss = self._on_loss
+        accumulator.on_start = self.machine.writing
         self._bar()
 
     def _bar(self) -> None:

@@ -45,8 +45,6 @@ class TransactionalSender(Sender):
         return super()._leader_of(topic_partition)
 
     def _produce_request(self, batches: list[Batch], encoded: list[bytes]) -> ProduceRequest:
-        for batch in batches:
-            self._transactions.machine.writing(batch.topic_partition)
         request = super()._produce_request(batches, encoded)
         request.transactional_id = self._transactions.transactional_id
         return request

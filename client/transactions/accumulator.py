@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from quorate.client.sending.batches import Batch, Outcome
+    from quorate.model import TopicPartition
 
 CONCURRENT_PAUSE_MS: Final = 20
 """How soon to try again while the last transaction is being finished."""
@@ -25,12 +26,14 @@ class TransactionalAccumulator(Accumulator):
 
     What an idempotent producer does about a gap, to begin anew with the next epoch, is the
     coordinator's to allow here. So a batch that fails spoils the transaction: ``on_loss`` is told,
-    and it is aborted as a whole.
+    and it is aborted as a whole. ``on_start`` is told of the partitions of batches that are about
+    to be sent: however long it takes to lay them out, their transaction has to be ended then.
     """
 
     def __init__(self, settings: SendSettings, rng: Random) -> None:
         super().__init__(settings, rng)
         self.on_loss: Callable[[KafkaError], None] = _nobody_listens
+        self.on_start: Callable[[TopicPartition], None] = _nobody_listens
         self._loss: KafkaError | None = None
 
     @property
@@ -94,6 +97,10 @@ class TransactionalAccumulator(Accumulator):
             return False
         return super()._is_sendable(queue, now_ms)
 
+    def _start(self, queue: PartitionQueue, broker_id: int) -> Batch:
+        self.on_start(queue.topic_partition)
+        return super()._start(queue, broker_id)
+
     def _settle(self, batch: Batch, outcome: Outcome) -> None:
         if isinstance(outcome, KafkaError) and batch.outcome is None and self._loss is None:
             self._loss = outcome
@@ -105,5 +112,5 @@ class TransactionalAccumulator(Accumulator):
             self.on_loss(loss)
 
 
-def _nobody_listens(error: KafkaError) -> None:
+def _nobody_listens(_event: object) -> None:
     """Stand in until the producer is open."""

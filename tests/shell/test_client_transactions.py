@@ -283,6 +283,26 @@ async def test_records_under_way_are_waited_for_before_an_abort_for_a_while(
     assert fakes.values("t") == [b"b", b"c"]
 
 
+async def test_a_batch_that_leaves_long_after_its_transaction_was_aborted_counts_in_no_other(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    autojump_clock.autojump_threshold = 0.1  # time does not fly while a thread works
+    fakes = fake(nursery)
+    threads = trio.to_thread.current_default_thread_limiter()
+    threads.total_tokens = 1
+    async with producing(fakes, compression="gzip", batch_size_bytes=1_000_000) as p:
+        await threads.acquire_on_behalf_of(nursery)  # nobody compresses for a while
+        with pytest.raises(ZeroDivisionError):
+            async with p.transaction() as tx:
+                await tx.enqueue("t", bytes(500_000), partition=0)
+                await trio.sleep(0.1)
+                raise ZeroDivisionError
+        async with p.transaction() as tx:
+            await tx.enqueue("t", b"b", partition=0)
+            threads.release_on_behalf_of(nursery)
+    assert fakes.values("t") == [b"b"]
+
+
 @VERSIONS
 async def test_a_newer_producer_fences_the_older_one(
     nursery: trio.Nursery, autojump_clock: MockClock, version: int
