@@ -350,6 +350,7 @@ def _table(before: Transaction, end: End) -> Mapping[tuple[TxnState, bool], _Ans
     Raises:
         InvalidProducerIdMappingError: the producer is another one.
         ProducerFencedError: it is in another epoch.
+        ConcurrentTransactionsError: it is in the next one already.
     """
     producer_id, epoch = end.producer
     overflowed = (
@@ -365,7 +366,11 @@ def _table(before: Transaction, end: End) -> Mapping[tuple[TxnState, bool], _Ans
         raise InvalidProducerIdMappingError
     if end.version != V2 and epoch == before.producer_epoch:
         return _ENDS_V0
-    if end.version == V2 and epoch == before.producer_epoch and before.state not in PREPARED:
+    if end.version == V2 and epoch == before.producer_epoch:
+        if before.state in PREPARED:
+            # Only who was told of the end has the epoch, and has begun another transaction. Kafka
+            # fences it, for no more than being quick to abort.
+            raise ConcurrentTransactionsError
         return _ENDS_V2
     again = end.version == before.version == V2 and epoch + 1 == before.producer_epoch
     if again and before.state in PREPARED | {TxnState.COMPLETE_COMMIT, TxnState.COMPLETE_ABORT}:
