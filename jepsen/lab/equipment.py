@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from quorate.jepsen.lab.clocks import CLOCK_C, Clock
 from quorate.jepsen.lab.disks import SHIM_C, MachineDisk
-from quorate.jepsen.lab.hosts import Host
+from quorate.jepsen.lab.hosts import PRELOADED, Host
 from quorate.jepsen.lab.namespaces import Namespaces
 from quorate.jepsen.lab.native import build_library
 from quorate.jepsen.lab.network import LOOPBACK, REDIRECT_C, Network, Pair, free_ports
@@ -102,6 +102,7 @@ class Equipment:
             NoNetworkError: it cannot be made.
             NotCompiledError: the compiler refuses.
         """
+        work = work.absolute()  # processes that begin elsewhere are told of files in it
         work.mkdir(parents=True, exist_ok=True)
         self.plan: Final = plan
         self._work = work
@@ -154,7 +155,7 @@ class Equipment:
         for _, variables in preloaded:
             host.variables.update(variables)
         if preloaded:
-            host.variables["LD_PRELOAD"] = ":".join(str(library) for library, _ in preloaded)
+            host.variables[PRELOADED] = ":".join(str(library) for library, _ in preloaded)
 
     @property
     def has_clients(self) -> bool:

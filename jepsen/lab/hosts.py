@@ -29,6 +29,7 @@ POLL_S: Final = 0.01
 TAIL_LINES: Final = 15
 TAIL_BYTES: Final = 16 << 10
 STOPPED_STATE: Final = "T"
+PRELOADED: Final = "LD_PRELOAD"
 
 
 class DiedError(QuorateError):
@@ -65,7 +66,7 @@ class Host:
     ) -> None:
         self.name: Final = name
         self.node_id: Final = node_id
-        self.folder: Final = folder
+        self.folder: Final = folder.absolute()  # the process begins in it
         self.address: Final = address
         self.words: Final = tuple(words)
         self.command: Final = tuple(command)
@@ -134,7 +135,7 @@ class Host:
         """Return when the port takes connections.
 
         Raises:
-            NeverCameUpError: it ended, or does not listen by then.
+            NeverCameUpError: it ended, does not listen by then, or faults would not act on it.
         """
         while True:
             assert self._process is not None
@@ -150,6 +151,7 @@ class Host:
                     ) from None
                 time.sleep(POLL_S)
             else:
+                self._check_preloaded(self._process.pid)
                 return
 
     def kill(self) -> None:
@@ -246,6 +248,16 @@ class Host:
     def log_tail(self) -> str:
         """Return the last lines that were printed."""
         return "\n".join(self.log_text()[-TAIL_BYTES:].splitlines()[-TAIL_LINES:])
+
+    def _check_preloaded(self, pid: int) -> None:
+        """See that faults act on the process: where a library is missing, the loader only warns."""
+        try:
+            loaded = Path(f"/proc/{pid}/maps").read_text()
+        except OSError:
+            return  # it has just ended
+        for library in filter(None, self.variables.get(PRELOADED, "").split(":")):
+            if library not in loaded:
+                raise NeverCameUpError(f"{self.name} runs without {library}:\n{self.log_tail()}")
 
     def _end(self) -> None:
         if self._process is not None:

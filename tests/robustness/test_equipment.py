@@ -198,12 +198,15 @@ def test_a_clock_jumps_for_its_process_only_and_monotonic_time_does_not(tmp_path
 # --- all of it, below hosts
 
 
-def test_a_host_loses_what_it_did_not_sync_and_keeps_the_rest(tmp_path: Path) -> None:
+def test_a_host_loses_what_it_did_not_sync_and_keeps_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # for runs are kept in a relative folder, usually
     words = ["-c", WRITE, str(tmp_path / "host" / "data")]
     with Reaper() as reaper:
-        equipment = Equipment(tmp_path / "own", EquipmentPlan(1, 0, frozenset({DISKS})), reaper)
+        equipment = Equipment(Path("own"), EquipmentPlan(1, 0, frozenset({DISKS})), reaper)
         address = equipment.address(0)
-        host = Host("host", 1, tmp_path / "host", address, words, [sys.executable])
+        host = Host("host", 1, Path("host"), address, words, [sys.executable])
         host.data.mkdir(parents=True)
         equipment.equip(0, host)
         outcomes: set[bytes] = set()
