@@ -43,7 +43,7 @@ _STYLES: Final = {"valid": "bold green", "invalid": "bold red", "unknown": "bold
 
 
 def lines(report: Report, width: int = COLUMNS) -> Iterator[Text]:
-    """Yield the lines of a report, none of them longer than the width."""
+    """Yield the lines of a report, none longer than the width but the last, the command."""
     yield Text(report.name, "bold")
     parts = (part.replace(" ", NO_BREAK) for part in setting_parts(report))
     yield from _wrapped(" · ".join(parts), width, "dim")
@@ -267,4 +267,5 @@ def _ending(report: Report, width: int) -> Iterator[Text]:
         yield from _table(("quota", "got", "needed", "met"), rows)
     if report.repeat:
         yield Text()
-        yield from _wrapped(f"again: {report.repeat}", width)
+        # However long: a part of it, pasted, would be another run.
+        yield Text(f"again: {report.repeat}")

@@ -95,6 +95,12 @@ def test_the_terminal_shows_the_same_in_80_columns(made: Made) -> None:
     assert "INVALID: safety" in lines
 
 
+def test_the_command_that_repeats_a_run_is_one_line_however_long(made: Made) -> None:
+    command = "quorate verify run append " + "--property name=value " * 10 + "--seed 7"
+    report = replace(made(Maker(7, 12, 100)), repeat=command)
+    assert plain(report)[-1] == f"again: {command}"
+
+
 def test_the_verdict_alone_has_no_pictures(made: Made) -> None:
     report = made(Maker(7, 12, 100))
     lines = [line.plain for line in terminal.verdict_lines(report)]
