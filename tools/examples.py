@@ -164,7 +164,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "verify check": ("quorate verify check history.jsonl",),
     "verify report": ("quorate verify report --html report.html",),
     "verify list": ("quorate verify list", "quorate verify list --workloads"),
-    "verify show": ("quorate verify show --anomaly 1",),
+    "verify show": ("quorate verify show --anomaly lost-write",),
     "verify mutants": ("quorate verify mutants --list", "quorate verify mutants --seeds 2"),
     "spark read": (
         "quorate spark read orders --since -1h --to parquet:out",

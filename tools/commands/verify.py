@@ -23,7 +23,7 @@ Against = Annotated[
     str, typer.Option("--against", help="host:port,...: a cluster that runs already.")
 ]
 Bug = Annotated[
-    str, typer.Option("--inject-bug", help="Plant a bug: quorate verify mutants lists them.")
+    str, typer.Option("--inject-bug", help="Plant a bug of quorate verify mutants --list.")
 ]
 Schedule = Annotated[
     str, typer.Option("--schedule", help="rotation, single (one at a time), none.")

@@ -1,12 +1,15 @@
 """quorate verify check, report, list and show, with runs that are made up."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
+from quorate.jepsen.checkers.meanings import MEANINGS
 from quorate.jepsen.store import RunFolder
 from quorate.tools.cli import run_command
+from quorate.tools.examples import EXAMPLES
 from tests.unit.jepsen.report.histories import Maker, made_run
 from tests.unit.jepsen.report.pages import Page
 
@@ -141,6 +144,19 @@ def test_a_report_is_printed_and_a_page_written(
     elsewhere = tmp_path / "elsewhere.html"
     assert told(capsys, "report", str(bad.path), "--html", str(elsewhere))[0] == 0
     assert elsewhere.read_text() == bad.page.read_text()
+
+
+def test_the_command_that_repeats_a_run_can_be_pasted(
+    good: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = "quorate verify run append " + "--property name=value " * 10 + "--seed 7"
+    good.write_about({}, repeat=command)
+    assert f"again: {command}" in told(capsys, "report", str(good.path))[1].splitlines()
+
+
+def test_the_example_of_an_anomaly_is_one_that_there_is() -> None:
+    (example,) = EXAMPLES["verify show"]
+    assert shlex.split(example)[-1] in MEANINGS
 
 
 def test_programs_get_the_verdict_as_json(
