@@ -27,6 +27,16 @@ from quorate.tools.verify_judging import conclude
 
 NONE: Final = "none"
 SEED_MAX: Final = 1_000_000
+NEAR: Final = 0.7
+"""How alike a word and a name are at the least, for the name to be what was meant."""
+
+LISTS: Final = {
+    "workload": "quorate verify list --workloads",
+    "fault": "quorate verify list --faults",
+    "variant": "quorate verify list --faults --format wide",
+    "bug": "quorate verify mutants --list",
+}
+"""What lists the names of a kind, where they are many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +56,7 @@ class Asked:
         """Return it as a run takes it.
 
         Raises:
-            UsageError: a property is no NAME=VALUE.
+            UsageError: a property is no NAME=VALUE, or faults make no sense.
         """
         return RunOptions(
             workloads=self.workloads or DEFAULT_WORKLOADS,
@@ -134,10 +144,12 @@ def _prepared(wanted: RunOptions, tell: Tell) -> Run:
 
 
 def _unknown(error: UnknownNameError) -> UsageError:
-    near = difflib.get_close_matches(error.word, error.known, n=1, cutoff=0.5)
-    why = f"did you mean {near[0]}?" if near else f"there are {', '.join(error.known)}"
+    near = difflib.get_close_matches(error.word, error.known, n=1, cutoff=NEAR)
+    there_are = f"there are {', '.join(error.known)}"
     return UsageError(
-        f"there is no {error.what} {error.word!r}", why=why, hint="quorate verify run --help"
+        f"there is no {error.what} {error.word!r}",
+        why=f"did you mean {near[0]}?" if near else there_are,
+        hint=LISTS.get(error.what.split()[0], there_are if near else "quorate verify run --help"),
     )
 
 
@@ -145,6 +157,15 @@ def _names(text: str | None) -> tuple[str, ...]:
     if text is None:
         return DEFAULT_FAULTS
     words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words:
+        raise UsageError("--faults names none", why="it is empty", hint=f"--faults {NONE}")
+    if NONE in words and words != [NONE]:
+        others = ",".join(word for word in words if word != NONE)
+        raise UsageError(
+            f"--faults {text} is not understood",
+            why=f"{NONE} stands alone",
+            hint=f"--faults {NONE}, or --faults {others}" if others else f"--faults {NONE}",
+        )
     return () if words == [NONE] else tuple(dict.fromkeys(words))
 
 

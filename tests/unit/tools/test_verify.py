@@ -234,3 +234,30 @@ def test_metadata_is_not_for_somebody_elses_cluster(capsys: pytest.CaptureFixtur
     assert code == 2
     assert is_told_in_three_lines(err)
     assert "speaks to controllers of Quorate" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["--faults", "none,kill"], ["none stands alone", "try: --faults none, or --faults kill"]),
+        (["--faults", "none,none"], ["none stands alone", "try: --faults none"]),
+        (["--faults", ""], ["it is empty", "try: --faults none"]),
+        (["--faults", " , "], ["it is empty", "try: --faults none"]),
+        (["--faults", "kil"], ["did you mean kill?", "try: quorate verify list --faults"]),
+        (["--faults", "xyz"], ["there are kill, ", "try: quorate verify list --faults"]),
+        (["--faults", "kill:x"], ["there are ", "quorate verify list --faults --format wide"]),
+        (["apend"], ["did you mean append?", "try: quorate verify list --workloads"]),
+        (["reading"], ["there are append, ", "try: quorate verify list --workloads"]),
+        (["--schedule", "rotations"], ["did you mean rotation?", "try: there are rotation, "]),
+        (["--schedule", "x"], ["there are rotation, ", "try: quorate verify run --help"]),
+        (["--inject-bug", "x"], ["there are ", "try: quorate verify mutants --list"]),
+    ],
+)
+def test_of_a_name_that_nobody_knows_it_is_told_which_there_are(
+    words: list[str], parts: list[str], root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = told(capsys, "run", *words, "--dir", str(root))
+    assert code == 2
+    assert is_told_in_three_lines(err)
+    assert [part for part in parts if part not in err] == []
+    assert not root.exists()
