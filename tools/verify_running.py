@@ -17,7 +17,7 @@ from quorate.jepsen.lab.hosts import NeverCameUpError
 from quorate.jepsen.lab.namespaces import NoNetworkError
 from quorate.jepsen.nemesis.conducting import Tell
 from quorate.jepsen.nemesis.faults import DEFAULT as DEFAULT_FAULTS
-from quorate.jepsen.options import RunOptions, UnknownNameError
+from quorate.jepsen.options import RunOptions, UnknownNameError, fitted
 from quorate.jepsen.running import NotReadyError, Run, tidy
 from quorate.jepsen.workloads.metadata import METADATA
 from quorate.jepsen.workloads.registry import DEFAULT as DEFAULT_WORKLOADS
@@ -69,6 +69,33 @@ class Asked:
             **self.chosen,
         )
 
+    def check_numbers(self) -> None:
+        """See that there can be as many of everything as the command line says.
+
+        Raises:
+            UsageError: there cannot.
+        """
+        options = self.options()
+        if options.against:
+            return
+        if options.controllers % 2 == 0:
+            raise UsageError(
+                f"there cannot be {options.controllers} controllers",
+                why=f"they survive no more failures than {options.controllers - 1}: a majority"
+                " of an even number is one more than half",
+                hint=f"--controllers {options.controllers - 1}, or {options.controllers + 1}",
+            )
+        fit = fitted(options, options.brokers)
+        if "min_insync" in self.chosen and fit.min_insync < options.min_insync:
+            wanted, replicas = options.min_insync, fit.replication_factor
+            spare = "" if wanted > replicas else ", of which one may be missing"
+            more = f"--brokers {max(wanted, options.brokers)} -r {wanted}"
+            raise UsageError(
+                f"--min-insync {wanted} cannot be",
+                why=f"replicas of a topic: {replicas}{spare}; brokers: {options.brokers}",
+                hint=f"--min-insync {fit.min_insync}, or {more}",
+            )
+
 
 def verify_run(options: GlobalOptions, asked: Asked) -> None:
     """Run, judge, print.
@@ -78,6 +105,7 @@ def verify_run(options: GlobalOptions, asked: Asked) -> None:
         typer.Exit: with the verdict's exit code.
     """
     wanted = asked.options()
+    asked.check_numbers()
     if wanted.against and (wanted.mutant or wanted.properties):
         raise UsageError(
             "--inject-bug and --property are for clusters that are started here",

@@ -38,7 +38,9 @@ FaultNames = Annotated[
     str | None,
     typer.Option("--faults", help="kill,pause,...; kill:leader for one of them; none."),
 ]
-Controllers = Annotated[int, typer.Option("--controllers", min=1, max=9, help="How many: 1, 3, 5.")]
+Controllers = Annotated[
+    int, typer.Option("--controllers", min=1, max=9, help="How many, an odd number: 1, 3, 5.")
+]
 ReplicationFactor = Annotated[
     int, typer.Option("--replication-factor", "-r", min=1, help="Of topics.")
 ]
@@ -73,8 +75,9 @@ def run(
     partitions: Annotated[int, typer.Option("--partitions", min=1, help="Of each topic.")] = 6,
     replication_factor: ReplicationFactor = 3,
     min_insync: Annotated[
-        int, typer.Option("--min-insync", min=1, help="min.insync.replicas.")
-    ] = 2,
+        int | None,
+        typer.Option("--min-insync", min=1, help="min.insync.replicas; 2, if it can be."),
+    ] = None,
     properties: Properties = None,
     topic_configs: TopicConfigs = None,
     against: Against = "",
@@ -112,7 +115,7 @@ def run(
             "keep_data": keep_data,
             "partitions": partitions,
             "replication_factor": replication_factor,
-            "min_insync": min_insync,
+            **({} if min_insync is None else {"min_insync": min_insync}),
         },
     )
     verify_run(options_of(context), asked)

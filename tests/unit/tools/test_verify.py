@@ -10,6 +10,7 @@ from quorate.jepsen.checkers.meanings import MEANINGS
 from quorate.jepsen.store import RunFolder
 from quorate.tools.cli import run_command
 from quorate.tools.examples import EXAMPLES
+from quorate.tools.verify_running import Asked
 from tests.unit.jepsen.report.histories import Maker, made_run
 from tests.unit.jepsen.report.pages import Page
 
@@ -261,3 +262,34 @@ def test_of_a_name_that_nobody_knows_it_is_told_which_there_are(
     assert is_told_in_three_lines(err)
     assert [part for part in parts if part not in err] == []
     assert not root.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["--controllers", "2"], ["an even number", "--controllers 1, or 3"]),
+        (["--controllers", "4"], ["an even number", "--controllers 3, or 5"]),
+        (
+            ["--min-insync", "4"],
+            ["replicas of a topic: 3; brokers: 3", "--min-insync 3, or --brokers 4 -r 4"],
+        ),
+        (
+            ["-r", "1", "--min-insync", "2"],
+            ["replicas of a topic: 1; brokers: 3", "--min-insync 1, or"],
+        ),
+        (["--brokers", "2", "--min-insync", "2"], ["one may be missing", "or --brokers 2 -r 2"]),
+    ],
+)
+def test_a_number_that_cannot_be_is_refused_not_changed(
+    words: list[str], parts: list[str], root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = told(capsys, "run", *words, "--dir", str(root))
+    assert code == 2
+    assert is_told_in_three_lines(err)
+    assert [part for part in parts if part not in err] == []
+    assert not root.exists()
+
+
+def test_numbers_that_nobody_chose_follow_those_that_were_chosen() -> None:
+    for chosen in ({"brokers": 1}, {"replication_factor": 1}, {"controllers": 1}):
+        Asked((), None, 8, 7, None, (), (), chosen).check_numbers()
