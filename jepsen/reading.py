@@ -1,11 +1,13 @@
 """A history in a file, read as far as it goes, as often as one wants."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from quorate.jepsen.history import (
     Event,
+    HistoryError,
     HistoryReader,
     Operation,
     TruncatedHistoryError,
@@ -24,12 +26,12 @@ class HistoryFile:
     Attributes:
         header: what the history says of itself.
         events: how many whole ones the last pass met.
-        start_ns: the time of the first event; 0 if there is none.
+        start_ns: the time of the first event, which all times are told from; 0 if there is none.
         cut_off: after a whole pass, whether the last event was torn.
     """
 
     def __init__(self, path: Path, progress: Progress | None = None) -> None:
-        """Read the header.
+        """Read the header, and when it begins.
 
         Raises:
             HistoryError: it is no history, or one of another format.
@@ -41,7 +43,10 @@ class HistoryFile:
         self.start_ns = 0
         self.cut_off = False
         with path.open("rb") as file:
-            self.header: dict[str, Any] = HistoryReader(file).header
+            reader = HistoryReader(file)
+            self.header: dict[str, Any] = reader.header
+            with contextlib.suppress(HistoryError):  # which a whole pass tells of
+                self.start_ns = next((event.time_ns for event in reader), 0)
 
     @property
     def size_bytes(self) -> int:
@@ -61,8 +66,6 @@ class HistoryFile:
         with self.path.open("rb") as file:
             try:
                 for event in HistoryReader(file):
-                    if not self.events:
-                        self.start_ns = event.time_ns
                     self.events += 1
                     if self._progress is not None and not self.events % _EVENTS_BETWEEN_NEWS:
                         self._progress(file.tell())

@@ -64,7 +64,7 @@ def make_report(history: HistoryFile, name: str, repeat: str) -> Report:
     Raises:
         HistoryError: something in the middle of it is no event.
     """
-    gatherer = Gatherer(history.header)
+    gatherer = Gatherer(history.header, history.start_ns)
     passing = gatherer.watch(history.operations())
     verdict = judge(history.header, passing, is_cut_off=lambda: history.cut_off)
     gathered = gatherer.result

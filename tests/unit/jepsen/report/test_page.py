@@ -101,6 +101,20 @@ def test_the_command_that_repeats_a_run_is_one_line_however_long(made: Made) -> 
     assert plain(report)[-1] == f"again: {command}"
 
 
+def test_times_are_told_from_the_first_event_on(tmp_path: Path) -> None:
+    path = tmp_path / "history.cbor"
+    events = [
+        Event(1_000, 0, Kind.INVOKE, "phase", None),
+        Event(1_000, 0, Kind.OK, "phase", "warm-up"),
+        Event(3_000, 7, Kind.INVOKE, "send", ["t-0", 1]),
+        Event(5_000, 7, Kind.OK, "send", [0, 1, 0]),
+    ]
+    write_history(path, {}, events)
+    history = HistoryFile(path)
+    report = make_report(history, "a run", "")
+    assert history.start_ns == report.gathered.grid.start_ns == 1_000
+
+
 def test_the_verdict_alone_has_no_pictures(made: Made) -> None:
     report = made(Maker(7, 12, 100))
     lines = [line.plain for line in terminal.verdict_lines(report)]
