@@ -1,6 +1,7 @@
 """``quorate verify show``: the operations of a run, those that prove an anomaly, or a process's."""
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -54,16 +55,39 @@ def show(options: GlobalOptions, root: Path | None, word: str, wanted: Wanted) -
         return
     try:
         history = HistoryFile(source.path)
-        found = (o for o in history.operations() if wanted.takes(o))
+        names = set[str]()
+        found = (o for o in _noting(names, history.operations()) if wanted.takes(o))
         rows = tuple(_rows(options, history, islice(found, wanted.limit)))
         more = next(found, None) is not None
     except HistoryError as error:
         raise not_a_history(source, error) from None
+    _check_name(wanted.operation, names, source)
     print_table(options, Table("operations", COLUMNS, rows))
     if more:
         note(options, f"there are more than {wanted.limit}: --limit N shows N")
     elif history.cut_off:
         note(options, "the history ends in the middle of an event")
+
+
+def _noting(names: set[str], operations: Iterable[Operation]) -> Iterator[Operation]:
+    """Pass operations on, and keep their names."""
+    for operation in operations:
+        names.add(operation.name)
+        yield operation
+
+
+def _check_name(name: str, names: AbstractSet[str], source: Source) -> None:
+    """See that there are operations of a name.
+
+    Raises:
+        CommandError: there are none; those that there are are told.
+    """
+    if name and name not in names:
+        raise CommandError(
+            f"the run has no operation {name!r}",
+            why=f"it has {', '.join(sorted(names))}" if names else "it has none at all",
+            hint=f"quorate verify report {source.name} counts them",
+        )
 
 
 def _rows(
@@ -126,6 +150,8 @@ def _show_anomaly(options: GlobalOptions, source: Source, wanted: Wanted) -> Non
             note(options, readable(each.case.what, history.start_ns))
             for sentence in each.case.evidence:
                 note(options, f"  {readable(sentence, history.start_ns)}")
+        if more := found.counts[wanted.anomaly] - len(evidence):
+            note(options, f"and {more:,} more")
     proofs = (o for each in evidence for o in each.proofs if wanted.takes(o))
     rows = tuple(_rows(options, history, islice(proofs, wanted.limit)))
     print_table(options, Table("operations", COLUMNS, rows))

@@ -213,6 +213,25 @@ def test_the_operations_that_prove_an_anomaly_are_shown(
     assert is_told_in_three_lines(err)
 
 
+def test_an_operation_that_a_run_does_not_have_is_refused(
+    bad: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = told(capsys, "show", str(bad.path), "--operation", "nonsense")
+    assert (code, out) == (1, "")
+    assert "fault, heal, " in err
+    assert is_told_in_three_lines(err)
+    code, out, _ = told(capsys, "show", str(bad.path), "--operation", "send", "--process", "0")
+    assert (code, len(out.splitlines())) == (0, 1), "nobody else's name is wrong"
+
+
+def test_of_many_cases_of_an_anomaly_it_is_told_how_many_more_there_are(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = made_run(root, Maker(8, 12, 100, lost=5), workloads=["idempotent"])
+    _, _, err = told(capsys, "show", str(run.path), "--anomaly", "lost-write")
+    assert "and 2 more" in err.splitlines()
+
+
 def test_the_noun_has_another_name(
     good: RunFolder, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
