@@ -1,5 +1,6 @@
 """``quorate verify check`` and ``report``: judges what a run left, prints it, writes the page."""
 
+import shlex
 import sys
 import webbrowser
 from collections import Counter
@@ -19,7 +20,7 @@ from quorate.jepsen.report.summary import Report, make_report, verdict_line
 from quorate.jepsen.store import RunFolder
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.output import SCHEMA_VERSION, Column, Table, document_text
-from quorate.tools.problems import CommandError, ProblemFoundError, UnreachableError
+from quorate.tools.problems import CommandError, ProblemFoundError, UnreachableError, UsageError
 from quorate.tools.progress import Bar
 from quorate.tools.session import note, print_table
 
@@ -144,6 +145,12 @@ def report(options: GlobalOptions, root: Path | None, word: str, html: Path | No
         CommandError: there is no such run, or its history cannot be read.
     """
     source = find_source(root, word)
+    if html is not None and not html.parent.is_dir():
+        raise UsageError(
+            f"the page cannot be written to {html}",
+            why=f"there is no folder {html.parent}",
+            hint=f"mkdir -p {shlex.quote(str(html.parent))}",
+        )
     result = reported(options, source)
     beside = source.path.with_suffix(".html") if source.folder is None else source.folder.page
     path = html or beside

@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 import secrets
+import shlex
 import signal
 import sys
 from collections.abc import Generator, Mapping, Sequence
@@ -138,6 +139,7 @@ def verify_run(options: GlobalOptions, asked: Asked) -> None:
         ) from None
     except KeyboardInterrupt:
         tell(f"interrupted; what happened so far is in {run.folder.path}")
+        tell(f"quorate verify check {shlex.quote(str(run.folder.path))} judges it")
         raise
     is_invalid = False
     try:
@@ -155,6 +157,12 @@ def _prepared(wanted: RunOptions, tell: Tell) -> Run:
         return Run(wanted, tell)
     except UnknownNameError as error:
         raise _unknown(error) from None
+    except OSError as error:
+        raise UsageError(
+            f"no run can be kept in {wanted.root}",
+            why=f"a folder cannot be made there: {error.strerror or error}",
+            hint="--dir takes a folder that you may write to; it is made if it is not there",
+        ) from None
     except NoNetworkError as error:
         raise UsageError(
             "there can be no network of namespaces here",

@@ -312,3 +312,17 @@ def test_a_number_that_cannot_be_is_refused_not_changed(
 def test_numbers_that_nobody_chose_follow_those_that_were_chosen() -> None:
     for chosen in ({"brokers": 1}, {"replication_factor": 1}, {"controllers": 1}):
         Asked((), None, 8, 7, None, (), (), chosen).check_numbers()
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_in_words(
+    good: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere = tmp_path / "nowhere"
+    code, out, err = told(capsys, "report", str(good.path), "--html", str(nowhere / "y.html"))
+    assert (code, out) == (2, "")
+    assert f"there is no folder {nowhere}" in err
+    assert is_told_in_three_lines(err)
+    code, _, err = told(capsys, "run", "append", "--dir", str(good.history))
+    assert code == 2
+    assert "a folder cannot be made there" in err
+    assert is_told_in_three_lines(err)
