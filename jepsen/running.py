@@ -18,7 +18,7 @@ from typing import Final
 from quorate.errors import ErrorCode, QuorateError
 from quorate.jepsen import store
 from quorate.jepsen.auditing import audit_metadata, audit_replicas, high_watermarks
-from quorate.jepsen.clients.wire import Client, ClosedError, create_topic
+from quorate.jepsen.clients.wire import Client, ClosedError, RefusedConfigError, create_topic
 from quorate.jepsen.describing import describe
 from quorate.jepsen.history import Kind
 from quorate.jepsen.lab.against import Against
@@ -355,6 +355,8 @@ def _is_created(lab: Lab, topic: Topic) -> bool:
             )
     except ClosedError:
         return False
+    except RefusedConfigError as error:
+        raise NotReadyError(f"topic {topic.name} cannot be created: {error}") from None
     return code in EXISTS
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
-from quorate.errors import ErrorCode
+from quorate.errors import ErrorCode, QuorateError
 from quorate.model import Endpoint, TopicPartition
 from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.frames import encode_request, read_response_header
@@ -44,6 +44,10 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 
 _SIZE = struct.Struct(">i")
+
+
+class RefusedConfigError(QuorateError):
+    """A broker takes no topic with a setting like this."""
 
 
 class ClosedError(Exception):
@@ -161,7 +165,11 @@ def produce_request(where: TopicPartition, batch: bytes, *, acks: int) -> Produc
 def create_topic(
     client: Client, name: str, partitions: int, configs: dict[str, str], *, replicas: int = 1
 ) -> int:
-    """Create a topic and return the error code."""
+    """Create a topic and return the error code.
+
+    Raises:
+        RefusedConfigError: with what the broker says of a setting, which it will not take later.
+    """
     topic = CreatableTopic(
         name=name,
         num_partitions=partitions,
@@ -170,7 +178,10 @@ def create_topic(
     )
     request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
     answer = client.ask(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, request)
-    return int(answer.topics[0].error_code)
+    result = answer.topics[0]
+    if result.error_code == ErrorCode.INVALID_CONFIG:
+        raise RefusedConfigError(result.error_message or "INVALID_CONFIG")
+    return int(result.error_code)
 
 
 def new_producer(client: Client) -> tuple[int, int]:
