@@ -8,14 +8,16 @@ process is to be left alone with it at the end.
 from typing import Any, Final
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
+from xdist.scheduler import (  # pyright: ignore[reportMissingTypeStubs] - there are none
+    LoadScopeScheduling,
+)
 
 TOGETHER: Final = ("tests/compat/spark/", "tests/compat/")
 """Folders whose files share fixtures."""
 LONGEST_FIRST: Final = (*TOGETHER, "tests/robustness/", "tests/simulation/", "tests/integration/")
 
 
-class ByPlace(LoadScopeScheduling):
+class ByPlace(LoadScopeScheduling):  # type: ignore[misc] - it has no types
     """Hands out files, and the folders whose files belong together."""
 
     def _split_scope(self, nodeid: str) -> str:
