@@ -17,7 +17,7 @@ TOGETHER: Final = ("tests/compat/spark/", "tests/compat/")
 LONGEST_FIRST: Final = (*TOGETHER, "tests/robustness/", "tests/simulation/", "tests/integration/")
 
 
-class ByPlace(LoadScopeScheduling):  # type: ignore[misc] - it has no types
+class ByPlace(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
     """Hands out files, and the folders whose files belong together."""
 
     def _split_scope(self, nodeid: str) -> str:
