@@ -117,7 +117,9 @@ def test_a_transaction_is_ended_where_it_hangs(
         p for p in run.items("producers", TOPIC) if p["producer_id"] == told["producer_id"]
     ]
     assert writer["current_transaction_start_offset"] is None
-    with Consumer(bootstrap, isolation_level="read_committed") as committed:
-        with Consumer(bootstrap) as everything:
-            ends = [each.end_offsets([(TOPIC, 0)]) for each in (committed, everything)]
+    with (
+        Consumer(bootstrap, isolation_level="read_committed") as committed,
+        Consumer(bootstrap) as everything,
+    ):
+        ends = [each.end_offsets([(TOPIC, 0)]) for each in (committed, everything)]
     assert ends[0] == ends[1]
