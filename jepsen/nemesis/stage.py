@@ -156,7 +156,7 @@ class Stage:
         """Whether a broker says that nobody else is in sync in any partition that it leads."""
         said = self._eyes.look([Endpoint(*host.address)]) if host.answers else []
         led = [p for each in said for p in each.partitions.values() if p.leader == host.node_id]
-        return bool(led) and all(state.in_sync == {host.node_id} for state in led)
+        return bool(led) and all(state.in_sync == frozenset((host.node_id,)) for state in led)
 
     def is_led_by_another(self, partition: str, than: Host) -> bool:
         """Whether somebody says that the partition has another leader by now."""

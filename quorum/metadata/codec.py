@@ -119,9 +119,10 @@ def _encode_many(records: Sequence[r.MetadataRecord], cause: str, time_ms: int) 
     frames: dict[object, tuple[bytes, bytes] | None] = {}
     for record in records:
         all_but_number = _ALL_BUT_NUMBER.get(type(record))
-        if all_but_number is None or (key := all_but_number(record)) not in frames:
+        key = None if all_but_number is None else all_but_number(record)
+        if key is None or key not in frames:
             parts.append(dump_cbor(_body(record, cause, time_ms)))
-            if all_but_number is not None:
+            if key is not None:
                 frames[key] = None  # It may be the only one.
             continue
         assert isinstance(record, NumberedRecord)

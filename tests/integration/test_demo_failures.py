@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.integration.controllers import quorate
+from tests.integration.controllers import Done, quorate
 
 pytestmark = pytest.mark.slow
 
@@ -23,8 +23,12 @@ def test_three_replicas_die_one_after_the_other_and_the_first_that_is_back_has_t
 
 def test_replicas_hang_and_come_back_while_a_group_hands_partitions_on() -> None:
     stories = ("isr-shrink", "rebalance")
+
+    def play(story: str) -> Done:
+        return quorate("demo", story, "--format", "jsonl")
+
     with ThreadPoolExecutor() as pool:
-        ends = list(pool.map(lambda story: quorate("demo", story, "--format", "jsonl"), stories))
+        ends = list(pool.map(play, stories))
     shrink, rebalance = ([json.loads(line) for line in done.out.splitlines()] for done in ends)
     assert [done.code for done in ends] == [0, 0], [done.err for done in ends]
     assert [len(step["isr"]) for step in shrink[:-1]] == [3, 2, 1, 3, 3]

@@ -1,3 +1,4 @@
+# pyright: reportPossiblyUnboundVariable=false
 # ruff: noqa: PT012 - what a block does when it is left is the matter here
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -41,6 +42,13 @@ from tests.shell.fake_transactions import FakeTransactions, refused
 
 VERSIONS = pytest.mark.parametrize("version", [1, 2])
 OFFSETS = {TopicPartition("t", 0): 7}
+
+SENSIBLE: dict[str, Any] = {"transactional_id": "x"}
+
+
+def _invalid_record(_: object, request: Any) -> Any:
+    topic = request.topic_data[0]
+    return refused(ErrorCode.INVALID_RECORD, topic.name, topic.topic_id, 0)
 
 
 def fake(nursery: trio.Nursery, version: int = 2) -> FakeTransactions:
@@ -361,9 +369,7 @@ async def test_a_record_that_is_refused_spoils_its_transaction_and_not_the_next(
     async with producing(fakes) as p:
         fakes.cluster.script(
             ProduceRequest,
-            lambda _, r: refused(
-                ErrorCode.INVALID_RECORD, r.topic_data[0].name, r.topic_data[0].topic_id, 0
-            ),
+            _invalid_record,
         )
         with pytest.raises(
             TransactionAbortedError, match="aborted: t-0 refused 1 records"
@@ -476,7 +482,7 @@ async def test_a_transaction_without_anything_costs_no_request(
 )
 def test_settings_that_make_no_sense(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"transaction|idempotent|acks"):
-        Producer("127.0.0.1:1", **{"transactional_id": "x", **settings})
+        Producer("127.0.0.1:1", **(SENSIBLE | settings))
 
 
 async def test_opening_waits_until_what_was_left_open_is_aborted(
@@ -755,10 +761,10 @@ async def test_what_was_read_in_vain_is_read_again(
         for _ in range(3):
             with pytest.raises(ZeroDivisionError):
                 async with p.transaction(c) as tx:
-                    first = await c.poll(max_records=2)
-                    await tx.enqueue("t", first[0].value)
+                    first, *_ = await c.poll(max_records=2)
+                    assert first.offset == 4
+                    await tx.enqueue("t", first.value)
                     raise ZeroDivisionError
-            assert first[0].offset == 4
         async with p.transaction(c) as tx:
             assert [r.offset for r in await c.poll(max_records=2)] == [4, 5]
         with pytest.raises(ZeroDivisionError):

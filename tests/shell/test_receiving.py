@@ -147,7 +147,8 @@ async def test_the_end_of_a_large_frame_is_not_woken_up_for_by_itself(
 ) -> None:
     async with ends("socket") as (reads, _):
         assert isinstance(reads, trio.SocketStream)
-        FrameReader(reads, BYTES_MAX)._wake_for(reads, missing_bytes)
+        reader = FrameReader(reads, BYTES_MAX)
+        reader._wake_for(reads, missing_bytes)  # pyright: ignore[reportPrivateUsage]
         assert reads.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == expected
 
 

@@ -190,10 +190,14 @@ class OfLibrdkafka(Transactional):
 
     def send(self, name: str, topic: str, partition: int, value: bytes) -> None:
         errors: list[Any] = []
+
+        def noted(error: Any, _: Any) -> None:
+            errors.append(error)
+
         producer = self._producers[name]
         _told(
             partial(producer.produce, topic, value=value, partition=partition),
-            on_delivery=lambda error, _: errors.append(error),
+            on_delivery=noted,
         )
         producer.flush(DEADLINE_S)
         if errors[0] is not None:

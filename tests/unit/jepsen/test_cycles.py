@@ -6,19 +6,18 @@ import pytest
 
 from quorate.jepsen.checkers.cycles import Graph, components, shortest_cycles
 
+CASES: list[tuple[Graph, list[list[int]]]] = [
+    ({}, []),
+    ({1: {2}, 2: {3}, 3: set()}, []),
+    ({1: {1}}, [[1]]),
+    ({1: {2}, 2: {1}}, [[1, 2]]),
+    ({3: {1}, 1: {2}, 2: {3}}, [[1, 2, 3]]),
+    ({1: {2}, 2: {3}, 3: {1, 4}, 4: {3}}, [[3, 4]]),
+    ({1: {2}, 2: {1}, 3: {1, 4}, 4: {3}}, [[1, 2], [3, 4]]),
+]
 
-@pytest.mark.parametrize(
-    ("graph", "cycles"),
-    [
-        ({}, []),
-        ({1: {2}, 2: {3}, 3: set()}, []),
-        ({1: {1}}, [[1]]),
-        ({1: {2}, 2: {1}}, [[1, 2]]),
-        ({3: {1}, 1: {2}, 2: {3}}, [[1, 2, 3]]),
-        ({1: {2}, 2: {3}, 3: {1, 4}, 4: {3}}, [[3, 4]]),
-        ({1: {2}, 2: {1}, 3: {1, 4}, 4: {3}}, [[1, 2], [3, 4]]),
-    ],
-)
+
+@pytest.mark.parametrize(("graph", "cycles"), CASES)
 def test_the_shortest_circle_of_each_component(graph: Graph, cycles: list[list[int]]) -> None:
     assert sorted(shortest_cycles(graph)) == cycles
 

@@ -24,10 +24,11 @@ from quorate.tools.why.answer import Answer, Line
 
 def document_of(frame: Frame, row: Row) -> dict[str, Any]:
     """Return a row as programs read it: every column, by name; numbers as numbers."""
-    if isinstance(row.subject, Decided):
-        return row.subject.fields()
-    if isinstance(row.subject, Record):
-        return record_document(row.subject)
+    subject: Any = row.subject
+    if isinstance(subject, Decided):
+        return subject.fields()
+    if isinstance(subject, Record):
+        return record_document(cast("Record", subject))
     found: dict[str, Any] = {}
     for column, cell in zip(frame.columns, row.cells, strict=True):
         is_value = column.is_number and isinstance(cell.order, int | float)

@@ -1,5 +1,7 @@
 """Compaction of transactions: who reads what is committed finds the same table before and after."""
 
+# pyright: reportPrivateUsage=false
+
 from contextlib import suppress
 from dataclasses import replace
 

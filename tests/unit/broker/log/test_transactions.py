@@ -1,5 +1,7 @@
 """Transactions in a log: what may be written, what is stable, what was aborted."""
 
+# pyright: reportPrivateUsage=false
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

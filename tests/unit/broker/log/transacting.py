@@ -1,5 +1,7 @@
 """Transactions for tests of the log, and what its batches say of them, read the simple way."""
 
+# pyright: reportPrivateUsage=false
+
 from dataclasses import dataclass, field
 
 from quorate.broker.log.log import Log
