@@ -174,7 +174,10 @@ def _add_or_verify(
         if transaction.verify_only:
             coordinator.verify(transactional_id, producer, partitions, told)
         else:
-            coordinator.add(transactional_id, producer, partitions, version, answer)
+            is_batched = version == V2
+            coordinator.add(
+                transactional_id, producer, partitions, version, answer, is_batched=is_batched
+            )
     except KafkaError as error:
         answer(error.code, None)
 

@@ -1,6 +1,6 @@
 """Effects: what a coordinator wants written to its partition, and whom it tells what came of it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from quorate.broker.log.verification import Guard
@@ -46,6 +46,8 @@ class Effects(NamedTuple):
     """Called exactly once."""
     transaction: InTransaction | None = None
     """If the entries belong to a transaction: then they count when that commits."""
+    also: Sequence[str] = ()
+    """Whose state changes, too."""
 
 
 class Writer(Protocol):

@@ -209,6 +209,8 @@ class Shard(Generic[M]):
                 self._tell(effects.done, ErrorCode.NONE)
             else:
                 self._last[effects.subject] = end_offset
+                for subject in effects.also:
+                    self._last[subject] = end_offset
                 self._wait(end_offset, effects.subject, effects.done)
         else:
             self._tell(effects.done, refused)

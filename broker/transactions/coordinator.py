@@ -55,6 +55,8 @@ ID_BYTES_MAX: Final = 32_767
 """What the key of a record has room for."""
 PATIENCE_MS: Final = 200
 """How long a request waits for the end of the last transaction, before it is sent away."""
+BATCH_PATIENCE_MS: Final = 50
+"""How long after its end was decided a transaction may hold up a request about many others."""
 WRITE_AGAIN_MS: Final = 200
 """After what time the last step of a transaction is tried again that its partition refused."""
 FORGOTTEN_AT_ONCE: Final = 1_000
@@ -84,11 +86,15 @@ class TxnSurroundings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Asked:
-    """A request; ``decide`` takes a producer id that nobody has, if it said that it needs one."""
+    """A request; ``decide`` takes a producer id that nobody has, if it said that it needs one.
+
+    With ``is_batched``, others that have nothing to do with it wait for the answer, too.
+    """
 
     transactional_id: str
     decide: Callable[[int | None], Outcome]
     answer: Answer
+    is_batched: bool = False
 
 
 class TransactionCoordinator:
@@ -224,8 +230,18 @@ class TransactionCoordinator:
         partitions: Iterable[TopicPartition],
         version: int,
         answer: Answer,
+        *,
+        is_batched: bool = False,
     ) -> None:
         """Let partitions take part in the producer's transaction (AddPartitionsToTxn and others).
+
+        Args:
+            transactional_id: whose transaction.
+            producer: who asks, or whom somebody asks for.
+            partitions: what joins the transaction, and begins it if need be.
+            version: of transactions, as the producer knows them (0 or 2).
+            answer: called when that is committed, or refused.
+            is_batched: whether the answer is part of one about other transactions.
 
         Raises:
             InvalidRequestError: the transactional id is empty, or too long.
@@ -237,7 +253,7 @@ class TransactionCoordinator:
             add = Add(producer, added, version, self._surroundings.now_ms())
             return add_partitions(self._transactions.get(transactional_id), add)
 
-        self._decide(_Asked(transactional_id, decide, answer))
+        self._decide(_Asked(transactional_id, decide, answer, is_batched))
 
     def end(
         self,
@@ -373,6 +389,14 @@ class TransactionCoordinator:
         if transaction is None or transaction.state not in PREPARED:
             self._decide(asked, may_wait=False)
             return
+        patience_ms = PATIENCE_MS
+        if asked.is_batched:
+            # What takes longer than usual is nothing that others should wait for.
+            open_ms = max(0, self._surroundings.now_ms() - transaction.update_ms)
+            patience_ms = BATCH_PATIENCE_MS - open_ms
+        if patience_ms <= 0:
+            self._answer(asked, ErrorCode.CONCURRENT_TRANSACTIONS, None)
+            return
         self._patient.setdefault(asked.transactional_id, []).append(asked)
 
         def too_long() -> None:
@@ -381,7 +405,7 @@ class TransactionCoordinator:
                 waiting.remove(asked)
                 self._decide(asked, may_wait=False)
 
-        self._surroundings.deadlines.after(PATIENCE_MS, too_long)
+        self._surroundings.deadlines.after(patience_ms, too_long)
 
     def _wake(self, transactional_id: str) -> None:
         for asked in self._patient.pop(transactional_id, ()):
@@ -467,7 +491,7 @@ class TransactionCoordinator:
         for at in range(0, len(expired), FORGOTTEN_AT_ONCE):
             ids = expired[at : at + FORGOTTEN_AT_ONCE]
             entries = tuple(Entry(transaction_key(each), None) for each in ids)
-            self._writer.write(Effects(ids[0], entries, ignore))
+            self._writer.write(Effects(ids[0], entries, ignore, also=ids[1:]))
 
 
 def _check_id(transactional_id: str) -> None:

@@ -2,7 +2,9 @@
 
 The rules are Kafka's (``TransactionCoordinator``, ``TransactionMetadata`` of 4.x; KIP-98, KIP-360,
 KIP-890). They are shorter here, because a step is in the state as soon as it is in the log: there
-is no pending one that others would have to be kept away from.
+is no pending one that others would have to be kept away from. Only the end of a transaction is one
+until it is written everywhere. Who asks meanwhile is to ask again, whoever it is: it may be a
+producer that has been told its next epoch, or id, already (KAFKA-18464, KAFKA-18660).
 """
 
 from collections.abc import Mapping
@@ -92,12 +94,9 @@ def init_producer(before: Transaction | None, init: Init) -> Outcome:
         if init.fresh_id is None:
             return NeedProducerId.NEW
         before = unborn(init.fresh_id, init.timeout_ms, init.now_ms)
-    if init.expected is not None:
-        _check_has_come(before, init.expected)
+    _check_ended(before)
     if not _may_begin(before, init.expected):
         raise ProducerFencedError
-    if before.state in PREPARED:
-        raise ConcurrentTransactionsError
     if before.state is TxnState.ONGOING:
         return Fence(fence(before, init.now_ms))
     return _next_epoch(before, init)
@@ -193,9 +192,9 @@ def add_partitions(before: Transaction | None, add: Add) -> Outcome:
         ProducerFencedError: it is in another epoch.
         ConcurrentTransactionsError: the last transaction is not yet at its end.
     """
+    if before is not None:
+        _check_ended(before)
     before = _checked(before, add.producer)
-    if before.state in PREPARED:
-        raise ConcurrentTransactionsError
     ongoing = before.state is TxnState.ONGOING
     if ongoing and add.partitions <= before.partitions:
         return Stay(before)
@@ -224,8 +223,7 @@ def verify_partitions(
         ConcurrentTransactionsError: it is decided how the transaction ends.
     """
     before = _checked(before, producer)
-    if before.state in PREPARED:
-        raise ConcurrentTransactionsError
+    _check_ended(before)
     return {
         partition: ErrorCode.NONE
         if partition in before.partitions
@@ -237,7 +235,6 @@ def verify_partitions(
 def _checked(before: Transaction | None, producer: ProducerKey) -> Transaction:
     if before is None:
         raise InvalidProducerIdMappingError
-    _check_has_come(before, producer)
     if before.producer_id != producer.producer_id:
         raise InvalidProducerIdMappingError
     if before.producer_epoch != producer.producer_epoch:
@@ -245,16 +242,13 @@ def _checked(before: Transaction | None, producer: ProducerKey) -> Transaction:
     return before
 
 
-def _check_has_come(before: Transaction, producer: ProducerKey) -> None:
-    """Send a producer away that has its next id already, and that for the transaction after.
-
-    It hears of that as soon as the end is decided; the id has it once that is written everywhere.
+def _check_ended(before: Transaction) -> None:
+    """Have it asked again what cannot be answered before the last transaction is at its end.
 
     Raises:
         ConcurrentTransactionsError: that is to come.
     """
-    next_id = before.next_producer_id
-    if next_id != NO_PRODUCER_ID and producer.producer_id == next_id:
+    if before.state in PREPARED:
         raise ConcurrentTransactionsError
 
 
@@ -280,8 +274,6 @@ class End:
 class _Answer(Enum):
     END = auto()
     """It ends now."""
-    BUSY = auto()
-    """It is just ending like that."""
     DONE = auto()
     """It has ended like that."""
 
@@ -292,8 +284,6 @@ _ABORT: Final = False
 _ENDS_V0: Final[Mapping[tuple[TxnState, bool], _Answer]] = {
     (TxnState.ONGOING, _COMMIT): _Answer.END,
     (TxnState.ONGOING, _ABORT): _Answer.END,
-    (TxnState.PREPARE_COMMIT, _COMMIT): _Answer.BUSY,
-    (TxnState.PREPARE_ABORT, _ABORT): _Answer.BUSY,
     (TxnState.COMPLETE_COMMIT, _COMMIT): _Answer.DONE,
     (TxnState.COMPLETE_ABORT, _ABORT): _Answer.DONE,
 }
@@ -312,8 +302,6 @@ The end of none is an abort, too: the producer does not know whether what it wro
 """
 
 _ENDS_AGAIN_V2: Final[Mapping[tuple[TxnState, bool], _Answer]] = {
-    (TxnState.PREPARE_COMMIT, _COMMIT): _Answer.BUSY,
-    (TxnState.PREPARE_ABORT, _ABORT): _Answer.BUSY,
     (TxnState.COMPLETE_COMMIT, _COMMIT): _Answer.DONE,
     (TxnState.COMPLETE_ABORT, _ABORT): _Answer.DONE,
 }
@@ -326,18 +314,18 @@ def end_transaction(before: Transaction | None, end: End) -> Outcome:
     Raises:
         InvalidProducerIdMappingError: the id has no producer, or another one.
         ProducerFencedError: it is in another epoch.
-        ConcurrentTransactionsError: it is just ending like that, or the one before is.
+        ConcurrentTransactionsError: it is just ending, or the one before is.
         InvalidTxnStateError: there is none to end, or it has ended otherwise.
     """
     if before is None:
         raise InvalidProducerIdMappingError
-    _check_has_come(before, end.producer)
-    answer = _table(before, end).get((before.state, end.commit))
-    match answer:
+    if end.version == V2:
+        _check_ended(before)
+    table = _table(before, end)
+    _check_ended(before)
+    match table.get((before.state, end.commit)):
         case _Answer.DONE:
             return Stay(before)
-        case _Answer.BUSY:
-            raise ConcurrentTransactionsError
         case _Answer.END:
             return _prepare(before, end)
         case _:
@@ -350,7 +338,6 @@ def _table(before: Transaction, end: End) -> Mapping[tuple[TxnState, bool], _Ans
     Raises:
         InvalidProducerIdMappingError: the producer is another one.
         ProducerFencedError: it is in another epoch.
-        ConcurrentTransactionsError: it is in the next one already.
     """
     producer_id, epoch = end.producer
     overflowed = (
@@ -364,16 +351,10 @@ def _table(before: Transaction, end: End) -> Mapping[tuple[TxnState, bool], _Ans
         return _ENDS_AGAIN_V2
     if producer_id != before.producer_id:
         raise InvalidProducerIdMappingError
-    if end.version != V2 and epoch == before.producer_epoch:
-        return _ENDS_V0
-    if end.version == V2 and epoch == before.producer_epoch:
-        if before.state in PREPARED:
-            # Only who was told of the end has the epoch, and has begun another transaction. Kafka
-            # fences it, for no more than being quick to abort.
-            raise ConcurrentTransactionsError
-        return _ENDS_V2
+    if epoch == before.producer_epoch:
+        return _ENDS_V2 if end.version == V2 else _ENDS_V0
     again = end.version == before.version == V2 and epoch + 1 == before.producer_epoch
-    if again and before.state in PREPARED | {TxnState.COMPLETE_COMMIT, TxnState.COMPLETE_ABORT}:
+    if again and before.state in (TxnState.COMPLETE_COMMIT, TxnState.COMPLETE_ABORT):
         return _ENDS_AGAIN_V2
     raise ProducerFencedError
 

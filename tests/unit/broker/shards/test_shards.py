@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from quorate.broker.log.log import Log
-from quorate.broker.shards.effects import Effects, ignore
+from quorate.broker.shards.effects import Effects, Entry, ignore
 from quorate.broker.shards.errors import (
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
@@ -208,6 +208,18 @@ def test_what_is_read_is_told_when_it_cannot_be_lost_any_more() -> None:
     assert told == [NONE]
     diary.writer.when_committed("mine", told.append)
     assert told == [NONE, NONE]
+
+
+def test_of_all_whose_state_a_write_changes_nothing_is_told_before() -> None:
+    world, told, other = World(), Answers(), Answers()
+    writer = world.diary().writer
+    entries = (Entry(b"a", None), Entry(b"b", None))
+    writer.write(Effects("first", entries, ignore, also=("second",)))
+    writer.when_committed("second", told.append)
+    writer.when_committed("third", other.append)
+    assert (told, other) == ([], [NONE])
+    world.cluster.replicate()
+    assert told == [NONE]
 
 
 def test_a_reader_waits_for_the_last_write_not_for_the_first() -> None:

@@ -34,6 +34,8 @@ class Log:
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
+        self.subjects: set[str] = set()
+        """Whose state was said to change with the last write."""
         self.epoch = 0
         self.coordinator: TransactionCoordinator | None = None
         self.refuses: ErrorCode | None = None
@@ -49,6 +51,7 @@ class Log:
             effects.done(self.refuses)
             return False
         self.entries += effects.entries
+        self.subjects = {effects.subject, *effects.also}
         assert self.coordinator is not None
         for key, value in effects.entries:
             self.coordinator.replay(key, value)
@@ -156,11 +159,14 @@ class World:
         *partitions: TopicPartition,
         version: int = V2,
         transactional_id: str = ID,
+        is_batched: bool = False,
     ) -> Answers:
         answers = Answers()
         try:
             added = partitions or (T0,)
-            self.coordinator.add(transactional_id, producer, added, version, answers)
+            self.coordinator.add(
+                transactional_id, producer, added, version, answers, is_batched=is_batched
+            )
         except KafkaError as error:
             answers(error.code, None)
         return answers

@@ -2,7 +2,9 @@
 
 import pytest
 
+from quorate.broker.shards.effects import Effects
 from quorate.broker.transactions.coordinator import (
+    BATCH_PATIENCE_MS,
     FORGOTTEN_AT_ONCE,
     ID_BYTES_MAX,
     PATIENCE_MS,
@@ -129,6 +131,22 @@ def test_who_waits_too_long_for_that_is_sent_away() -> None:
     assert (len(added), world.state()) == (1, TxnState.COMPLETE_COMMIT)
 
 
+def test_a_request_about_many_waits_for_an_end_only_as_long_as_that_takes_usually() -> None:
+    world = World()
+    producer = world.end(world.begun()).producer
+    added = world.add(producer, is_batched=True)
+    world.wait(BATCH_PATIENCE_MS - 1)
+    assert added == []
+    world.wait(1)
+    assert added.code == CONCURRENT
+    # By now it takes longer than usual, so that nobody else is kept waiting for it.
+    assert world.add(producer, is_batched=True).code == CONCURRENT
+    alone = world.add(producer)
+    assert alone == []
+    world.brokers.one().answer()
+    assert alone.code == NONE
+
+
 def test_a_new_producer_aborts_what_the_last_one_has_under_way() -> None:
     world = World()
     old = world.begun()
@@ -252,13 +270,24 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() 
 def test_ids_that_nobody_used_for_long_are_forgotten() -> None:
     hour_ms = 3_600_000
     world = World(transactional_id_expiration_ms=str(2 * hour_ms))
-    for number in range(FORGOTTEN_AT_ONCE + 1):
-        world.init(transactional_id=f"id-{number}")
+    ids = [f"id-{number}" for number in range(FORGOTTEN_AT_ONCE + 1)]
+    for each in ids:
+        world.init(transactional_id=each)
     world.init(timeout_ms=900_000)
     world.wait(hour_ms)
     world.init()
     assert len(world.coordinator) == FORGOTTEN_AT_ONCE + 2
+    written: set[str] = set()
+    write = world.log.write
+
+    def noting(effects: Effects) -> bool:
+        taken = write(effects)
+        written.update(world.log.subjects)
+        return taken
+
+    world.log.write = noting  # type: ignore[method-assign]
     world.wait(hour_ms)
+    assert written == set(ids)
     assert [transactional_id for transactional_id, _ in world.coordinator.items()] == [ID]
     assert world.init(ProducerKey(4000, 0), transactional_id="id-0").producer.producer_epoch == 0
 
