@@ -57,6 +57,14 @@ class Coordinators:
         """Return who coordinates a group, if that has been found out."""
         return self._known.get(group_id)
 
+    @property
+    def has_stumbled(self) -> bool:
+        """Whether the last call asked once in vain, at least: that may have arrived all the same.
+
+        Of calls at the same time it is one of them that this is about.
+        """
+        return self._trouble is not None
+
     def forget(self, group_id: str) -> None:
         """Look a group up anew next time: its coordinator is another one, or does not answer."""
         self._known.pop(group_id, None)
@@ -138,7 +146,8 @@ class Coordinators:
                     attempts += 1
                     await trio.sleep(self._cluster.pause_s(RETRY, attempts))
         if pending:
-            raise self._trouble or self._too_slow(pending)
+            self._trouble = self._trouble or self._too_slow(pending)
+            raise self._trouble
         return responses
 
     async def _ask(

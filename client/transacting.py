@@ -83,14 +83,15 @@ DESCRIBE_S: Final = 1.0
 class Ending:
     """The end of one transaction, which is asked for in the background.
 
-    State: whether it is over, and whether the transaction ended as was asked for.
+    State: whether it is over, and whether the transaction ended as was asked for; whether it may
+    have been asked for before, in a request without an answer.
     """
 
-    __slots__ = ("over", "reached")
+    __slots__ = ("in_doubt", "over", "reached")
 
     def __init__(self) -> None:
         self.over = trio.Event()
-        self.reached = False
+        self.reached = self.in_doubt = False
 
 
 class Transactions:
@@ -240,6 +241,7 @@ class Transactions:
                     await self._give_up(error)
         self._announcing = None
         self.wake_sender()
+        self.settled.unpark_all()
 
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
@@ -341,9 +343,9 @@ class Transactions:
         else:
             self._spoil(error, verdict)
 
-    async def _give_up(self, error: KafkaError) -> None:
+    async def _give_up(self, error: KafkaError, verdict: Verdict | None = None) -> None:
         """Take a coordinator's refusal: spoil the transaction, or fail."""
-        verdict = verdict_of_coordinator(error.code)
+        verdict = verdict or verdict_of_coordinator(error.code)
         if verdict is Verdict.FENCED:
             self._fail(await self._explain(error))
         elif verdict is Verdict.FAIL:
@@ -460,14 +462,15 @@ class Transactions:
             error = self.aborted()
             self.machine.abort()
             self._bar()
-            if self._announcing is not None:
-                self._announcing.cancel()
             drop_parked(error)
             self._accumulator.drop_all(error)
             self.settled.unpark_all()
             with trio.move_on_after(IN_FLIGHT_WAIT_S):
-                while self._accumulator.has_in_flight:
+                # An announcement that arrives after the end would open another transaction.
+                while self._accumulator.has_in_flight or self._announcing is not None:
                     await self.settled.park()
+            if self._announcing is not None:
+                self._announcing.cancel()
             await self._end().over.wait()
         self._raise_failure()
 
@@ -491,26 +494,20 @@ class Transactions:
         try:
             while (step := self.machine.next_step()) is not None:
                 error = await self._take(step)
+                ending.in_doubt |= self._coordinators.has_stumbled
                 if error is None:
                     attempts = 0
-                elif verdict_of_coordinator(error.code) is Verdict.RETRY:
+                    continue
+                verdict = self.machine.refused(step, error.code, in_doubt=ending.in_doubt)
+                if verdict is Verdict.RETRY:
                     attempts += 1
                     await trio.sleep(self._pause_s(error, attempts))
-                elif self._must_fail(step, error):
-                    self._fail(error)
-                else:
-                    await self._give_up(error)
+                elif verdict is not None:
+                    await self._give_up(error, verdict)
         finally:
             ending.reached = self.machine.state is State.READY
             self._ending = None
             ending.over.set()
-
-    @staticmethod
-    def _must_fail(step: Step, error: KafkaError) -> bool:
-        """Whether an abort, or the new epoch after one, was refused: no way leads on from there."""
-        verdict = verdict_of_coordinator(error.code)
-        hopeless = {Step.ABORT: {Verdict.ABORT}, Step.RENEW: {Verdict.ABORT, Verdict.RENEW}}
-        return verdict in hopeless.get(step, set())
 
     async def _take(self, step: Step) -> KafkaError | None:
         """Ask for one step; return the error, if it was not taken."""

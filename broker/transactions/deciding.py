@@ -98,7 +98,7 @@ def init_producer(before: Transaction | None, init: Init) -> Outcome:
     if not _may_begin(before, init.expected):
         raise ProducerFencedError
     if before.state is TxnState.ONGOING:
-        return Fence(fence(before, init.now_ms))
+        return Fence(fence(before, init.now_ms, by_itself=init.expected is not None))
     return _next_epoch(before, init)
 
 
@@ -149,23 +149,29 @@ def _next_epoch(before: Transaction, init: Init) -> Outcome:
     )
 
 
-def fence(before: Transaction, now_ms: int) -> Transaction:
+def fence(before: Transaction, now_ms: int, *, by_itself: bool = False) -> Transaction:
     """Return the abort of a transaction whose producer must not end it any more.
 
     The epoch goes up by two, so that what the producer asks in its own epoch is not taken for a
     repetition of this. If there are not so many left it goes up by one, in a step of version 0,
-    after which nothing is taken for a repetition.
+    after which nothing is taken for a repetition. It also goes up by one if the producer itself
+    asks for another epoch: when it asks again, it gets that one.
     """
     assert before.state is TxnState.ONGOING, "there is something to abort"
     assert before.producer_epoch < EPOCH_MAX, "producers never have the last epoch"
-    version = V2 if before.producer_epoch + 2 <= EPOCH_MAX else V0
-    bumped = before.producer_epoch + 1
+    epoch = before.producer_epoch
+    if by_itself and not before.is_exhausted:
+        after, last, version = epoch + 1, epoch, V2
+    elif epoch + 2 <= EPOCH_MAX:
+        after, last, version = epoch + 2, epoch + 1, V2
+    else:
+        after, last, version = epoch + 1, NO_PRODUCER_EPOCH, V0
     return replace(
         before,
         state=TxnState.PREPARE_ABORT,
         previous_producer_id=before.producer_id,
-        producer_epoch=bumped + 1 if version == V2 else bumped,
-        last_producer_epoch=bumped if version == V2 else NO_PRODUCER_EPOCH,
+        producer_epoch=after,
+        last_producer_epoch=last,
         update_ms=now_ms,
         version=version,
     )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from quorate.client.transactions.states import TRANSITIONS, Event, State
-from quorate.client.transactions.verdicts import Verdict
+from quorate.client.transactions.verdicts import Verdict, verdict_of_coordinator
+from quorate.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from quorate.client.sending.accumulator import ProducerIdentity
     from quorate.errors import KafkaError
     from quorate.model import TopicPartition
@@ -21,6 +24,14 @@ class Step(Enum):
     ABORT = auto()
     RENEW = auto()
     """Another epoch, because it is not known what of the last one was written."""
+
+
+_HOPELESS: Final[Mapping[Step, Collection[Verdict]]] = {
+    Step.COMMIT: (),
+    Step.ABORT: (Verdict.ABORT,),
+    Step.RENEW: (Verdict.ABORT, Verdict.RENEW),
+}
+"""With which answers no way leads on: an abort, or the new epoch after one, was refused."""
 
 
 class TransactionMachine:
@@ -147,6 +158,27 @@ class TransactionMachine:
         if identity is not None:
             self.identity = identity
             self._renewal_needed = False
+
+    def refused(self, step: Step, code: ErrorCode, *, in_doubt: bool) -> Verdict | None:
+        """Return what it means that a coordinator refused a step; None if there is nothing to do.
+
+        Args:
+            step: What it was asked for.
+            code: What it said.
+            in_doubt: Whether it may have been asked before, in a request without an answer.
+        """
+        verdict = verdict_of_coordinator(code)
+        if step is Step.ABORT and self.version == 1 and code == ErrorCode.INVALID_TXN_STATE:
+            # What was announced did not arrive, or will: then it finds that its epoch is over.
+            self.ended(None)
+            return None
+        if verdict in _HOPELESS[step]:
+            return Verdict.FAIL
+        if step is Step.COMMIT and in_doubt and verdict is Verdict.RENEW:
+            # The id went on to another producer id: before the commit, or after it (the epochs of
+            # the first one may have been used up). It must not be called aborted.
+            return Verdict.FENCED
+        return verdict
 
     def renewed(self, identity: ProducerIdentity) -> None:
         """The coordinator has given another epoch."""

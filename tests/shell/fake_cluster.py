@@ -4,9 +4,11 @@ It is not a broker: it keeps batches as they came, checks sequences as brokers m
 does what the script says. Streams are those of Trio in memory: no sockets, no waiting.
 """
 
+import inspect
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import trio
@@ -53,7 +55,10 @@ from quorate.records.batch import assign_offset, parse_header
 from quorate.records.record import Record, read_records
 
 Script = Callable[[int, Any], Any]
-"""(broker id, request) -> a response, None for the usual one, or DROP, LOSE or HANG."""
+"""(broker id, request) -> a response, None for the usual one, or DROP, LOSE or HANG.
+
+If it is a coroutine, that is awaited aside: what is asked later may be answered before.
+"""
 
 DROP = object()
 """Breaks the connection before the request has any effect."""
@@ -205,6 +210,14 @@ class FakeCluster:
         answer = scripts.pop(0)(broker_id, request) if scripts else None
         if answer is HANG:
             return True
+        respond = partial(self._respond, stream, api, header.api_version, header.correlation_id)
+        if inspect.iscoroutine(answer):
+
+            async def later() -> None:
+                await respond(await answer)
+
+            self.nursery.start_soon(later)
+            return True
         if answer is DROP:
             return False
         response = await self._answer(broker_id, request) if answer in (None, LOSE) else answer
@@ -212,9 +225,15 @@ class FakeCluster:
             return False
         if isinstance(request, ProduceRequest) and request.acks == 0:
             return True
-        parts = encode_response(api, header.api_version, header.correlation_id, response)
-        await stream.send_all(b"".join(bytes(part) for part in parts))  # type: ignore[call-overload]
+        await respond(response)
         return True
+
+    @staticmethod
+    async def _respond(
+        stream: trio.StapledStream[Any, Any], api: Any, version: int, number: int, response: Any
+    ) -> None:
+        parts = encode_response(api, version, number, response)
+        await stream.send_all(b"".join(bytes(part) for part in parts))  # type: ignore[call-overload]
 
     async def _answer(self, broker_id: int, request: Any) -> Any:
         if type(request) in self.handlers:

@@ -591,18 +591,49 @@ async def test_an_announcement_that_is_refused_for_good_spoils_the_transaction(
             await write(p, b"c")
 
 
-async def test_an_abort_does_not_wait_for_announcements(
-    nursery: trio.Nursery, autojump_clock: MockClock
+@pytest.mark.parametrize("arrived", [True, False])
+async def test_an_abort_does_not_wait_long_for_announcements(
+    nursery: trio.Nursery, autojump_clock: MockClock, arrived: bool
 ) -> None:
     fakes = fake(nursery, version=1)
     fakes.cluster.script(AddPartitionsToTxnRequest, HANG)
+    async with producing(fakes, request_timeout_ms=60_000) as p:
+        began = trio.current_time()
+        with pytest.raises(ZeroDivisionError):
+            async with p.transaction() as tx:
+                await tx.enqueue("t", b"a", partition=0)
+                await trio.sleep(0.1)
+                fakes.known["x"].open = arrived
+                raise ZeroDivisionError
+        assert 2 <= trio.current_time() - began <= 3
+        await write(p, b"b")
+    assert fakes.values("t") == [b"b"]
+
+
+async def test_an_abort_is_asked_for_when_the_announcement_before_is_answered(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    fakes = fake(nursery, version=1)
+    answered = trio.Event()
+
+    async def late(broker: int, request: Any) -> Any:
+        await trio.sleep(1)
+        answered.set()
+        return fakes.add_partitions(broker, request)
+
+    def end(broker: int, request: Any) -> Any:
+        assert answered.is_set()
+        return fakes.end(broker, request)
+
+    fakes.cluster.script(AddPartitionsToTxnRequest, late)
+    fakes.cluster.handlers[EndTxnRequest] = end
     async with producing(fakes) as p:
         with pytest.raises(ZeroDivisionError):
             async with p.transaction() as tx:
                 await tx.enqueue("t", b"a", partition=0)
                 await trio.sleep(0.1)
-                fakes.known["x"].open = True
                 raise ZeroDivisionError
+        assert fakes.open == []
         await write(p, b"b")
     assert fakes.values("t") == [b"b"]
 
@@ -633,6 +664,28 @@ async def test_a_coordinator_that_neither_knows_the_producer_nor_takes_it_back_e
         with pytest.raises(KafkaError) as caught:
             await write(p, b"b")
         assert caught.value.code == unknown
+
+
+async def test_who_repeats_a_commit_and_is_not_known_any_more_does_not_call_it_aborted(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    fakes = fake(nursery)
+
+    def rotated(broker: int, request: Any) -> EndTxnResponse:
+        # The first request arrived, and with it the epochs were used up; then came somebody else.
+        fakes.end(broker, request)
+        fakes.known["x"].producer_id += 1
+        return ended(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+
+    fakes.cluster.script(EndTxnRequest, DROP, rotated)
+    async with producing(fakes) as p:
+        with pytest.raises(ProducerFencedError, match="taken over by another producer"):
+            async with p.transaction() as tx:
+                await tx.send("t", b"a")
+        assert tx.outcome == "unknown"
+        with pytest.raises(ProducerFencedError):
+            await write(p, b"b")
+    assert fakes.values("t") == [b"a"]
 
 
 # Offsets

@@ -115,13 +115,29 @@ def test_while_a_transaction_ends_nobody_begins(state: TxnState, expected: Any) 
     assert refusal(lambda: init(standing(state), expected)) == CONCURRENT
 
 
-@pytest.mark.parametrize("expected", [None, (PID, 5)])
-def test_a_new_producer_aborts_what_is_under_way_two_epochs_later(expected: Any) -> None:
+@pytest.mark.parametrize(("expected", "epoch"), [(None, 7), ((PID, 5), 6)])
+def test_a_new_producer_aborts_what_is_under_way_two_epochs_later(
+    expected: tuple[int, int] | None, epoch: int
+) -> None:
     outcome = init(standing(ONGOING), expected)
     assert isinstance(outcome, Fence)
     after = outcome.after
-    assert (after.state, after.producer_epoch, after.version) == (PREPARE_ABORT, 7, V2)
+    assert (after.state, after.producer_epoch, after.version) == (PREPARE_ABORT, epoch, V2)
     assert after.partitions == {T0}
+
+
+def test_a_producer_that_asks_for_another_epoch_in_its_transaction_gets_it_after_the_abort() -> (
+    None
+):
+    outcome = init(standing(ONGOING), (PID, 5))
+    assert isinstance(outcome, Fence)
+    ended = complete(outcome.after, NOW_MS)
+    assert init(ended, (PID, 5)) == Stay(ended)
+    assert ended.producer_epoch == 6
+    last = init(standing(ONGOING, LAST), (PID, LAST))
+    assert isinstance(last, Fence)
+    # There is none left that a producer might have.
+    assert refusal(lambda: init(complete(last.after, NOW_MS), (PID, LAST))) == FENCED
 
 
 def test_after_the_last_epoch_comes_another_producer_id() -> None:

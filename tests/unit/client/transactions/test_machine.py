@@ -125,6 +125,42 @@ def test_who_is_not_known_any_more_does_not_end_anything() -> None:
     assert machine.identity == ProducerIdentity(8, 0)
 
 
+@pytest.mark.parametrize(
+    ("step", "code", "in_doubt", "verdict"),
+    [
+        (Step.COMMIT, ErrorCode.CONCURRENT_TRANSACTIONS, True, Verdict.RETRY),
+        (Step.COMMIT, ErrorCode.PRODUCER_FENCED, False, Verdict.FENCED),
+        (Step.COMMIT, ErrorCode.INVALID_TXN_STATE, False, Verdict.FAIL),
+        (Step.COMMIT, ErrorCode.TRANSACTION_ABORTABLE, True, Verdict.ABORT),
+        (Step.COMMIT, ErrorCode.INVALID_PRODUCER_ID_MAPPING, False, Verdict.RENEW),
+        # It was asked before: the epochs may have been used up by that, and another one came then.
+        (Step.COMMIT, ErrorCode.INVALID_PRODUCER_ID_MAPPING, True, Verdict.FENCED),
+        (Step.ABORT, ErrorCode.INVALID_PRODUCER_ID_MAPPING, True, Verdict.RENEW),
+        (Step.ABORT, ErrorCode.TRANSACTION_ABORTABLE, False, Verdict.FAIL),
+        (Step.ABORT, ErrorCode.INVALID_TXN_STATE, False, Verdict.FAIL),
+        (Step.RENEW, ErrorCode.COORDINATOR_NOT_AVAILABLE, False, Verdict.RETRY),
+        (Step.RENEW, ErrorCode.TRANSACTION_ABORTABLE, False, Verdict.FAIL),
+        (Step.RENEW, ErrorCode.INVALID_PRODUCER_ID_MAPPING, False, Verdict.FAIL),
+    ],
+)
+def test_what_it_means_that_a_step_is_refused(
+    step: Step, code: ErrorCode, in_doubt: bool, verdict: Verdict
+) -> None:
+    assert opened(2).refused(step, code, in_doubt=in_doubt) is verdict
+
+
+def test_in_version_1_an_abort_may_find_nothing_open_and_goes_on_to_the_next_epoch() -> None:
+    machine = opened(1)
+    machine.announcing()
+    machine.abort()
+    assert machine.next_step() is Step.ABORT
+    assert machine.refused(Step.ABORT, ErrorCode.INVALID_TXN_STATE, in_doubt=False) is None
+    assert machine.next_step() is Step.RENEW
+    machine.renewed(SECOND)
+    assert machine.next_step() is None
+    assert machine.state is State.READY
+
+
 def test_the_first_reason_counts() -> None:
     machine = opened(1)
     for each in (ERROR, KafkaError("later")):
