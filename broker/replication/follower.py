@@ -127,6 +127,7 @@ class FollowerReplica(Replica):
         )  # fmt: skip
         log.truncate_to(max(offset, 0), now_ms=now_ms)
         self.bound_high_watermark()
+        self._note_replicated()  # as far as it is: what was cut off made all markers be read again
 
     def _restart(self, data: PartitionData, now_ms: int) -> None:
         """Go on where the leader's log begins: it does not reach to ours, or not back to ours.

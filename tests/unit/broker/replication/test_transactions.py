@@ -122,6 +122,18 @@ def test_a_marker_that_was_lost_with_its_leader_has_ended_nothing() -> None:
     assert read_all(former.log) == read_all(cluster.leader(2).log)
 
 
+def test_what_was_stable_is_stable_still_when_something_behind_it_is_cut_off() -> None:
+    cluster = Cluster()
+    write(cluster)
+    end(cluster, committed=True)
+    cluster.replicate()
+    cluster.append(b"lost")
+    cluster.change(leader_id=2, leader_epoch=1, isr=(2, 3))
+    cluster.fetch(1, 2)
+    former = cluster.follower(1)
+    assert former.log.log_end_offset == former.high_watermark == former.last_stable_offset == 2
+
+
 def test_deleting_the_beginning_of_a_transaction_leaves_nothing_stable_before_it() -> None:
     cluster = Cluster((1,))
     write(cluster)
