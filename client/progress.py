@@ -64,7 +64,11 @@ class Progress:
         return (before and before.offset) != (now and now.offset)
 
     def undo(self) -> None:
-        """Go back to where the consumer was; new partitions begin where the group has committed."""
+        """Go back to where the consumer was, and to what the group has committed of new partitions.
+
+        So do all, if any were given up meanwhile: others may have gone on with one that came back.
+        """
+        stayed = self._rebalancing.times_given_up == self._given_up
         reading, streams = self._reading, dict(self._reading.streams)
         positions = reading.positions()
         moved = [
@@ -75,7 +79,7 @@ class Progress:
         for stream in moved:
             partition = stream.topic_partition
             before = self._from.get(partition)
-            if before is not None:
+            if stayed and before is not None:
                 stream.seek(before.offset, before.leader_epoch)
             else:
                 streams[partition] = reading.new_stream(partition, None)

@@ -848,6 +848,29 @@ async def test_partitions_that_went_to_others_meanwhile_abort_the_transaction(
     assert fakes.committed == {}
 
 
+async def test_a_partition_that_came_back_goes_on_where_others_have_left_it(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    fakes = fake(nursery)
+    async with copying(fakes) as (p, c, group):
+        c.subscribe("in")
+        async with p.transaction(c):
+            while not await c.poll(max_records=1):
+                pass
+        with pytest.raises(TransactionAbortedError, match="partitions went to other members"):
+            async with p.transaction(c):
+                await c.poll(max_records=1)
+                group.committed = {("in", 0): (6, -1), ("in", 1): (7, -1)}  # by somebody else
+                group.rebalancing = True
+                with trio.move_on_after(20):
+                    while group.generation < 2:
+                        await c.poll(max_records=1, timeout_ms=100)
+                await c.poll()
+        records = await c.poll()
+    assert min(r.offset for r in records if r.partition == 0) == 6
+    assert min(r.offset for r in records if r.partition == 1) == 7
+
+
 async def test_a_consumer_that_commits_by_itself_is_refused(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
