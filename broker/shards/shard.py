@@ -287,16 +287,18 @@ class Shard(Generic[M]):
 
     def _on_committed(self, code: ErrorCode) -> None:
         """Take note that the high watermark passed whom it was to pass, or never will."""
-        self._registered = False
         if code != ErrorCode.NONE:
+            self._registered = False
             self._fail_all(_TOLD.get(code, code))
             return
-        # Who is told may write, and so move the watermark.
+        # Who is told may write, and so move the watermark; or wait, behind some who are yet to be
+        # told, and need no call back.
         while self._waiting and self._waiting[0].offset <= self.replica.high_watermark:
             waiting = self._waiting.popleft()
             if self._last.get(waiting.subject, 0) <= self.replica.high_watermark:
                 self._last.pop(waiting.subject, None)
             self._tell(waiting.done, ErrorCode.NONE)
+        self._registered = False
         self._register()
         if self.replica.high_watermark >= self.replica.log.log_end_offset:
             self._last.clear()  # of those, too, who did not wait so long

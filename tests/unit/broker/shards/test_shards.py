@@ -169,6 +169,22 @@ def test_who_hears_that_a_write_is_committed_may_write() -> None:
     assert world.diary().keys == [b"first", b"more", b"more"]
 
 
+def test_who_hears_may_write_while_others_are_yet_to_hear_of_the_same_watermark() -> None:
+    world, told = World(), list[str]()
+    diary = world.diary()
+
+    def write_again(_code: ErrorCode) -> None:
+        told.append("first")
+        diary.write(b"c", done=lambda _code: told.append("third"))
+
+    diary.write(b"a", done=write_again)
+    diary.write(b"b", done=lambda _code: told.append("second"))
+    world.cluster.replicate()
+    assert (told[:2], diary.keys) == (["first", "second"], [b"a", b"b", b"c"])
+    world.cluster.replicate()
+    assert told == ["first", "second", "third"]
+
+
 def test_who_hears_in_the_middle_of_a_write_finds_all_of_it() -> None:
     """Alone in the ISR, a leader commits what others wait for while it appends."""
     world, seen = World(), list[bytes]()
