@@ -1,7 +1,10 @@
 """Frames come whole, in order, and into memory of their own if they are large."""
 
+import platform
 import socket
 import struct
+import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -113,3 +116,25 @@ async def test_what_is_no_frame_ends_it() -> None:
         await sending.send_all((FRAME_BYTES_MAX + 1).to_bytes(4, "big"))
         with pytest.raises(DecodeError):
             await reader.next_frame()
+
+
+KEEPING = """
+import resource
+from quorate.net import frame_reader
+
+frame_reader.have_memory_kept()
+for _ in range(20):
+    records = [bytes(1_000 + n % 9) for n in range(1_000)]
+    if _ == 1:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    del records
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others have rules of their own")
+def test_memory_that_records_took_is_kept_for_the_next_ones() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KEEPING], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) < 1_000  # pages; 18 times a megabyte would be 4,600 of them
