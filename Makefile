@@ -23,7 +23,7 @@ help: ## List the targets
 
 setup: $(STAMP) ## Make .venv with the package and all development tools (quick when nothing changed)
 
-$(STAMP): pyproject.toml setup.py quorate/records/_batch.c quorate/records/_speed.c
+$(STAMP): pyproject.toml setup.py $(wildcard quorate/records/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit("Quorate needs Python 3.11 or later, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 has no venv: on Debian and Ubuntu, apt install python3-venv"; exit 1; }
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --upgrade 'pip>=25.1'

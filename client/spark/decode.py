@@ -1,8 +1,10 @@
 """Records of batches as columns of Arrow, without a Python object for each.
 
+Compiled code (``quorate/records/_columns.c``) does it in one go, where there is any. Without,
 Python walks over the lengths of records, numpy reads their numbers for all of them at once, and
-Arrow gathers keys and values. What is out of the ordinary (headers that are wanted, bytes that are
-no records) goes through :func:`decode_in_python`, which tests hold the other one to.
+Arrow gathers keys and values. What is out of the ordinary (bytes that are no records; without
+compiled code also headers that are wanted) goes through :func:`decode_in_python`, which tests hold
+the others to.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import numpy as np
 
 from quorate.client.spark.arrow import Array, Bytes, Integers, RecordBatch, Schema, pa
 from quorate.client.spark.batches import BatchReader, Chunk, Span, plain_records
+from quorate.records.compiled import load_compiled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +37,17 @@ FIELDS: Final = {
     "headers": pa.list_(pa.field("element", HEADER_TYPE)),
 }
 """Columns by name; Spark wants exactly these types, and every column nullable."""
+
+_read_columns: Any = getattr(load_compiled("_columns"), "read_columns", None)
+_FLAGS: Final = {
+    "key": 1,
+    "value": 2,
+    "offset": 4,
+    "timestamp": 8,
+    "timestampType": 16,
+    "headers": 32,
+}
+"""What to ask the compiled function for."""
 
 TIMESTAMP_MS_MAX: Final = (2**63 - 1) // 1_000
 BATCH_ROWS_MAX: Final = 65_536
@@ -65,7 +79,7 @@ class Decoder:
         Raises:
             CorruptRecordError: There are no such records in its bytes; says where.
         """
-        arrays = self._arrays(chunk)
+        arrays = self._compiled(chunk) if _read_columns is not None else self._arrays(chunk)
         if arrays is None:
             return self.decode_in_python(chunk)
         return self._sliced(arrays)
@@ -76,6 +90,52 @@ class Decoder:
         )
         rows = whole.num_rows
         return [whole.slice(at, BATCH_ROWS_MAX) for at in range(0, rows, BATCH_ROWS_MAX)]
+
+    # By compiled code
+
+    def _compiled(self, chunk: Chunk) -> dict[str, Array] | None:
+        """Return all columns, or None if this is for the twin."""
+        batches = [
+            (
+                span.at,
+                span.end,
+                span.header.record_count,
+                span.header.base_offset,
+                span.header.base_timestamp_ms,
+                span.header.max_timestamp_ms if span.header.is_log_append_time else None,
+            )
+            for span in chunk.spans
+        ]
+        names = self.schema.names
+        wanted = sum(_FLAGS.get(name, 0) for name in names)
+        read = _read_columns(chunk.data, batches, self.start, self.end, wanted)
+        if read is None:
+            return None
+        rows, key, value, offsets, timestamps, types, headers = read
+        arrays: dict[str, Array] = {}
+        for name, numbers in (
+            ("offset", offsets),
+            ("timestamp", timestamps),
+            ("timestampType", types),
+        ):
+            if numbers is not None:
+                arrays[name] = _array(FIELDS[name], rows, (None, numbers))
+        for name, texts in (("key", key), ("value", value)):
+            if texts is not None:
+                arrays[name] = _array(FIELDS[name], rows, texts)
+        if headers is not None:
+            count, validity, positions, keys, values = headers
+            pairs = pa.StructArray.from_arrays(
+                [_array(pa.string(), count, keys), _array(pa.binary(), count, values)],
+                fields=list(HEADER_TYPE),
+            )
+            buffers = [pa.py_buffer(validity), pa.py_buffer(positions)]
+            arrays["headers"] = pa.Array.from_buffers(
+                FIELDS["headers"], rows, buffers, children=[pairs]
+            )
+        for name in {"topic", "partition"} & set(names):
+            arrays[name] = self._constant(name, rows)
+        return arrays
 
     # By numpy and Arrow
 
@@ -173,6 +233,11 @@ def _repeated(chunk: Chunk, counts: Integers, field: str) -> Integers:
     """Return a field of the batches' headers for each of their records."""
     values = np.array([getattr(span.header, field) for span in chunk.spans], np.int64)
     return np.repeat(values, counts)
+
+
+def _array(kind: Any, rows: int, buffers: Sequence[bytes | None]) -> Array:
+    wrapped = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
+    return pa.Array.from_buffers(kind, rows, wrapped)
 
 
 def _numbers(values: npt.NDArray[Any], kind: Any) -> Array:

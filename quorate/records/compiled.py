@@ -1,6 +1,7 @@
 """Where compiled functions come from, if there are any and they are wanted.
 
-``_batch.c`` sums up and checks batches, ``_speed.c`` collects, lays out and reads records.
+``_batch.c`` sums up and checks batches, ``_speed.c`` collects, lays out and reads records, and
+``_columns.c`` makes columns of them for Apache Arrow.
 """
 
 import os

@@ -1,5 +1,6 @@
-"""Records as columns of Arrow: as the twin in Python has them."""
+"""Records as columns of Arrow, compiled and by numpy: as the twin in Python has them."""
 
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -19,6 +20,17 @@ from tests.unit.client.spark.fetched import Row, batch, plain
 T = TopicPartition("t\u00f6pic", 4)
 FAR = 1 << 40
 ALL = list(FIELDS)
+
+
+@pytest.fixture(params=["compiled", "by numpy"], autouse=True, scope="module")
+def how(request: pytest.FixtureRequest) -> Generator[str]:
+    """Every test holds for both."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "by numpy":
+            patch.setattr(decode, "_read_columns", None)
+        elif decode._read_columns is None:  # pyright: ignore[reportPrivateUsage]
+            pytest.skip("not compiled here")
+        yield request.param
 
 
 def rows() -> st.SearchStrategy[Row]:
@@ -68,6 +80,36 @@ def test_every_column_is_what_the_twin_in_python_reads(
     assert decoded == decoder.decode_in_python(chunk)
     for each in decoded:
         each.validate(full=True)
+
+
+def read_or_refused(read: Any, chunk: Chunk) -> Any:
+    try:
+        return read(chunk)
+    except CorruptRecordError as error:
+        return str(error)
+
+
+@given(st.data())
+def test_damaged_records_are_refused_or_read_as_the_twin_does(
+    how: str, data: st.DataObject
+) -> None:
+    listed = data.draw(st.lists(rows(), min_size=1, max_size=4))
+    raw = batch(0, listed)
+    damaged = bytearray(raw[HEADER_BYTES:])
+    places = st.integers(0, min(len(damaged), 80) - 1)  # where there are numbers
+    for place, value in data.draw(st.lists(st.tuples(places, st.integers(0, 255)), max_size=3)):
+        damaged[place] = value
+    cut = data.draw(st.just(len(damaged)) | st.integers(0, len(damaged)))
+    count = len(listed) + data.draw(st.sampled_from([0, 0, 1, -1]))
+    chunk = broken(bytes(damaged[:cut]), count)
+    # Headers that nobody wants are not looked at by numpy.
+    wanted = ALL if how == "by numpy" else sorted(data.draw(st.sets(st.sampled_from(ALL))))
+    decoder = Decoder(BatchReader(T, 0, committed_only=False), wanted, 0, FAR)
+    found = read_or_refused(decoder.decode, chunk)
+    assert found == read_or_refused(decoder.decode_in_python, chunk)
+    if not isinstance(found, str):
+        for each in found:
+            each.validate(full=True)
 
 
 def decoded(data: bytes, columns: list[str] | None = None) -> Any:
@@ -139,12 +181,18 @@ def broken(records: bytes, count: int = 1) -> Chunk:
         b"\x22\x00" + b"\xff" * 11 + b"\x01\x00\x01\x01\x00",  # a number of more than ten bytes
         b"\xff\xff\xff\xff\xff\x01",  # a record of gigabytes
         b"\x80",  # cut off within a length
+        b"\x14\x00\x00\x00\x01\x01\x02\x02\xff\x01",  # a header's name that is not UTF-8
+        b"\x12\x00\x00\x00\x01\x01\x02\x01\x01",  # a header without a name
+        b"\x12\x00\x00\x00\x01\x01\x02\x00\x03",  # a header's value of length -2
+        b"\x14\x00\x00\x00\x01\x01\x02\x00\x01\x00",  # a byte behind the headers
+        b"\x0e\x00\x00\x00\x01\x01\x04\x00",  # more headers than there is room for
+        b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01" + bytes(9),  # half of all that can be told
     ],
 )
 def test_bytes_that_are_no_records_are_refused(records: bytes) -> None:
     reader = BatchReader(T, 0, committed_only=False)
     with pytest.raises(CorruptRecordError, match="partition 4, at offset 0"):
-        Decoder(reader, ["value"], 0, FAR).decode(broken(records))
+        Decoder(reader, ALL, 0, FAR).decode(broken(records))
 
 
 @pytest.mark.parametrize("size", [60, 100, 10_000, 300_000, 3_000_000])
@@ -153,7 +201,7 @@ def test_lengths_of_any_width_are_walked_over(size: int) -> None:
     assert len(row["value"]) == size
 
 
-def test_records_of_more_than_128_mib_are_left_to_the_twin(
+def test_records_of_more_than_128_mib_are_left_to_the_twin_by_numpy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     walked = decode._walk(broken(b"\x80\x80\x80\x80\x08" + bytes(10)))  # pyright: ignore[reportPrivateUsage]
@@ -165,3 +213,19 @@ def test_records_of_more_than_128_mib_are_left_to_the_twin(
 def test_nothing_gives_nothing() -> None:
     reader = BatchReader(T, 0, committed_only=False)
     assert Decoder(reader, ALL, 0, FAR).decode(Chunk(b"", ())) == []
+
+
+def test_what_a_caller_may_not_ask_of_the_compiled_function() -> None:
+    read: Any = decode._read_columns  # pyright: ignore[reportPrivateUsage]
+    if read is None:
+        pytest.skip("not compiled here")
+    for at, end, count in ((-1, 5, 1), (3, 2, 1), (0, 11, 1), (0, 5, -1)):
+        with pytest.raises(ValueError, match="positions outside of the data"):
+            read(bytes(10), [(at, end, count, 0, 0, None)], 0, FAR, 63)
+    for batches in ([None], [(0, 0, 0, 0, 0)], [(0, 0, 0, 0, 0, "now")], ()):
+        with pytest.raises(TypeError):
+            read(bytes(10), batches, 0, FAR, 63)
+    gigabyte = (0, 1 << 30, 0, 0, 0, None)
+    with pytest.raises(ValueError, match="positions outside of the data"):
+        read(bytes(10), [gigabyte], 0, FAR, 63)
+    assert read(b"", [], 0, FAR, 2) == (0, None, (None, bytes(4), b""), None, None, None, None)
