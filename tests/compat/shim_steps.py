@@ -6,11 +6,14 @@
 import json
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from quorate.client import ProducerFencedError, sync
 from tests.compat.clients.agent import Java
 from tests.compat.peers import nodes
 
@@ -29,6 +32,7 @@ MAINS: Final = {
     "kafka-leader-election": TOOLS + "LeaderElectionCommand",
     "kafka-log-dirs": TOOLS + "LogDirsCommand",
     "kafka-delete-records": TOOLS + "DeleteRecordsCommand",
+    "kafka-transactions": TOOLS + "TransactionsCommand",
 }
 
 FILES: Final = {
@@ -59,6 +63,7 @@ class Step:
 T, P, C = "kafka-topics", "kafka-console-producer", "kafka-console-consumer"
 G, F, O = "kafka-consumer-groups", "kafka-configs", "kafka-get-offsets"  # noqa: E741
 R, L = "kafka-reassign-partitions", "kafka-leader-election"
+X = "kafka-transactions"
 
 STEPS: Final = (
     Step(T, "--create --topic orders --partitions 3 --replication-factor 1"),
@@ -135,6 +140,24 @@ STEPS: Final = (
     Step(R, "--list"),
     Step(T, "--delete --topic keyed"),
     Step(T, "--list"),
+    # From here on, a transaction of the id "payments" is open in paid-0.
+    Step(X, "list"),
+    Step(X, "list --duration-filter 3600000"),
+    Step(X, "list --transactional-id-pattern no.*"),
+    Step(X, "describe --transactional-id payments"),
+    Step(X, "describe --transactional-id nobody"),
+    Step(X, "describe"),
+    Step(X, "describe-producers --topic paid --partition 0"),
+    Step(X, "find-hanging"),
+    Step(X, "find-hanging --broker-id 1 --partition 0"),
+    Step(X, "find-hanging --topic paid --max-transaction-timeout 0"),
+    Step(X, "abort --topic paid --partition 0"),
+    Step(X, "abort --topic paid --partition 0 --start-offset 5"),
+    Step(X, "abort --topic paid --partition 0 --producer-id 1"),
+    Step(X, "abort --topic paid --partition 0 --producer-id 1 --producer-epoch 0"),
+    Step(X, "abort --topic paid --partition 0 --start-offset 0"),
+    Step(X, "forceTerminateTransaction --transactionalId payments"),
+    Step(X, "nonsense"),
 )
 
 NORMAL: Final = (
@@ -149,6 +172,11 @@ NORMAL: Final = (
     (re.compile(r'"directoryId": "[\w-]+"'), '"directoryId": "<id>"'),
     (re.compile(r"  +(STATE|Empty) *$", re.MULTILINE), r"  \1"),
     (re.compile(r"\n\tat .*"), ""),
+    (re.compile(r"^(payments *\t1 +\t)\d+ +\t", re.MULTILINE), r"\1<id>\t"),
+    (re.compile(r"^(1 +\tpayments *\t)\d+ +\t", re.MULTILINE), r"\1<id>\t"),
+    (re.compile(r"^\d+ +(\t0 +\t-1)", re.MULTILINE), r"<id>\1"),
+    (re.compile(r"\t\d{13}( +)\t\d+ +\tpaid-0"), r"\t<time>\1\t<n>\tpaid-0"),
+    (re.compile(r"\t\d{13}( *)\t0 "), r"\t<time>\1\t0 "),
     (re.compile(r"^console-consumer-\d+.*\n", re.MULTILINE), ""),
     (re.compile(r'"log_dirs":\["/[^"]*"\]'), '"log_dirs":["<path>"]'),
 )  # fmt: skip
@@ -173,13 +201,34 @@ class Said:
 Run = Callable[[str, Sequence[str], str], Said]
 
 
+@contextmanager
+def open_transaction(bootstrap: str) -> Generator[None]:
+    """Have the transaction open that tools are to find."""
+    with sync.Admin(bootstrap) as admin:
+        admin.create_topic("paid", partitions=1)
+    settings: Any = {"transactional_id": "payments", "transaction_timeout_ms": 600_000}
+    with sync.Producer(bootstrap, **settings) as producer:
+        transaction = producer.transaction()
+        transaction.__enter__()
+        transaction.send("paid", b"12", partition=0)
+        yield
+        with suppress(ProducerFencedError):
+            transaction.abort()
+
+
 def run_all(bootstrap: str, run: Run) -> list[Said]:
     """Run all steps and return what was said."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for file, content in FILES.items():
             (folder / file).write_text(json.dumps(content))
-        said = [run(s.tool, s.arguments(bootstrap, folder), s.stdin) for s in STEPS]
+        said: list[Said] = []
+        with ExitStack() as opened:
+            for before, step in pairwise((None, *STEPS)):
+                assert step is not None
+                if step.tool == X and before is not None and before.tool != X:
+                    opened.enter_context(open_transaction(bootstrap))
+                said.append(run(step.tool, step.arguments(bootstrap, folder), step.stdin))
         return [Said(s.status, normal(s.out).replace(name, "FOLDER"), normal(s.err)) for s in said]
 
 

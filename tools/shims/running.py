@@ -71,6 +71,10 @@ SHIMS: Final = {
         "cluster", "reassign_partitions", "REASSIGN",
         "--bootstrap-server localhost:9092 --reassignment-json-file plan.json --execute",
     ),
+    "kafka-transactions": Shim(
+        "transactions", "transactions", "TRANSACTIONS",
+        "--bootstrap-server localhost:9092 find-hanging --topic orders",
+    ),
 }  # fmt: skip
 
 
