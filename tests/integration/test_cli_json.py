@@ -63,15 +63,20 @@ COMMANDS = (
     "consume orders --from-beginning -n 1",
     "topics trim orders --before 0 --dry-run",
     "verify list --workloads",
+    "txns list",
+    "txns describe",
+    "txns producers paid",
+    "txns find-hanging paid --max-transaction-timeout 0",
 )
 
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A node with a topic of two records, a group that has read one, and a profile."""
+    """A node with a topic of two records, a group that has read one, and an open transaction."""
     with quorate(IN_A_HURRY, tmp_path_factory.mktemp("json")) as running:
         where = running.server.bootstrap
         with Admin(where) as admin, Producer(where) as producer:
+            admin.create_topic("paid", partitions=1)
             admin.create_topic("orders", partitions=2, configs={"retention.ms": "86400000"})
             producer.send("orders", b'{"amount": 1}', key=b"k", headers=[("h", b"x")])
             producer.send("orders", b'{"amount": 2}', key=b"k")
@@ -80,7 +85,15 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
                 while not consumer.poll():
                     pass
                 consumer.commit()
-        yield running
+        paying: Any = {"transactional_id": "payments", "transaction_timeout_ms": 600_000}
+        with Producer(where, **paying) as producer:
+            with producer.transaction() as before:
+                before.send("paid", b"11", partition=0)
+            transaction = producer.transaction()
+            transaction.__enter__()
+            transaction.send("paid", b"12", partition=0)
+            yield running
+            transaction.abort()
 
 
 @pytest.fixture
