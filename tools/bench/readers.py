@@ -9,9 +9,9 @@
 All of it is on one node of ours, each sample on a fresh one; readers are our client's.
 """
 
+import json
 import re
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,6 +30,8 @@ import quorate
 from quorate.client import Admin, ConfigChange, ConfigResource, Consumer, Producer
 from quorate.client.admin import raise_first
 from quorate.tools.bench import command_line
+from quorate.tools.bench.command import allow_many_connections
+from quorate.tools.bench.crowd import READERS
 from quorate.tools.bench.figures import Metric, Outcome, Sample
 from quorate.tools.bench.measuring import wait_until_quiet
 from quorate.tools.bench.runner import FAILURES
@@ -44,9 +46,10 @@ WORK_S: Final = 0.002
 
 RATE_PER_S: Final = 200
 PERCENTILE: Final = 99
-READERS: Final = 1_000
-COMING_AT_ONCE: Final = 10
-PATIENCE_MS: Final = 60_000
+ALONE_S_MIN: Final = 10.0
+"""The 99th percentile of fewer than 2,000 records says little."""
+CROWD_RECORDS: Final = 100
+CROWD_S_MAX: Final = 120.0
 CROWD_NICENESS: Final = 10
 """The crowd and the reader it must not disturb share a machine, which they would not elsewhere."""
 
@@ -85,7 +88,7 @@ async def curve(node: Node, seconds: float) -> dict[str, float]:
             for n in range(int(partitions * (seconds + 10) / WORK_S)):
                 await producer.enqueue(topic, b"x" * 100, partition=n % partitions)
         cpu_s, begun_s = time.process_time() + node.cpu_seconds(), time.monotonic()
-        found[f"p{partitions}_records_per_s"] = await _read_slowly(
+        found[f"p{partitions}_records_per_s"] = await read_slowly(
             node.bootstrap, topic, partitions, seconds
         )
         used_s = time.process_time() + node.cpu_seconds() - cpu_s
@@ -93,7 +96,8 @@ async def curve(node: Node, seconds: float) -> dict[str, float]:
     return found
 
 
-async def _read_slowly(bootstrap: str, topic: str, partitions: int, seconds: float) -> float:
+async def read_slowly(bootstrap: str, topic: str, partitions: int, seconds: float) -> float:
+    """Return how many records a second so many readers of a partition each get through."""
     counts = [0] * partitions
 
     async def read(number: int) -> None:
@@ -118,8 +122,13 @@ async def _read_slowly(bootstrap: str, topic: str, partitions: int, seconds: flo
 # --- a steady reader ----------------------------------------------------------
 
 
-async def _latencies(bootstrap: str, during: Callable[[], Awaitable[None]]) -> float:
-    """Return the 99th percentile, in ms, from sending a record to having read it, meanwhile."""
+def percentile(latencies_ms: Sequence[float]) -> float:
+    """Return the 99th percentile."""
+    return statistics.quantiles(latencies_ms, n=100)[PERCENTILE - 1]
+
+
+async def _latencies(bootstrap: str, during: Callable[[], Awaitable[None]]) -> list[float]:
+    """Return how long each record meanwhile took from being sent to having been read, in ms."""
     found: list[float] = []
     over = trio.Event()
 
@@ -144,7 +153,7 @@ async def _latencies(bootstrap: str, during: Callable[[], Awaitable[None]]) -> f
             await during()
             over.set()
             nursery.cancel_scope.cancel()
-    return statistics.quantiles(found, n=100)[PERCENTILE - 1]
+    return found
 
 
 async def _with_topic(bootstrap: str, name: str, **configs: str) -> None:
@@ -156,48 +165,39 @@ async def _with_topic(bootstrap: str, name: str, **configs: str) -> None:
 
 
 async def crowd(node: Node, seconds: float) -> dict[str, float]:
-    """Time a reader alone, and while others come and go in a process of their own."""
+    """Time a reader before, while and after others come and go, who are a process of their own."""
     await _with_topic(node.bootstrap, "steady")
-    idle_ms = await _latencies(node.bootstrap, partial(trio.sleep, seconds))
-    took_s = 0.0
+    await _with_topic(node.bootstrap, "busy")
+    async with Producer(node.bootstrap) as producer:
+        for _ in range(CROWD_RECORDS):
+            await producer.enqueue("busy", bytes(VALUE_BYTES))
+    told: dict[str, float] = {}
 
     async def come_and_go() -> None:
-        nonlocal took_s
-        begun_s = time.monotonic()
-        command = [sys.executable, "-m", "quorate.tools.bench.readers", "--crowd", node.bootstrap]
+        words = [node.bootstrap, "busy", str(CROWD_RECORDS - 1)]
+        command = [sys.executable, "-m", "quorate.tools.bench.crowd", *words]
         nice = ["nice", "-n", str(CROWD_NICENESS), *command]
-        await trio.run_process(nice, stdout=subprocess.DEVNULL)
-        took_s = time.monotonic() - begun_s
+        with trio.fail_after(CROWD_S_MAX):
+            done = await trio.run_process(nice, capture_stdout=True)
+        told.update(json.loads(done.stdout))
 
-    crowded_ms = await _latencies(node.bootstrap, come_and_go)
+    alone = partial(trio.sleep, max(seconds, ALONE_S_MIN))
+    before = await _latencies(node.bootstrap, alone)
+    cpu_s = node.cpu_seconds()
+    meanwhile = await _latencies(node.bootstrap, come_and_go)
+    cpu_s = node.cpu_seconds() - cpu_s
+    after = await _latencies(node.bootstrap, alone)
+    idle_ms = percentile(before + after)
     return {
         "idle_p99_ms": idle_ms,
-        "crowd_p99_ms": crowded_ms,
-        "ratio": crowded_ms / idle_ms,
-        "readers_per_s": READERS / took_s,
+        "crowd_p99_ms": percentile(meanwhile),
+        "ratio": percentile(meanwhile) / idle_ms,
+        "readers": told["finished"],
+        "at_once": told["there_at_once"],
+        "seconds": told["seconds"],
+        "requests_per_s": told["requests"] / told["seconds"],
+        "broker_cores": cpu_s / told["seconds"],
     }
-
-
-async def be_a_crowd(bootstrap: str) -> None:
-    """Come, assign oneself the topic, read something of it, go: a thousand times."""
-    limit = trio.CapacityLimiter(COMING_AT_ONCE)
-
-    async def come() -> None:
-        async with (
-            limit,
-            Consumer(
-                bootstrap,
-                auto_offset_reset="earliest",
-                connect_timeout_ms=PATIENCE_MS,
-                request_timeout_ms=PATIENCE_MS,
-            ) as consumer,
-        ):
-            consumer.assign([("steady", 0)])
-            assert await consumer.poll(timeout_ms=PATIENCE_MS)
-
-    async with trio.open_nursery() as nursery:
-        for _ in range(READERS):
-            nursery.start_soon(come)
 
 
 # --- compaction ---------------------------------------------------------------
@@ -207,8 +207,9 @@ async def compaction(node: Node, seconds: float) -> dict[str, float]:
     """Time a reader alone and while a topic is compacted; then compact another within a limit."""
     await _with_topic(node.bootstrap, "steady")
     await _fill(node.bootstrap)
-    idle_ms = await _latencies(node.bootstrap, partial(trio.sleep, seconds))
-    busy_ms = await _latencies(node.bootstrap, partial(_compact, node))
+    alone = partial(trio.sleep, max(seconds, ALONE_S_MIN))
+    idle_ms = percentile(await _latencies(node.bootstrap, alone))
+    busy_ms = percentile(await _latencies(node.bootstrap, partial(_compact, node)))
     compacted = _outcome(node)
     async with Admin(node.bootstrap) as admin:
         raise_first(await admin.delete_topics(["filthy"]))
@@ -284,7 +285,11 @@ SCENARIOS: Final = (
             Metric("idle_p99_ms", f"{P99} alone", "ms", "less"),
             Metric("crowd_p99_ms", f"{P99} meanwhile", "ms", "less"),
             Metric("ratio", "times as much", "", "less"),
-            Metric("readers_per_s", "that come and go", "readers/s", "more"),
+            Metric("readers", "that came, read all and went", "", "more"),
+            Metric("at_once", "of them there at once", "", "more"),
+            Metric("seconds", "from the first to the last", "s", "less"),
+            Metric("requests_per_s", "their requests", "/s", "more"),
+            Metric("broker_cores", "broker meanwhile", "cores", "less"),
         ),
         crowd,
     ),
@@ -321,11 +326,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code: 1 if a sample failed."""
     parser = command_line.parser("readers", __doc__, rounds=1)
     command_line.add_scenarios(parser)
-    parser.add_argument("--crowd", metavar="BOOTSTRAP", help="be the thousand readers")
     options = parser.parse_args(arguments)
-    if options.crowd:
-        trio.run(be_a_crowd, options.crowd)
-        return 0
+    allow_many_connections()
     outcomes: list[Outcome] = []
     console = command_line.console()
     for scenario in SCENARIOS:

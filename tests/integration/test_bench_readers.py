@@ -1,0 +1,43 @@
+"""What the benchmark of readers measures, small: partitions are read side by side, crowds pass."""
+
+import pytest
+import trio
+
+from quorate.client import Producer
+from quorate.client.sync import Admin
+from quorate.tools.bench import readers
+from quorate.tools.bench.crowd import Crowd, Reader
+from quorate.tools.bench.topics import Address
+
+pytestmark = pytest.mark.integration
+
+SECONDS = 0.3
+
+
+async def filled(bootstrap: str, name: str, *, partitions: int, records: int) -> None:
+    with Admin(bootstrap) as admin:
+        admin.create_topic(name, partitions=partitions)
+    async with Producer(bootstrap) as producer:
+        for n in range(records):
+            await producer.enqueue(name, b"x", partition=n % partitions)
+
+
+async def test_four_partitions_are_read_by_four_readers_faster_than_one_by_one(
+    bootstrap: str,
+) -> None:
+    rates: list[float] = []
+    for partitions in (1, 4):
+        name = f"side-by-side-{partitions}"
+        await filled(bootstrap, name, partitions=partitions, records=1_000 * partitions)
+        rates.append(await readers.read_slowly(bootstrap, name, partitions, SECONDS))
+    assert rates[1] > 2 * rates[0]
+
+
+async def test_a_crowd_comes_reads_all_there_is_and_goes(bootstrap: str) -> None:
+    await filled(bootstrap, "crowded", partitions=1, records=10)
+    address = Address.parse(bootstrap)
+    crowd = Crowd(lambda: Reader(address, "crowded", last_offset=9))
+    run = trio.to_thread.run_sync
+    await run(lambda: crowd.run(readers=50, per_s=200, stay_s=0.5))
+    assert (crowd.told.came, crowd.told.finished) == (50, 50)
+    assert crowd.told.there_at_once > 25
