@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "why": "Ask why: who leads, what is in sync or offline, why a group rebalances or lags.",
     "quorum": "Show and change the controllers: who leads, who votes, how far each is.",
     "doctor": "Look for what is wrong: on the way to a cluster (connect), or with this machine.",
+    "chaos": "Kill, pause, resume and start nodes of a cluster of up; see what happens.",
     "verify": "Load a cluster, break it, heal it, and judge what clients saw.",
     "spark": "Read topics to Parquet files with PySpark.",
     "broker": "Start a broker; list, describe, drain and retire brokers.",

@@ -17,6 +17,11 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "quorate tui -b broker:9092 --rw",
         "quorate tui groups --once --filter 'state:Stable'",
     ),
+    "chaos list": ("quorate chaos list", "quorate chaos list --dir /tmp/q --json"),
+    "chaos kill": ("quorate chaos kill broker-2", "quorate chaos kill controller-101 -y"),
+    "chaos pause": ("quorate chaos pause 3 -y",),
+    "chaos resume": ("quorate chaos resume 3",),
+    "chaos start": ("quorate chaos start broker-2",),
     "demo": (
         "quorate demo",
         "quorate demo list",

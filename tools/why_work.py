@@ -60,13 +60,22 @@ async def read_decided(asked: Asked) -> list[Decided]:
     Raises:
         QuorateError: no controller answers, or the directory is damaged.
     """
+    reader = Reader()
+    return [decided for batch in await read_batches(asked) for decided in reader.read(batch)]
+
+
+async def read_batches(asked: Asked) -> list[Batch]:
+    """Return every batch of metadata records that is left, oldest first.
+
+    Raises:
+        QuorateError: no controller answers, or the directory is damaged.
+    """
     batches: list[Batch] = []
     if asked.directory is not None:
         batches += batches_of(controller_folder(asked.directory))
     else:
         await read_feed(asked.controllers, asked.timeout_s, batches.append, asked.tls)
-    reader = Reader()
-    return [decided for batch in batches for decided in reader.read(batch)]
+    return batches
 
 
 async def ask_about_partition(asked: Asked, question: str, partition: TopicPartition) -> Answer:

@@ -23,7 +23,7 @@ def tui(
         typer.Argument(
             metavar="[VIEW [NAME]]",
             help="topics, brokers, quorum, partitions [TOPIC], groups, offsets GROUP,"
-            " configs [topic/T|broker/ID], messages TOPIC [FROM], events.",
+            " txns, configs [topic/T|broker/ID], messages TOPIC [FROM], events.",
         ),
     ] = None,
     *,
@@ -71,5 +71,6 @@ def tui(
             hint="quorate tui --once prints one frame",
         )
     ours = bool(ids) and run(running.cluster_id_of, client) in ids
-    alone = (directory or Path(".quorate")) if ours and not local_bootstrap else None
-    running.run_screen(Asked(options, client, alone), place, can_write=rw or ours)
+    here = (directory or Path(".quorate")) if ours else None
+    alone, cluster = (None, here) if local_bootstrap else (here, None)
+    running.run_screen(Asked(options, client, alone, cluster), place, can_write=rw or ours)

@@ -7,10 +7,11 @@ from typing import Final
 from quorate.client.admin import raise_first
 from quorate.client.admin_results import ConfigEntry, NewTopic
 from quorate.errors import ErrorCode, KafkaError, QuorateError
-from quorate.model import NO_LEADER, TopicPartition
-from quorate.tools import brokers_work, groups_work, why_work
+from quorate.model import TopicPartition
+from quorate.tools import brokers_work, chaos_work, groups_work, why_work
 from quorate.tools.configs import entries_of, parse_resource
 from quorate.tools.groups.resetting import To, parse_spec
+from quorate.tools.metadata.timeline import Timeline, timeline_of
 from quorate.tools.problems import UsageError
 from quorate.tools.quorum_work import wall_clock_ms
 from quorate.tools.tui import requests as ask
@@ -19,7 +20,6 @@ from quorate.tools.tui.requests import Answer
 from quorate.tools.tui.views import describing, places
 from quorate.tools.tui.views.cells import Line
 from quorate.tools.tui.views.snapshot import Snapshot
-from quorate.tools.why.past import broker_events
 
 HARMLESS: Final = frozenset({ErrorCode.ELECTION_NOT_NEEDED})
 
@@ -31,6 +31,7 @@ class Actor:
         self._directory = asked.directory
         self._options = asked.options
         self._client = asked.client
+        self._cluster = asked.cluster
 
     async def do(self, request: ask.Request, snapshot: Snapshot) -> Answer:
         """Do what is asked for.
@@ -39,19 +40,28 @@ class Actor:
             QuorateError: it was refused, or nobody answers.
         """
         match request:
+            case ask.ReadTimeline():
+                return Answer(request, value=await self._timeline())
             case ask.Describe() | ask.Why() | ask.ReadConfigs() | ask.PlanReset():
                 return await self._read(request, snapshot)
             case ask.Elect():
-                return Answer(request, said=await self._elect(request.partitions))
+                said = await self._elect(request.partitions)
             case ask.Drain():
-                return Answer(request, said=await self._drain(request))
+                said = await self._drain(request)
+            case ask.Chaos():
+                assert self._cluster is not None, "else there is no such menu"
+                said = await chaos_work.act(self._cluster, request.action, request.node)
             case ask.Reset():
                 await groups_work.carry_out(self._client, request.planned)
                 changed = len(request.planned.effective)
-                group_id = request.planned.group_id
-                return Answer(request, said=f"{group_id} goes on elsewhere in {changed} partitions")
+                said = f"{request.planned.group_id} goes on elsewhere in {changed} partitions"
             case _:
-                return Answer(request, said=await self._change(request))
+                said = await self._change(request)
+        return Answer(request, said=said)
+
+    async def _timeline(self) -> Timeline:
+        asked = await why_work.whom_to_ask(self._options, os.environ, self._directory)
+        return timeline_of(await why_work.read_batches(asked))
 
     async def _read(
         self,
@@ -135,14 +145,7 @@ class Actor:
         match request.place.view:
             case places.PARTITIONS if isinstance(subject, TopicPartition):
                 decided = await why_work.read_decided(asked)
-                topic = snapshot.topic(subject.topic)
-                offline = topic is not None and any(
-                    p.partition == subject.partition and p.leader_id == NO_LEADER
-                    for p in topic.partitions
-                )
-                questions = ("offline", "isr") if offline else ("leader", "isr")
-                told = [why_work.PARTITION_QUESTIONS[q](decided, subject) for q in questions]
-                return describing.answers_lines(told)
+                return describing.why_partition_lines(decided, subject, snapshot)
             case places.GROUPS:
                 told = [
                     await why_work.ask_about_rebalance(asked, str(subject)),
@@ -154,9 +157,7 @@ class Actor:
                 lag = await why_work.ask_about_lag(asked, group_id, [subject.topic])
                 return describing.answers_lines([lag])
             case places.BROKERS if isinstance(subject, int):
-                decided = await why_work.read_decided(asked)
-                events = [event.line() for event in broker_events(decided, subject)]
-                return describing.broker_lines(subject, events)
+                return describing.why_broker_lines(await why_work.read_decided(asked), subject)
             case _:
                 raise UsageError(
                     f"nobody can say why a row of {request.place.view} is as it is",

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from textual.app import App
+from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.notifications import SeverityLevel
 
 from quorate.model import TopicPartition
 from quorate.tools.groups_work import Planned
+from quorate.tools.metadata.timeline import Timeline
 from quorate.tools.output import SCHEMA_VERSION, cell_text
 from quorate.tools.tui import requests as ask
 from quorate.tools.tui.dialogs import Field, FormScreen, TextScreen, plain_lines
@@ -23,6 +25,7 @@ from quorate.tools.tui.prompt import COMMAND, FILTER, Prompt
 from quorate.tools.tui.source import Source
 from quorate.tools.tui.style import STYLE
 from quorate.tools.tui.table import RowsTable
+from quorate.tools.tui.travelling import Travelling
 from quorate.tools.tui.views import places
 from quorate.tools.tui.views.cells import Line, Part, Tone
 from quorate.tools.tui.views.describing import document_of, saved_rows
@@ -53,12 +56,15 @@ class QuorateApp(App[None]):
     CSS = STYLE
     TITLE = "quorate"
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar = []
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "quit_now", show=False, priority=True)  # from dialogs, too
+    ]
 
     def __init__(self, source: Source, place: Place, mode: Mode) -> None:
         super().__init__()
         self._source = source
         self._flows = Flows(self)
+        self._travelling = Travelling(self)
         self.main = ClusterScreen(place, mode)
         self._newest: Snapshot | None = None
         self.said: list[str] = []
@@ -97,6 +103,9 @@ class QuorateApp(App[None]):
         if answer.problem is not None:
             lines = (text.strip() for text in answer.problem.lines())
             self.notify("\n".join(lines), severity="error", timeout=10)
+        elif isinstance(answer.value, Timeline):
+            assert isinstance(request, ask.ReadTimeline), "nobody else asks for it"
+            self._travelling.took(answer.value, request.goal)
         elif isinstance(request, ask.ReadConfigs) and answer.value is not None:
             assert not isinstance(answer.value, Planned), "settings were asked for"
             self._flows.edit_read(request.resource, answer.value)
@@ -181,6 +190,9 @@ class QuorateApp(App[None]):
         if key.views and view not in key.views:
             self.notify(f"{key.shown} works in {', '.join(key.views)}")
             return True
+        if key.writes and self.main.travel is not None:
+            self.notify("this is the past: esc comes back to now", severity="warning")
+            return True
         if key.writes and not self.main.mode.can_write:
             self.notify("read-only: start with --rw to change the cluster", severity="warning")
             return True
@@ -199,13 +211,15 @@ class QuorateApp(App[None]):
         self.main.open_prompt(FILTER)
 
     def action_leave(self) -> None:
-        """Clear the filter, else the marks, else go back."""
+        """Clear the filter, else the marks, else come back from the past, else go back."""
         main = self.main
         if main.lens.pattern:
             main.look_through(replace(main.lens, pattern=""))
         elif main.marks:
             main.marks = frozenset()
             main.draw()
+        elif main.travel is not None:
+            main.travel_to(None)
         else:
             self.action_go_back()
 
@@ -229,19 +243,27 @@ class QuorateApp(App[None]):
 
     def action_describe(self) -> None:
         """Show all that is known of the row."""
-        if self.main.row is not None:
-            self.do(ask.Describe(self.main.place, self.main.row.subject))
+        row = self.main.row
+        if row is None:
+            return
+        if self.main.travel is not None:
+            self._travelling.describe(row)
+        else:
+            self.do(ask.Describe(self.main.place, row.subject))
 
     def action_why(self) -> None:
         """Show why the row is as it is."""
         row = self.main.row
         if row is None or self._refuses("why"):
             return
-        if self.main.place.view == places.TOPICS:
-            subject = worst_partition(self.main.snapshot, str(row.subject))
-            self.do(ask.Why(Place(places.PARTITIONS, str(row.subject)), subject))
+        place, subject = self.main.place, row.subject
+        if place.view == places.TOPICS:
+            place = Place(places.PARTITIONS, str(subject))
+            subject = worst_partition(self.main.seen, str(subject))
+        if self.main.travel is not None:
+            self._travelling.why(subject)
         else:
-            self.do(ask.Why(self.main.place, row.subject))
+            self.do(ask.Why(place, subject))
 
     def action_raw(self) -> None:
         """Show the row as JSON."""
@@ -321,6 +343,19 @@ class QuorateApp(App[None]):
         """End."""
         self.exit()
 
+    def action_travel(self) -> None:
+        """Go to the past, or to another moment of it."""
+        if not self._refuses("travel"):
+            self._travelling.begin()
+
+    def action_earlier(self) -> None:
+        """In the past, go one decision back."""
+        self._travelling.step(-1)
+
+    def action_later(self) -> None:
+        """In the past, go one decision on."""
+        self._travelling.step(1)
+
     def action_save(self) -> None:
         """Save the rows that are shown."""
 
@@ -382,6 +417,11 @@ class QuorateApp(App[None]):
         """Reset offsets."""
         if not self._refuses("reset"):
             self._flows.reset()
+
+    def action_chaos(self) -> None:
+        """Kill, pause, continue or start a node."""
+        if not self._refuses("chaos"):
+            self._flows.chaos()
 
 
 def worst_partition(snapshot: Snapshot | None, topic: str) -> TopicPartition:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -12,7 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static, TextArea
 
 from quorate.tools.tui.palette import STYLES
-from quorate.tools.tui.views.cells import Line, Part
+from quorate.tools.tui.views.cells import Line, Part, Tone
 
 HANGING_MAX: Final = 300
 """Longer texts are one widget: their long lines go on at the left."""
@@ -121,6 +122,44 @@ class ConfirmScreen(ModalScreen[bool]):
     def action_no(self) -> None:
         """Do nothing."""
         _ = self.dismiss(False)  # noqa: FBT003
+
+
+class ChoiceScreen(ModalScreen[str | None]):
+    """A menu: its keys choose, and so does the mouse. Options are keys, names, meanings."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "close", show=False)]
+
+    def __init__(self, title: str, options: Sequence[tuple[str, str, str]]) -> None:
+        super().__init__()
+        self._title = title
+        self._names = {key: name for key, name, _ in options}
+        self.lines: tuple[Line, ...] = tuple(
+            (Part(f" {key} ", Tone.LEADER_BLOCK), Part(f"  {name:<8}"), Part(meaning, Tone.DIM))
+            for key, name, meaning in options
+        )
+
+    def compose(self) -> ComposeResult:
+        """Make the widgets."""
+        with Vertical(classes="dialog asking") as box:
+            box.border_title = self._title
+            box.border_subtitle = "esc does nothing"
+            yield Static(text_of(self.lines), markup=False)
+
+    def on_key(self, event: events.Key) -> None:
+        """Choose what a key stands for."""
+        if event.key in self._names:
+            _ = event.stop()
+            _ = self.dismiss(self._names[event.key])
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose the line that is clicked."""
+        at = event.get_content_offset(self.query_one(Static))
+        if at is not None and at.y < len(self.lines):
+            _ = self.dismiss(list(self._names.values())[at.y])
+
+    def action_close(self) -> None:
+        """Do nothing."""
+        _ = self.dismiss(None)
 
 
 @dataclass(frozen=True, slots=True)

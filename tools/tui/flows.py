@@ -5,11 +5,14 @@ from typing import TYPE_CHECKING, cast
 
 from quorate.client.admin_results import ConfigEntry
 from quorate.model import TopicPartition
+from quorate.tools.clusters.chaos import ACTIONS
+from quorate.tools.clusters.layout import BROKER, CONTROLLER
 from quorate.tools.groups.resetting import plan_table
 from quorate.tools.groups_work import Planned
 from quorate.tools.output import render
 from quorate.tools.tui import requests as ask
 from quorate.tools.tui.dialogs import (
+    ChoiceScreen,
     ConfirmScreen,
     EditScreen,
     Field,
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from quorate.tools.tui.app import QuorateApp
     from quorate.tools.tui.main_screen import ClusterScreen
 
-EDIT_HINT = "# name=value, a line each; a line that goes takes its setting back to the default\n"
+EDIT_HINT = "# name=value, a line each; without its line: back to the default\n"
 
 
 class Flows:
@@ -164,6 +167,38 @@ class Flows:
         request = ask.Drain(row.subject, draining=True)
         self._confirm("drain", plain_lines([text]), request, str(row.subject))
 
+    def chaos(self) -> None:
+        """Have a node suffer, or mend it: that of the row, or the leader of the partition."""
+        row = self._main.row
+        if row is None:
+            return
+        if not self._main.mode.chaos:
+            self._app.notify("x works in clusters that quorate up made: their nodes are ours")
+            return
+        role = CONTROLLER if self._main.place.view == places.QUORUM else BROKER
+        subject = row.subject
+        if isinstance(subject, TopicPartition):
+            subject = self._leader_of(subject)
+        if subject is None:
+            self._app.notify("nobody leads it")
+            return
+        node = f"{role}-{subject}"
+
+        def chosen(action: str | None) -> None:
+            if action is not None:
+                lines = plain_lines([f"{node}: {ACTIONS[action].meaning}"])
+                self._confirm(f"{action} {node}?", lines, ask.Chaos(action, node))
+
+        options = [(each.key, name, each.meaning) for name, each in ACTIONS.items()]
+        _ = self._app.push_screen(ChoiceScreen(f"chaos: {node}", options), chosen)
+
+    def _leader_of(self, partition: TopicPartition) -> int | None:
+        snapshot = self._main.snapshot
+        topic = None if snapshot is None else snapshot.topic(partition.topic)
+        told = () if topic is None else topic.partitions
+        ids = (p.leader_id for p in told if p.partition == partition.partition)
+        return next((leader for leader in ids if leader >= 0), None)
+
     # Settings
 
     def edit(self) -> None:
@@ -235,6 +270,8 @@ class Flows:
         text = render(plan_table(planned.group_id, planned.changes), "table")
         lines = plain_lines([line.partition("  ")[2].strip() for line in text.splitlines()])
         if planned.members:
-            warning = f"It has {planned.members} members: they must stop first, it is refused else."
+            several = planned.members > 1
+            warning = f"It has {planned.members} member{'s' if several else ''}:"
+            warning += f" {'they' if several else 'it'} must stop first, or this is refused."
             lines = [(Part(warning, Tone.WARN),), (Part(""),), *lines]
         self._confirm(f"reset {planned.group_id}", lines, ask.Reset(planned), planned.group_id)

@@ -104,6 +104,8 @@ class Looker:
             await self._part("sizes", self._sizes(admin))
         if place.view in NEED_GROUPS:
             await self._part("groups", self._groups(admin))
+        if place.view == places.TXNS:
+            await self._part("transactions", self._transactions(admin))
         if place.view == places.CONFIGS:
             resource = place.argument or DEFAULT_RESOURCE
             await self._part("settings", self._configs(admin, resource))
@@ -176,6 +178,12 @@ class Looker:
             lags = await with_times(self._client, lags)
         ordered = sorted(groups, key=lambda group: group.group_id)
         return {"groups": tuple(ordered), "lags": tuple(lags)}
+
+    async def _transactions(self, admin: Admin) -> Mapping[str, Any]:
+        names = [listing.transactional_id for listing in await admin.list_transactions()]
+        told = await admin.describe_transactions(names) if names else {}
+        found = [told[name] for name in names if name in told]
+        return {"transactions": tuple(t for t in found if not isinstance(t, QuorateError))}
 
     async def _configs(self, admin: Admin, name: str) -> Mapping[str, Any]:
         resource = parse_resource(name)

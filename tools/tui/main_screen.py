@@ -19,6 +19,13 @@ from quorate.tools.tui.views.cluster import header_lines
 from quorate.tools.tui.views.frames import frame_of
 from quorate.tools.tui.views.keys import KEYS, footer_of
 from quorate.tools.tui.views.lens import Lens, PatternError, look
+from quorate.tools.tui.views.past import (
+    Travel,
+    changed_keys,
+    past_frame,
+    past_header,
+    past_snapshot,
+)
 from quorate.tools.tui.views.places import History, Place
 from quorate.tools.tui.views.snapshot import Snapshot
 
@@ -27,15 +34,22 @@ SCROLLBAR = 1
 AT_ONCE = ("quit_now", "command", "filter")
 """What is done before the next key is looked at: that one may be for the prompt."""
 
+CHANGED = "±"
+"""Stands before rows that the last decision changed, in the past."""
+
 AGE_COLUMNS = ("time", "lag", "rate/s", "behind", "log_end", "replicas")
 
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """Whether the cluster may be changed from here; ``alarm`` if that is none of this machine."""
+    """Whether the cluster may be changed from here; ``alarm`` if that is none of this machine.
+
+    ``chaos``: its nodes are processes that ``quorate up`` started, which may be killed.
+    """
 
     can_write: bool
     alarm: bool = False
+    chaos: bool = False
 
 
 class ClusterScreen(Screen[None]):
@@ -54,6 +68,8 @@ class ClusterScreen(Screen[None]):
         self.snapshot: Snapshot | None = None
         self.frame: Frame | None = None
         self.paused = False
+        self.travel: Travel | None = None
+        self._past: Snapshot | None = None
         self.marks: frozenset[str] = frozenset()
         self._lenses: dict[str, Lens] = {}
         self.table = RowsTable()
@@ -106,6 +122,20 @@ class ClusterScreen(Screen[None]):
         marked = [row for row in self.table.shown.rows if row.key in self.marks]
         return marked or ([] if self.row is None else [self.row])
 
+    @property
+    def seen(self) -> Snapshot | None:
+        """What is shown: the last snapshot, or the past."""
+        return self.snapshot if self.travel is None else self._past
+
+    def travel_to(self, travel: Travel | None) -> None:
+        """Show the cluster as it was after some decision; None for now."""
+        now = self.snapshot or Snapshot(0)
+        self._past = None if travel is None else past_snapshot(travel, now)
+        anew = (travel is None) != (self.travel is None)
+        self.travel = travel
+        self.marks = frozenset()
+        self.draw(anew=anew)
+
     def take(self, snapshot: Snapshot) -> None:
         """Show a newer snapshot."""
         self.snapshot = snapshot
@@ -113,13 +143,9 @@ class ClusterScreen(Screen[None]):
 
     def draw(self, *, anew: bool = False) -> None:
         """Show the snapshot as it is looked at."""
-        header = header_lines(self.snapshot)
-        self._header.update(text_of(header))
+        self._header.update(text_of(self._header_lines()))
         self._draw_footer()
-        snapshot = self.snapshot or Snapshot(0)
-        self.frame = frame_of(self.place, snapshot)
-        if self.snapshot is None or self.snapshot.answered_ms is None:
-            self.frame = replace(self.frame, remark="nothing seen yet")
+        self.frame = self._frame()
         width = max(20, self.table.outer_size.width - GUTTER - SCROLLBAR)
         try:
             shown = look(self.frame, self.lens, width)
@@ -127,12 +153,32 @@ class ClusterScreen(Screen[None]):
             self.notify(str(error), severity="error", markup=False)
             self.look_through(replace(self.lens, pattern=""))
             return
-        self.table.show(shown, self.marks, anew=anew)
+        if self.travel is None:
+            self.table.show(shown, self.marks, anew=anew)
+        else:
+            changed = changed_keys(self.place, self.travel, self.snapshot or Snapshot(0))
+            self.table.show(shown, changed | self.marks, anew=anew, sign=CHANGED)
         box = self._box
         count = f"{len(shown.rows):,}"
         count += f" of {shown.total:,}" if len(shown.rows) != shown.total else ""
         box.border_title = Text(f"{shown.title} [{count}]")
         box.border_subtitle = Text(self.subtitle)
+
+    def _frame(self) -> Frame:
+        if self._past is not None:
+            return past_frame(self.place, self._past)
+        frame = frame_of(self.place, self.snapshot or Snapshot(0))
+        if self.snapshot is None or self.snapshot.answered_ms is None:
+            return replace(frame, remark="nothing seen yet")
+        return frame
+
+    def _header_lines(self) -> tuple[Line, ...]:
+        if self.travel is None or self._past is None:
+            return header_lines(self.snapshot)
+        now_ms = self.travel.timeline.time_ms(self.travel.timeline.last) or 0
+        if self.snapshot is not None:
+            now_ms = self.snapshot.now_ms
+        return past_header(self.travel, self._past, now_ms)
 
     @property
     def subtitle(self) -> str:
@@ -142,12 +188,15 @@ class ClusterScreen(Screen[None]):
         said += [f"{len(self.marks)} marked"] if self.marks else []
         said += ["all columns"] if lens.wide else []
         said += ["paused"] if self.paused else []
+        said += [] if self.travel is None else ["the past: < > walk, t jumps, esc comes back"]
         said += [] if self.mode.can_write else ["read-only"]
         return "  ".join(said)
 
     def _draw_footer(self) -> None:
         parts: list[Part] = []
-        for shown, label in footer_of(self.place.view, can_write=self.mode.can_write):
+        for shown, label in footer_of(
+            self.place.view, can_write=self.mode.can_write, width=self.size.width or 80
+        ):
             parts += [Part(f" {shown}", Tone.ACCENT), Part(f" {label} ", Tone.DIM)]
         line: Line = tuple(parts)
         self._footer.update(text_of([line]))
@@ -234,5 +283,5 @@ class ClusterScreen(Screen[None]):
     @property
     def header_text(self) -> str:
         """What stands at the top, without colors."""
-        lines = header_lines(self.snapshot)
+        lines = self._header_lines()
         return "\n".join("".join(part.text for part in line) for line in lines)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from quorate.client.admin_results import ConfigChange, ConfigEntry
 from quorate.model import TopicPartition
 from quorate.tools.groups_work import Planned
+from quorate.tools.metadata.timeline import Timeline
 from quorate.tools.problems import Problem
 from quorate.tools.tui.views.cells import Line
 from quorate.tools.tui.views.places import Place
@@ -105,6 +106,24 @@ class Why:
     subject: object
 
 
+@dataclass(frozen=True, slots=True)
+class ReadTimeline:
+    """Read all decisions that are left, to walk through them; ``goal`` is where to begin.
+
+    It is a moment as ``quorate metadata at`` takes it; empty for the newest.
+    """
+
+    goal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chaos:
+    """Have a node of a cluster of ``quorate up`` suffer, or mend it."""
+
+    action: str
+    node: str
+
+
 Request = (
     CreateTopic
     | AddPartitions
@@ -118,8 +137,10 @@ Request = (
     | Reset
     | Describe
     | Why
+    | ReadTimeline
+    | Chaos
 )
-READING = (ReadConfigs, PlanReset, Describe, Why)
+READING = (ReadConfigs, PlanReset, Describe, Why, ReadTimeline)
 """What changes nothing."""
 
 
@@ -130,5 +151,5 @@ class Answer:
     request: Request
     said: str = ""
     lines: tuple[Line, ...] = ()
-    value: Planned | Mapping[str, ConfigEntry] | None = None
+    value: Planned | Mapping[str, ConfigEntry] | Timeline | None = None
     problem: Problem | None = None

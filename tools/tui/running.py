@@ -109,7 +109,9 @@ def run_screen(asked: Asked, place: Place, *, can_write: bool) -> None:
     from quorate.tools.tui.main_screen import Mode
 
     alarm = can_write and not is_loopback(asked.client.bootstrap)
-    QuorateApp(Gatherer(asked), place, Mode(can_write, alarm)).run()
+    QuorateApp(
+        Gatherer(asked), place, Mode(can_write, alarm, chaos=asked.cluster is not None)
+    ).run()
 
 
 def print_once(asked: Asked, place: Place, lens: Lens) -> None:

@@ -26,6 +26,8 @@ from quorate.tools.tui.views.updating import changed_rows, cursor_after, is_laid
 GUTTER: Final = 2
 """Columns of the terminal left of the rows: the cursor, and marks."""
 
+MARK: Final = "✓"
+
 NO_SHOWN: Final = Shown("", (), (), (), (), 0, "")
 
 
@@ -59,6 +61,7 @@ class RowsTable(ScrollView, can_focus=True):
         self.shown = NO_SHOWN
         self.cursor = 0
         self._marks: Collection[str] = ()
+        self._sign = MARK
 
     @property
     def row(self) -> Row | None:
@@ -67,9 +70,15 @@ class RowsTable(ScrollView, can_focus=True):
 
     # What is shown
 
-    def show(self, shown: Shown, marks: Collection[str], *, anew: bool = False) -> None:
-        """Show a table; with ``anew`` it is another one, which begins at its top."""
+    def show(
+        self, shown: Shown, marks: Collection[str], *, anew: bool = False, sign: str = MARK
+    ) -> None:
+        """Show a table; with ``anew`` it is another one, which begins at its top.
+
+        ``sign`` stands before the rows of ``marks``.
+        """
         before, marked = self.shown, self._marks
+        self._sign = sign
         key = None if self.row is None else self.row.key
         self.shown, self._marks = shown, frozenset(marks)
         was = self.cursor
@@ -185,7 +194,7 @@ class RowsTable(ScrollView, can_focus=True):
         row, is_here = self.shown.rows[index], index == self.cursor
         if is_here:
             base += CURSOR
-        mark = "✓" if row.key in self._marks else " "
+        mark = self._sign if row.key in self._marks else " "
         gutter = ("▶" if is_here else " ") + mark
         segments = [Segment(gutter, base + STYLES[Tone.ACCENT])]
         for column, cell, width in zip(

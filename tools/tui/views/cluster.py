@@ -149,14 +149,12 @@ def header_lines(snapshot: Snapshot | None) -> tuple[Line, ...]:
     if snapshot is None:
         waiting = Part("looking for the cluster ...", Tone.DIM)
         return (Part(" quorate ", Tone.LEADER_BLOCK), Part("  "), waiting), ()
-    lines = (_who(snapshot), _how(snapshot))
+    lines = (_who(snapshot), health_parts(snapshot))
     return (*lines, _troubles(snapshot)) if snapshot.troubles else lines
 
 
 def _who(snapshot: Snapshot) -> Line:
     view = snapshot.quorum
-    brokers = len(snapshot.brokers)
-    alive = brokers - len(snapshot.dead)
     leads: Line
     if view is None:
         leads = (Part(f"{WARN_SIGN} controllers unknown", Tone.WARN),)
@@ -171,14 +169,22 @@ def _who(snapshot: Snapshot) -> Line:
             Part(f" term {view.leader_epoch}"),
             Part(of, tone),
         )
-    tone = Tone.PLAIN if alive == brokers else Tone.BAD
     return (
         Part(" quorate ", Tone.LEADER_BLOCK),
         Part(f" {snapshot.cluster_id or UNKNOWN}  "),
         *leads,
         Part("  "),
-        Part(f"{'' if alive == brokers else BAD_SIGN + ' '}brokers {alive}/{brokers}", tone),
+        brokers_part(snapshot),
     )
+
+
+def brokers_part(snapshot: Snapshot) -> Part:
+    """Return how many brokers are in service, of how many."""
+    brokers = len(snapshot.brokers)
+    alive = brokers - len(snapshot.dead)
+    if alive == brokers:
+        return Part(f"brokers {alive}/{brokers}")
+    return Part(f"{BAD_SIGN} brokers {alive}/{brokers}", Tone.BAD)
 
 
 def _troubles(snapshot: Snapshot) -> Line:
@@ -187,7 +193,8 @@ def _troubles(snapshot: Snapshot) -> Line:
     return (Part(f" {WARN_SIGN} {old}{'; '.join(snapshot.troubles)} ", Tone.BAD_BLOCK),)
 
 
-def _how(snapshot: Snapshot) -> Line:
+def health_parts(snapshot: Snapshot) -> Line:
+    """Return how many topics and partitions there are, and what is wrong with how many."""
     health = snapshot.health
     parts = [
         Part(f" topics {health.topics:,}  partitions {health.partitions:,}  "),

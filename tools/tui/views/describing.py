@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from quorate.client.admin_results import ConfigEntry, TopicDescription
-from quorate.model import TopicPartition
+from quorate.model import NO_LEADER, TopicPartition
 from quorate.records.record import Record
 from quorate.tools.groups.tables import assignment_text
 from quorate.tools.metadata.decided import Decided
@@ -19,7 +19,14 @@ from quorate.tools.tui.views.places import Place
 from quorate.tools.tui.views.settings import value_shown
 from quorate.tools.tui.views.snapshot import Snapshot
 from quorate.tools.tui.views.streams import bytes_shown
-from quorate.tools.why.answer import Answer, Line
+from quorate.tools.tui.views.txns import txn_lines
+from quorate.tools.why.answer import Answer
+from quorate.tools.why.answer import Line as Fact
+from quorate.tools.why.answers import why_isr, why_leader, why_offline
+from quorate.tools.why.past import broker_events
+
+DRAWN = frozenset({"log", "share"})
+"""Columns that are pictures of what stands in others."""
 
 
 def document_of(frame: Frame, row: Row) -> dict[str, Any]:
@@ -29,11 +36,20 @@ def document_of(frame: Frame, row: Row) -> dict[str, Any]:
         return subject.fields()
     if isinstance(subject, Record):
         return record_document(cast("Record", subject))
-    found: dict[str, Any] = {}
-    for column, cell in zip(frame.columns, row.cells, strict=True):
-        is_value = column.is_number and isinstance(cell.order, int | float)
-        found[column.name] = cell.order if is_value else None if cell.order is None else cell.text
-    return found
+    return {
+        column.name: _value_of(column, cell)
+        for column, cell in zip(frame.columns, row.cells, strict=True)
+        if column.name not in DRAWN
+    }
+
+
+def _value_of(column: cells.Column, cell: cells.Cell) -> str | float | None:
+    if cell.order is None:
+        return None
+    if column.is_number and not isinstance(cell.order, str):
+        return cell.order
+    sign, blank, rest = cell.text.partition(" ")
+    return rest if blank and len(sign) == 1 and not sign.isalnum() else cell.text
 
 
 def record_document(record: Record) -> dict[str, Any]:
@@ -79,6 +95,8 @@ def _named_lines(
 ) -> list[str]:
     if place.view == places.GROUPS:
         return _group_lines(name, snapshot)
+    if place.view == places.TXNS:
+        return txn_lines(name, snapshot)
     if place.view == places.CONFIGS:
         return _config_lines(place, name, snapshot)
     topic = snapshot.topic(name)
@@ -258,7 +276,27 @@ def described_lines(texts: Iterable[str]) -> tuple[cells.Line, ...]:
     )
 
 
-def broker_lines(broker_id: int, events: Sequence[Line]) -> tuple[cells.Line, ...]:
+def why_partition_lines(
+    decided: Sequence[Decided], partition: TopicPartition, snapshot: Snapshot
+) -> tuple[cells.Line, ...]:
+    """Return why a partition is led as it is, or by nobody; and why that many are in sync.
+
+    Raises:
+        CommandError: there never was such a partition.
+    """
+    topic = snapshot.topic(partition.topic)
+    told = () if topic is None else topic.partitions
+    offline = any(p.partition == partition.partition and p.leader_id == NO_LEADER for p in told)
+    first = why_offline if offline else why_leader
+    return answers_lines([first(decided, partition), why_isr(decided, partition)])
+
+
+def why_broker_lines(decided: Sequence[Decided], broker_id: int) -> tuple[cells.Line, ...]:
+    """Return what the controllers wrote down of a broker, out of all that they did."""
+    return broker_lines(broker_id, [event.line() for event in broker_events(decided, broker_id)])
+
+
+def broker_lines(broker_id: int, events: Sequence[Fact]) -> tuple[cells.Line, ...]:
     """Return what the controllers wrote down of a broker."""
     told = Answer(f"What was decided about broker {broker_id}, oldest first.", tuple(events))
     if not events:

@@ -1,5 +1,7 @@
 """Which table belongs to a place."""
 
+from typing import Final
+
 from quorate.tools.tui.views import places
 from quorate.tools.tui.views.cells import Frame
 from quorate.tools.tui.views.cluster import brokers_frame, quorum_frame
@@ -9,21 +11,26 @@ from quorate.tools.tui.views.settings import configs_frame
 from quorate.tools.tui.views.snapshot import Snapshot
 from quorate.tools.tui.views.streams import events_frame, messages_frame
 from quorate.tools.tui.views.topics import partitions_frame, topics_frame
+from quorate.tools.tui.views.txns import txns_frame
 
-DEFAULT_RESOURCE = "broker/default"
+DEFAULT_RESOURCE: Final = "broker/default"
+
+
+WHOLE: Final = {
+    places.TOPICS: topics_frame,
+    places.BROKERS: brokers_frame,
+    places.QUORUM: quorum_frame,
+    places.GROUPS: groups_frame,
+    places.TXNS: txns_frame,
+    places.EVENTS: events_frame,
+}
+"""Views that show all there is; the others are about something."""
 
 
 def frame_of(place: Place, snapshot: Snapshot) -> Frame:
     """Return the table that a place shows."""
-    if place.view in (places.TOPICS, places.BROKERS, places.QUORUM, places.GROUPS, places.EVENTS):
-        whole = {
-            places.TOPICS: topics_frame,
-            places.BROKERS: brokers_frame,
-            places.QUORUM: quorum_frame,
-            places.GROUPS: groups_frame,
-            places.EVENTS: events_frame,
-        }
-        return whole[place.view](snapshot)
+    if place.view in WHOLE:
+        return WHOLE[place.view](snapshot)
     match place.view:
         case places.PARTITIONS:
             return partitions_frame(snapshot, place.argument)

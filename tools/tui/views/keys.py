@@ -31,12 +31,13 @@ class Key:
 
 _T, _B, _Q, _P = places.TOPICS, places.BROKERS, places.QUORUM, places.PARTITIONS
 _G, _O, _C, _M = places.GROUPS, places.OFFSETS, places.CONFIGS, places.MESSAGES
+_E = places.EVENTS
 
 KEYS: Final = (
     Key("question_mark", "?", "help", "this help", "help"),
     Key("colon", ":", "command", "go to a view; tab completes", "view"),
     Key("slash", "/", "filter", "filter: a regex, !regex, column:regex", "filter"),
-    Key("escape", "esc", "leave", "clear the filter, then the marks, then go back"),
+    Key("escape", "esc", "leave", "clear the filter, the marks; leave the past; go back"),
     Key("enter", "enter", "drill", "drill in", "open"),
     Key("d", "d", "describe", "describe: all that is known of it", "describe"),
     Key("w", "w", "why", "why it is as it is, with the records that say so", "why",
@@ -55,6 +56,10 @@ KEYS: Final = (
     Key("minus", "-", "last", "the view before this one, and back again"),
     Key("left_square_bracket", "[", "go_back", "back in the history"),
     Key("right_square_bracket", "]", "go_forward", "forward in the history"),
+    Key("t", "t", "travel", "the past: the cluster after each decision; again: to a moment", "past",
+        (_T, _P, _B, _C, _E)),
+    Key("less_than_sign,comma", "<", "earlier", "in the past: one decision back"),
+    Key("greater_than_sign,full_stop", ">", "later", "in the past: one decision on"),
     Key("ctrl+s", "ctrl-s", "save", "save the rows to a file, .csv or .json"),
     Key("ctrl+n", "ctrl-n", "create", "create a topic", "create", (_T,), writes=True),
     Key("a", "a", "add_partitions", "add partitions to the topic", "", (_T, _P), writes=True),
@@ -65,6 +70,8 @@ KEYS: Final = (
     Key("D", "D", "drain", "drain the broker, or let it lead again", "drain", (_B,), writes=True),
     Key("r", "r", "reset", "reset the group's offsets; shows a preview first", "reset", (_G, _O),
         writes=True),
+    Key("x", "x", "chaos", "kill, pause, go on, start a node; only in a cluster of quorate up",
+        "chaos", (_B, _Q, _P), writes=True),
     Key("ctrl+c", ":q ctrl-c", "quit_now", "quit"),
 )  # fmt: skip
 
@@ -78,8 +85,16 @@ def keys_of(view: str, *, can_write: bool) -> list[Key]:
     ]
 
 
-def footer_of(view: str, *, can_write: bool) -> list[tuple[str, str]]:
-    """Return keys and words for the last line of the screen: those of the view first."""
+def footer_of(view: str, *, can_write: bool, width: int = 1_000) -> list[tuple[str, str]]:
+    """Return keys and words for the last line of the screen: those of the view first.
+
+    There are as many as have room; each takes three columns more than its texts.
+    """
     shown = [key for key in keys_of(view, can_write=can_write) if key.label]
     shown.sort(key=lambda key: (key.action != "help", not key.views))
-    return [(key.shown, key.label) for key in shown]
+    found: list[tuple[str, str]] = []
+    for key in shown:
+        width -= len(key.shown) + len(key.label) + 3
+        if width >= 0:
+            found.append((key.shown, key.label))
+    return found

@@ -11,6 +11,7 @@ QUORUM: Final = "quorum"
 PARTITIONS: Final = "partitions"
 GROUPS: Final = "groups"
 OFFSETS: Final = "offsets"
+TXNS: Final = "txns"
 CONFIGS: Final = "configs"
 MESSAGES: Final = "messages"
 EVENTS: Final = "events"
@@ -22,6 +23,7 @@ VIEWS: Final = {
     PARTITIONS: "partitions [TOPIC]: leader, replicas, log end, high watermark",
     GROUPS: "consumer groups: members, lag in records and seconds, trend",
     OFFSETS: "offsets GROUP: how far a group has read each partition, and who reads it",
+    TXNS: "transactional ids: what is open, for how long, where",
     CONFIGS: "configs topic/NAME | broker/ID | broker/default",
     MESSAGES: "messages TOPIC [FROM]: follow it; FROM as in quorate consume -o",
     EVENTS: "events: what the controllers decided, when, and why",
@@ -31,9 +33,9 @@ ALIASES: Final = {
     "t": TOPICS, "topic": TOPICS, "b": BROKERS, "broker": BROKERS, "nodes": BROKERS,
     "controllers": QUORUM, "controller": QUORUM, "p": PARTITIONS, "partition": PARTITIONS,
     "g": GROUPS, "group": GROUPS, "consumers": GROUPS, "o": OFFSETS, "offset": OFFSETS,
-    "lag": OFFSETS, "c": CONFIGS, "config": CONFIGS, "m": MESSAGES, "message": MESSAGES,
-    "msg": MESSAGES, "tail": MESSAGES, "consume": MESSAGES, "e": EVENTS, "event": EVENTS,
-    "metadata": EVENTS,
+    "lag": OFFSETS, "x": TXNS, "txn": TXNS, "transactions": TXNS, "c": CONFIGS, "config": CONFIGS,
+    "m": MESSAGES, "message": MESSAGES, "msg": MESSAGES, "tail": MESSAGES, "consume": MESSAGES,
+    "e": EVENTS, "event": EVENTS, "metadata": EVENTS,
 }  # fmt: skip
 QUIT: Final = frozenset({"q", "q!", "quit", "exit", "wq"})
 HELP: Final = frozenset({"help", "h", "?"})

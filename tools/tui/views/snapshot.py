@@ -10,6 +10,7 @@ from quorate.client.admin_results import (
     TopicDescription,
 )
 from quorate.client.groups.results import GroupDescription
+from quorate.client.transactions.describing import TransactionDescription
 from quorate.model import UNKNOWN_OFFSET, TopicPartition
 from quorate.records.record import Record
 from quorate.tools.clusters.health import BrokerLoad, Health, health_of, loads_of
@@ -58,6 +59,7 @@ class Snapshot:
     quorum: QuorumView | None = None
     groups: tuple[GroupDescription, ...] = ()
     lags: tuple[PartitionLag, ...] = ()
+    transactions: tuple[TransactionDescription, ...] = ()
     configs: Mapping[str, Mapping[str, ConfigEntry]] = field(
         default_factory=dict[str, Mapping[str, ConfigEntry]]
     )

@@ -10,6 +10,7 @@ from quorate.client.admin_results import (
     TopicDescription,
 )
 from quorate.client.groups.results import GroupDescription, MemberDescription, OffsetAndMetadata
+from quorate.client.transactions.describing import TransactionDescription
 from quorate.model import Endpoint, TopicPartition
 from quorate.quorum.metadata import records as r
 from quorate.records.record import Record
@@ -110,6 +111,16 @@ def lag(
     )
 
 
+def transaction(
+    number: int, state: str, open_ms: int | None, *parts: int
+) -> TransactionDescription:
+    places = tuple(TopicPartition("orders", part) for part in parts)
+    started = None if open_ms is None else NOW_MS - open_ms
+    return TransactionDescription(
+        f"pay-{number}", 1, 4_000 + number, 3, state, 60_000, started, places
+    )
+
+
 def entry(name: str, value: str, source: int = 5) -> ConfigEntry:
     return ConfigEntry(
         name,
@@ -166,6 +177,12 @@ def snapshot() -> Snapshot:
         quorum=quorum(),
         groups=(group("billing"), group("idle", "Empty", 0), group("moving", "PreparingRebalance")),
         lags=lags,
+        transactions=(
+            transaction(1, "Ongoing", 40_000, 0, 1),
+            transaction(2, "PrepareCommit", 1_000, 0),
+            transaction(3, "CompleteCommit", 9_000),
+            transaction(4, "Empty", None),
+        ),
         configs={"topic/orders": {each.name: each for each in settings}},
         records=(
             record(1, b'{"a":1}', key=b"k1"),

@@ -116,6 +116,7 @@ def sit(
     *,
     view: Place = TOPICS,
     can_write: bool = True,
+    chaos: bool = False,
     size: tuple[int, int] = (100, 24),
     source: FakeSource | None = None,
 ) -> FakeSource:
@@ -123,7 +124,7 @@ def sit(
     source = source or FakeSource()
 
     async def main() -> None:
-        app = QuorateApp(source, view, Mode(can_write))
+        app = QuorateApp(source, view, Mode(can_write, chaos=chaos))
         async with app.run_test(size=size) as pilot:
             await pilot.pause()
             await body(Seat(app, pilot, source))

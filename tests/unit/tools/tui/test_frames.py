@@ -13,6 +13,7 @@ from quorate.tools.tui.views.frames import frame_of
 from quorate.tools.tui.views.places import Place
 from quorate.tools.tui.views.snapshot import Snapshot, ends_of
 from quorate.tools.tui.views.streams import bytes_shown
+from quorate.tools.tui.views.txns import txn_lines
 from tests.unit.tools.tui import clusters
 from tests.unit.tools.tui.clusters import NOW_MS
 
@@ -205,3 +206,26 @@ def test_keys_of_rows_are_unique() -> None:
     for view, argument in itertools.product(places.VIEWS, ("orders", "billing", "topic/orders")):
         keys = [row.key for row in shown(view, argument).rows]
         assert len(keys) == len(set(keys)), view
+
+
+# Transactions
+
+
+def test_transactions_tell_what_is_open_and_for_how_long() -> None:
+    assert texts(shown(places.TXNS), "transactional_id", "state", "open_for", "partitions") == [
+        ("pay-1", "▸ Ongoing", "40 s", "2"),
+        ("pay-2", "▲ PrepareCommit", "1 s", "1"),
+        ("pay-3", "● CompleteCommit", "-", "0"),
+        ("pay-4", "○ Empty", "-", "0"),
+    ]
+    tones = [row.cells[2].tone for row in shown(places.TXNS).rows]
+    assert tones[:2] == [Tone.WARN, Tone.PLAIN]
+    assert "nobody has written" in shown(places.TXNS, "", Snapshot(0)).remark
+
+
+def test_a_transaction_is_described_with_its_partitions() -> None:
+    told = txn_lines("pay-1", SNAPSHOT)
+    assert "open for          40 s, aborted at 1 m" in told
+    assert "  orders-1" in told
+    assert "no partition takes part" in txn_lines("pay-4", SNAPSHOT)
+    assert txn_lines("nobody", SNAPSHOT) == ["there is no transactional id nobody any more"]

@@ -15,6 +15,7 @@ from quorate.tools.problems import Problem
 from quorate.tools.tui import requests as ask
 from quorate.tools.tui.requests import Answer
 from quorate.tools.tui.views.cells import Part
+from quorate.tools.tui.views.keys import KEYS
 from quorate.tools.tui.views.places import Place
 from tests.unit.tools.tui import clusters
 from tests.unit.tools.tui.piloting import TOPICS, FakeSource, Seat, sit
@@ -308,6 +309,58 @@ def test_leaders_are_elected_and_brokers_drained() -> None:
     ]
 
 
+def test_nodes_of_a_cluster_of_up_are_killed_and_mended() -> None:
+    async def body(seat: Seat) -> None:
+        await seat.press("down", "x")
+        assert "SIGKILL" in seat.text
+        await seat.press("k")
+        assert "broker-2: SIGKILL" in seat.text
+        await seat.press("enter", "x", "escape", "x", "z", "p", "n")
+        await seat.press("x")
+        await seat.pilot.click(seat.app.screen.query_one("Static"), offset=(3, 2))
+        await seat.press("y")
+        await seat.command("quorum")
+        await seat.press("x", "s", "y")
+        await seat.command("partitions orders")
+        await seat.press("down", "x", "r", "y", "down", "x")
+        assert "nobody leads it" in seat.notes
+
+    assert sit(body, view=Place("brokers"), chaos=True).asked == [
+        ask.Chaos("kill", "broker-2"),
+        ask.Chaos("resume", "broker-2"),
+        ask.Chaos("start", "controller-101"),
+        ask.Chaos("resume", "broker-2"),
+    ]
+
+
+def test_nodes_of_other_clusters_are_not_ours_to_kill() -> None:
+    async def body(seat: Seat) -> None:
+        await seat.press("x")
+        assert "clusters that quorate up made" in seat.notes
+        assert seat.over == ""
+
+    assert sit(body, view=Place("brokers")).asked == []
+
+
+def test_every_key_is_pressed_by_a_test() -> None:
+    here = Path(__file__).parent
+    text = "".join((here / name).read_text() for name in ("test_keys.py", "test_past.py"))
+    quit_tests = 'await seat.press("ctrl+c")'
+    assert quit_tests in text
+    for key in KEYS:
+        pressed = [name for name in key.keys.split(",") if f'"{name}"' in text]
+        assert pressed, f"no test presses {key.shown}"
+
+
+def test_ctrl_c_quits_from_wherever_one_is() -> None:
+    async def body(seat: Seat) -> None:
+        await seat.press("question_mark")
+        await seat.press("ctrl+c")
+        assert seat.app.return_code == 0
+
+    assert sit(body).stopped
+
+
 def planned(members: int = 0) -> Planned:
     place = TopicPartition("orders", 0)
     change = Change(place, OffsetAndMetadata(40), OffsetAndMetadata(0))
@@ -326,7 +379,7 @@ def test_offsets_are_reset_after_a_preview() -> None:
         await seat.press("enter")
         await seat.press("enter")
         assert seat.over == "ConfirmScreen"
-        assert "1 members" in seat.text
+        assert "1 member: it must stop" in seat.text
         assert "orders" in seat.text
         await seat.type("billing")
         await seat.press("enter")
@@ -407,7 +460,7 @@ def test_whoever_follows_a_topic_at_its_top_stays_there() -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (480, 120)])
-@pytest.mark.parametrize("view", ["topics", "partitions", "brokers", "quorum", "groups"])
+@pytest.mark.parametrize("view", ["topics", "partitions", "brokers", "quorum", "groups", "txns"])
 def test_every_view_fits_every_terminal(view: str, size: tuple[int, int]) -> None:
     async def body(seat: Seat) -> None:
         lines = seat.drawn()

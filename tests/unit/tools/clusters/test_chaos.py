@@ -1,0 +1,81 @@
+"""Which node is meant, and what may be done to it as it is."""
+
+import pytest
+
+from quorate.tools.clusters.chaos import (
+    ACTIONS,
+    KILL,
+    PAUSE,
+    RESUME,
+    START,
+    check_majority,
+    check_possible,
+    named_member,
+    nodes_table,
+)
+from quorate.tools.clusters.layout import Layout, Member
+from quorate.tools.clusters.picture import DEAD, PAUSED, RUNNING, STOPPED, NodeState
+from quorate.tools.problems import CommandError, RefusedError, UsageError
+
+VOTERS = tuple(Member("controller", 100 + n, 20_000 + n) for n in (1, 2, 3))
+BROKERS = tuple(Member("broker", n, 9_091 + n) for n in (1, 2))
+LAYOUT = Layout((*VOTERS, *BROKERS))
+
+
+def node(member: Member, process: str = RUNNING) -> NodeState:
+    return NodeState(member, process, None if process in (DEAD, STOPPED) else 77, 1_000, 2_000)
+
+
+@pytest.mark.parametrize("word", ["2", "broker-2", "broker 2"])
+def test_a_node_is_named_by_its_id_or_its_name(word: str) -> None:
+    assert named_member(LAYOUT, word) == BROKERS[1]
+
+
+def test_a_node_that_is_not_there_is_answered_with_those_that_are() -> None:
+    with pytest.raises(UsageError) as caught:
+        named_member(LAYOUT, "broker-7")
+    assert "controller-101" in caught.value.why
+
+
+@pytest.mark.parametrize(
+    ("action", "process"),
+    [(KILL, RUNNING), (KILL, PAUSED), (PAUSE, RUNNING), (RESUME, PAUSED), (START, DEAD),
+     (START, STOPPED)],
+)  # fmt: skip
+def test_what_can_be_done_is_let_through(action: str, process: str) -> None:
+    check_possible(action, node(BROKERS[0], process))
+
+
+@pytest.mark.parametrize(
+    ("action", "process", "hint"),
+    [
+        (START, RUNNING, "quorate chaos kill broker-1"),
+        (START, PAUSED, "quorate chaos resume broker-1"),
+        (KILL, DEAD, "quorate chaos start broker-1"),
+        (PAUSE, PAUSED, "quorate chaos resume broker-1"),
+        (RESUME, RUNNING, "quorate chaos list"),
+    ],
+)
+def test_what_cannot_is_answered_with_what_can(action: str, process: str, hint: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        check_possible(action, node(BROKERS[0], process))
+    assert caught.value.hint == hint
+
+
+def test_the_majority_of_controllers_is_not_taken_away_by_mistake() -> None:
+    all_run = [node(each) for each in (*VOTERS, *BROKERS)]
+    check_majority(KILL, all_run[0], all_run)
+    one_left = [node(VOTERS[0], DEAD), *all_run[1:]]
+    with pytest.raises(RefusedError, match="nothing can be decided"):
+        check_majority(PAUSE, one_left[1], one_left)
+    check_majority(RESUME, one_left[1], one_left)
+    check_majority(KILL, one_left[3], one_left)
+    hanging = [*one_left[:1], node(VOTERS[1], PAUSED), *one_left[2:]]
+    check_majority(KILL, hanging[1], hanging)  # it decides nothing as it is
+
+
+def test_nodes_are_listed_with_their_processes() -> None:
+    table = nodes_table([node(VOTERS[0]), node(BROKERS[0], DEAD)])
+    assert table.rows[0] == ("controller-101", "127.0.0.1:20001", RUNNING, 77, 2_000, 1_000)
+    assert table.rows[1][2:4] == (DEAD, None)
+    assert len({action.key for action in ACTIONS.values()}) == len(ACTIONS)

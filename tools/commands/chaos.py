@@ -1,0 +1,78 @@
+"""``quorate chaos``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quorate.tools.command_line import Command, noun_app, options_of
+from quorate.tools.session import confirm, print_table, run, say
+
+if TYPE_CHECKING:
+    from quorate.tools.arguments import GlobalOptions
+
+app = noun_app("Kill, pause, resume and start nodes of a cluster of quorate up.")
+
+DEFAULT_DIRECTORY = Path(".quorate")
+
+Node = Annotated[str, typer.Argument(help="2, broker-2, controller-101: see quorate chaos list.")]
+Directory = Annotated[
+    Path, typer.Option("--dir", help="Where the cluster's data is; ./.quorate by default.")
+]
+Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
+Force = Annotated[bool, typer.Option("--force", help="Even if no majority of controllers is left.")]
+
+
+@app.command("list", cls=Command)
+def list_nodes(context: typer.Context, *, directory: Directory = DEFAULT_DIRECTORY) -> None:
+    """List the nodes: their processes, and how they are."""
+    from quorate.tools.chaos_work import states
+    from quorate.tools.clusters.chaos import nodes_table
+
+    print_table(options_of(context), nodes_table(states(directory)))
+
+
+@app.command("kill", cls=Command)
+def kill(
+    context: typer.Context,
+    node: Node,
+    *,
+    directory: Directory = DEFAULT_DIRECTORY,
+    yes: Yes = False,
+    force: Force = False,
+) -> None:
+    """Kill a node with SIGKILL: it is gone at once, and says good-bye to nobody."""
+    confirm(f"Kill {node} of {directory}?", yes=yes)
+    _act(options_of(context), directory, "kill", node, force=force)
+
+
+@app.command("pause", cls=Command)
+def pause(
+    context: typer.Context,
+    node: Node,
+    *,
+    directory: Directory = DEFAULT_DIRECTORY,
+    yes: Yes = False,
+    force: Force = False,
+) -> None:
+    """Stop a node with SIGSTOP: it hangs, with its connections open, which is worse than dying."""
+    confirm(f"Pause {node} of {directory}?", yes=yes)
+    _act(options_of(context), directory, "pause", node, force=force)
+
+
+@app.command("resume", cls=Command)
+def resume(context: typer.Context, node: Node, *, directory: Directory = DEFAULT_DIRECTORY) -> None:
+    """Let a paused node go on."""
+    _act(options_of(context), directory, "resume", node, force=True)
+
+
+@app.command("start", cls=Command)
+def start(context: typer.Context, node: Node, *, directory: Directory = DEFAULT_DIRECTORY) -> None:
+    """Start a node that was killed, and all others that do not run, as quorate up does."""
+    _act(options_of(context), directory, "start", node, force=True)
+
+
+def _act(options: "GlobalOptions", directory: Path, action: str, node: str, *, force: bool) -> None:
+    from quorate.tools.chaos_work import act
+
+    say(options, run(act, directory, action, node, force=force))
