@@ -26,6 +26,9 @@ OPEN_FILES_MAX: Final = 8
 WAIT_MAX_S: Final = 0.1
 """How long a thread sleeps at once: so long it takes at most to hear that it should stop."""
 
+WINDOW_S: Final = 0.3
+"""So much time that was not used may be made up for (Kafka's throttle looks as far back)."""
+
 PAUSE_S: Final = 0.0001
 """After each piece, whatever the rate, so that the event loop need not fight for its turn."""
 
@@ -40,8 +43,16 @@ class Throttle:
     State: until when they have read and written what they may by then.
     """
 
-    def __init__(self, rate: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        rate: Callable[[], float],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._rate = rate
+        self._clock = clock
+        self._sleep = sleep
         self._lock = threading.Lock()
         self._until_s = 0.0
         self.stopped = False
@@ -53,14 +64,14 @@ class Throttle:
             CleanerStoppedError: nothing is to be read or written any more.
         """
         with self._lock:
-            begin_s = max(self._until_s, time.monotonic())
+            begin_s = max(self._until_s, self._clock() - WINDOW_S)
             self._until_s = begin_s + size_bytes / self._rate()
         # One may go on at once, and the next one waits until what that one takes is due.
-        while (wait_s := begin_s - time.monotonic()) > 0 and not self.stopped:
-            time.sleep(min(wait_s, WAIT_MAX_S))
+        while (wait_s := begin_s - self._clock()) > 0 and not self.stopped:
+            self._sleep(min(wait_s, WAIT_MAX_S))
         if self.stopped:
             raise CleanerStoppedError
-        time.sleep(PAUSE_S)
+        self._sleep(PAUSE_S)
 
 
 class Cleaner:

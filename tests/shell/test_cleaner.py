@@ -3,14 +3,13 @@
 # pyright: reportPrivateUsage=false
 
 import logging
-import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 import trio
 
-from quorate.broker.cleaner import Cleaner, CleanerStoppedError, Throttle
+from quorate.broker.cleaner import WINDOW_S, Cleaner, CleanerStoppedError, Throttle
 from quorate.quorum.metadata import records as r
 from tests.unit.broker.harness import NOW_MS, Node, new_node
 from tests.unit.broker.log.batches import make_batch
@@ -120,15 +119,46 @@ async def test_a_topic_that_is_not_to_be_compacted_is_not(
     assert compacted(caplog) == ["t-0"]
 
 
-def test_the_rate_is_kept_within_a_tenth() -> None:
-    rate = 2_000_000
-    throttle = Throttle(lambda: rate)
-    begin_s, pieces, size_bytes = time.monotonic(), 40, 25_000
-    for _ in range(pieces):
-        throttle.charge(size_bytes)
-    took_s = time.monotonic() - begin_s
-    assert pieces * size_bytes / took_s <= rate * 1.1
-    assert took_s >= (pieces - 1) * size_bytes / rate
+class Clock:
+    """Tells a time that passes only while somebody sleeps or works."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def pass_s(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+def seconds_for(size_bytes: int, *, rate: int, work_s: float, every: int = 1) -> float:
+    """Return how long it takes to compact so much, if each of so many pieces takes so long."""
+    clock, piece_bytes = Clock(), 25_000
+    throttle = Throttle(lambda: rate, clock=clock, sleep=clock.pass_s)
+    begin_s = clock.now_s
+    for piece in range(size_bytes // piece_bytes):
+        throttle.charge(piece_bytes)
+        clock.pass_s(work_s if piece % every == 0 else 0)
+    return clock.now_s - begin_s
+
+
+@pytest.mark.parametrize("work_s", [0.0, 0.005])
+@pytest.mark.parametrize("every", [1, 10])
+def test_the_rate_is_kept_within_a_tenth(work_s: float, every: int) -> None:
+    took_s = seconds_for(20_000_000, rate=2_000_000, work_s=work_s * every, every=every)
+    assert took_s == pytest.approx(10, rel=0.1)
+
+
+def test_what_was_not_used_for_long_is_not_made_up_for() -> None:
+    clock = Clock()
+    throttle = Throttle(lambda: 2_000_000, clock=clock, sleep=clock.pass_s)
+    throttle.charge(25_000)
+    clock.pass_s(3_600)
+    begin_s = clock.now_s
+    for _ in range(40):
+        throttle.charge(25_000)
+    assert clock.now_s - begin_s == pytest.approx(0.5 - WINDOW_S, abs=0.02)
 
 
 def test_a_throttle_that_stops_lets_nobody_wait() -> None:
