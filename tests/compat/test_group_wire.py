@@ -25,6 +25,12 @@ from quorate.protocol.messages.groups import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from quorate.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from quorate.tools.bench import topics
 from tests.compat.clients.model import DEADLINE_S, Server
 from tests.compat.wire import Wire, connected
 
@@ -87,8 +93,12 @@ class Member:
     def join_once(self, *, version: int = 9, **said: Any) -> JoinGroupResponse:
         return self.take(self.wire.ask(ApiKey.JOIN_GROUP, version, self.joining(**said)))
 
-    def joining(self, *, protocols: str = "range", **said: Any) -> JoinGroupRequest:
-        named = [JoinGroupRequestProtocol(name=name, metadata=b"m") for name in protocols.split()]
+    def joining(
+        self, *, protocols: str = "range", metadata: bytes = b"m", **said: Any
+    ) -> JoinGroupRequest:
+        named = [
+            JoinGroupRequestProtocol(name=name, metadata=metadata) for name in protocols.split()
+        ]
         fields: dict[str, Any] = {
             "group_id": self.group,
             "session_timeout_ms": SESSION_MS,
@@ -379,3 +389,56 @@ def test_a_static_member_is_replaced_and_fenced(members: Members, group: str) ->
     )
     assert [error_of(each) for each in told.members] == ["FENCED_INSTANCE_ID", "NONE"]
     assert third.beat() == "UNKNOWN_MEMBER_ID"
+
+
+def commit(member: Member, topic: str, *, metadata: str = "", **said: Any) -> str:
+    """Commit an offset of partition 0, or of another one; return the error."""
+    partition = OffsetCommitRequestPartition(
+        partition_index=said.pop("partition", 0), committed_offset=7, committed_metadata=metadata
+    )
+    fields: dict[str, Any] = {
+        "group_id": member.group,
+        "generation_id_or_member_epoch": member.generation,
+        "member_id": member.member_id,
+        "topics": [OffsetCommitRequestTopic(name=topic, partitions=[partition])],
+    }
+    body = OffsetCommitRequest(**{**fields, **said})
+    told = member.wire.ask(ApiKey.OFFSET_COMMIT, 8, body)
+    return error_of(told.topics[0].partitions[0])
+
+
+@pytest.mark.feature("commits: unknown topics and members, old generations, oversized metadata")
+def test_commits_that_are_refused(members: Members, target: Server, group: str, topic: str) -> None:
+    topics.create_topic(target.bootstrap, topic, partitions=1, config={})
+    (member,) = members.stable(1)
+    assert commit(member, topic) == "NONE"
+    assert commit(member, "nowhere") == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert commit(member, topic, partition=999) == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert commit(member, topic, metadata="m" * 4096) == "NONE"
+    assert commit(member, topic, metadata="m" * 4097) == "OFFSET_METADATA_TOO_LARGE"
+    assert commit(member, topic, member_id="nobody") == "UNKNOWN_MEMBER_ID"
+    assert commit(member, topic, group_id="") == "ILLEGAL_GENERATION", "it has no members"
+    for generation in (0, member.generation + 1):
+        told = commit(member, topic, generation_id_or_member_epoch=generation)
+        assert told == "ILLEGAL_GENERATION"
+    outside = commit(member, topic, generation_id_or_member_epoch=-1, member_id="")
+    assert outside == "UNKNOWN_MEMBER_ID", f"{group} has members"
+
+
+@pytest.mark.feature("subscriptions that no record can hold together: UNKNOWN_SERVER_ERROR")
+def test_a_group_whose_subscriptions_no_record_can_hold_gets_no_assignment(
+    members: Members,
+) -> None:
+    said = {"metadata": bytes(700_000)}
+    (leader,) = members.stable(1, **said)
+    new = members.new()
+    joining = members.threads.submit(new.join, **said)
+    while leader.beat() != "REBALANCE_IN_PROGRESS":
+        time.sleep(0.005)
+    assert error_of(leader.join(**said)) == error_of(joining.result(DEADLINE_S)) == "NONE"
+    waiting = members.threads.submit(new.sync)
+    assert error_of(leader.sync()) == "UNKNOWN_SERVER_ERROR"
+    assert error_of(waiting.result(DEADLINE_S)) in {"UNKNOWN_SERVER_ERROR", "REBALANCE_IN_PROGRESS"}
+    leader.leave()
+    assert error_of(new.join()) == "NONE", "without the other's it fits"
+    assert new.sync().assignment == new.member_id.encode()
