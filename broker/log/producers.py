@@ -26,6 +26,7 @@ from quorate.errors import (
     InvalidTxnStateError,
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
+    UnknownProducerIdError,
 )
 from quorate.records.batch import (
     CONTROL_BIT,
@@ -217,6 +218,7 @@ class ProducerStates:
             InvalidProducerEpochError: a newer epoch has written since.
             OutOfOrderSequenceError: a sequence is missing, or was written too long ago to know
                 where.
+            UnknownProducerIdError: its sequences were written in a transaction that has ended.
             InvalidTxnStateError: it would begin a transaction that the coordinator may not know of,
                 or is not transactional while a transaction is open.
             InvalidRecordError: it has no sequence.
@@ -237,6 +239,8 @@ class ProducerStates:
         written = producer.find(header)
         if written is None:
             self._check_next(header, producer, guard)
+        elif header.attributes & TRANSACTIONAL_BIT:
+            _check_same_transaction(written, producer)
         return written
 
     def check_unsequenced(self, header: BatchHeader, guard: Guard | None) -> None:
@@ -524,6 +528,21 @@ def _fenced(producer_id: int, producer_epoch: int, epoch: int) -> InvalidProduce
     return InvalidProducerEpochError(
         f"producer {producer_id} has epoch {epoch}, not {producer_epoch}"
     )
+
+
+def _check_same_transaction(written: WrittenBatch, producer: Producer) -> None:
+    """Refuse sequences that were written before, in a transaction that has ended.
+
+    Nobody waits for the answer to that batch any more: producers end a transaction when all of it
+    is answered. But librdkafka (2.16) gives the sequences of batches that it has sent, and purged
+    when it aborted, to the next transaction. Kafka acknowledges those as repeated, and they are
+    lost; this error makes producers abort, and go on in another epoch (KIP-360).
+    """
+    if not producer.transactional or written.base_offset < producer.transaction_start:
+        raise UnknownProducerIdError(
+            f"the sequences from {written.base_sequence} on were written at {written.base_offset},"
+            " in a transaction that has ended"
+        )
 
 
 def _check_turn(header: BatchHeader, guard: Guard | None, *, has_written: bool) -> None:

@@ -23,6 +23,7 @@ from quorate.errors import (
     KafkaError,
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
+    UnknownProducerIdError,
 )
 from quorate.records.batch import NO_SEQUENCE, TRANSACTIONAL_BIT, parse_header
 from quorate.records.control import (
@@ -167,6 +168,38 @@ def test_the_marker_of_the_transaction_before_leaves_the_guard_of_the_next_one_a
     batch = make_batch([b"a"], producer=ProducerStamp(1, 3, 0), attributes=TRANSACTIONAL_BIT)
     with pytest.raises(InvalidTxnStateError):
         log.append(batch, 0, NOW_MS, None, guard)
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_sequences_of_a_transaction_that_has_ended_are_not_taken_for_repeated_ones(
+    *, committed: bool
+) -> None:
+    log = new_log()
+    writer = Writer(1)
+    writer.write(log)
+    writer.end(log, committed=committed)
+    writer.write(log)
+    writer.sequence = 0
+    with pytest.raises(UnknownProducerIdError, match="has ended"):
+        writer.write(log)
+    writer.end(log, committed=committed)
+    writer.sequence = 1
+    with pytest.raises(UnknownProducerIdError, match="has ended"):
+        writer.write(log)
+    assert log.log_end_offset == 4
+    writer.epoch, writer.sequence = 1, 0
+    assert writer.write(log) == 4
+
+
+def test_a_batch_that_comes_again_in_its_transaction_is_answered_with_its_offset() -> None:
+    log = new_log()
+    writer = Writer(1)
+    writer.write(log)
+    writer.end(log, committed=True)
+    for sequence, offset in ((1, 2), (2, 3), (2, 3), (1, 2)):
+        writer.sequence = sequence
+        assert writer.write(log) == offset
+    assert log.log_end_offset == 4
 
 
 def test_what_waited_first_for_the_coordinator_comes_first() -> None:
