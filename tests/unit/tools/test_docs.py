@@ -50,6 +50,12 @@ def test_a_command_of_a_page_is_one_that_there_is(page: str, line: str) -> None:
     assert understood(words), f"{page}: {line}"
 
 
+def test_every_page_has_its_place_in_the_site() -> None:
+    site = (ROOT / "mkdocs.yml").read_text()
+    pages = [page.relative_to(ROOT / "docs").as_posix() for page in PAGES if "docs" in page.parts]
+    assert [page for page in pages if f": {page}" not in site] == []
+
+
 @pytest.mark.parametrize("page", [page.relative_to(ROOT).as_posix() for page in PAGES])
 def test_what_a_page_links_to_is_there(page: str) -> None:
     text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(), flags=re.DOTALL | re.MULTILINE)
