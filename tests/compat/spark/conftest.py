@@ -91,7 +91,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[Any]:
         "spark.sql.python.filterPushdown.enabled": "true",
     }
     builder: Any = SparkSession.builder
-    builder = builder.master("local[2]").appName("quorate tests")
+    builder = builder.master("local[2,2]").appName("quorate tests")
     for name, value in conf.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
