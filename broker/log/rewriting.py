@@ -76,12 +76,14 @@ class Window:
         self.end = end
 
     def read(self, position: int, size_bytes: int) -> bytes:
-        """Return so many bytes, or as many as there are."""
+        """Return so many bytes, or as many as there are; never from before what was read last."""
         at = position - self._at
-        if at + size_bytes > len(self._data):
-            wanted_bytes = min(max(size_bytes, READ_BYTES), self.end - position)
+        missing_bytes = at + size_bytes - len(self._data)
+        if missing_bytes > 0:
+            behind = self._at + len(self._data)
+            wanted_bytes = min(max(missing_bytes, READ_BYTES), self.end - behind)
             self._charge(wanted_bytes)
-            self._data = self._file.read_at(wanted_bytes, position)
+            self._data = self._data[at:] + self._file.read_at(wanted_bytes, behind)
             self._at, at = position, 0
         return self._data[at : at + size_bytes]
 

@@ -3,6 +3,7 @@
 # pyright: reportPrivateUsage=false
 
 import logging
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
@@ -95,6 +96,13 @@ async def test_a_full_disk_is_tried_again(caplog: pytest.LogCaptureFixture) -> N
         node.disk.capacity_bytes = None
         await until(lambda: bool(compacted(caplog)))
     assert len(records_of(log)) == 3
+
+
+async def test_the_event_loop_gets_its_turn_soon_while_there_are_threads_that_compact() -> None:
+    before_s = sys.getswitchinterval()
+    async with cleaning(new_node({"log.cleaner.backoff.ms": "10"})):
+        await until(lambda: sys.getswitchinterval() <= 0.001)
+    assert sys.getswitchinterval() == before_s
 
 
 async def test_nothing_is_compacted_if_that_is_switched_off() -> None:
