@@ -16,7 +16,7 @@ COUNT ?= 1000
 JOBS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo format check test client-on-kafka bench bench-quorum bench-replicated bench-partitions bench-transactions bench-groups bench-spark sim sim-brokers sim-quorum compat cover docs fuzz break-quorum clean
+.PHONY: help setup demo format check test client-on-kafka bench bench-quorum bench-replicated bench-partitions bench-transactions bench-groups bench-spark sim sim-brokers sim-quorum compat cover docs fuzz break-quorum break-transactions clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | while read -r name meaning; do printf '  make %-12s %s\n' "$$name" "$$meaning"; done
@@ -78,6 +78,9 @@ fuzz: setup ## Throw random and mutated bytes at a node, and kill one again and 
 break-quorum: setup ## Kill three controllers, cut their power and their network, and send them garbage (SEED=)
 	$(BIN)/python -m tests.robustness.quorum $(if $(SEED),--seed $(SEED)) $(ARGS)
 	$(BIN)/python -m tests.robustness.quorum_fuzz $(if $(SEED),--seed $(SEED))
+
+break-transactions: setup ## Kill transactional producers, coordinators, leaders and whole clusters (SEED=, ARGS="--client own")
+	$(BIN)/python -m tests.robustness.transactions $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 jepsen: setup ## Three minutes of load and faults, judged: appends, groups, metadata (SEED=, ARGS="--client java")
 	$(BIN)/quorate verify run append --time 60 --seed $(or $(SEED),1) $(ARGS)

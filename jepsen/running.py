@@ -8,7 +8,7 @@ import shutil
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -28,6 +28,7 @@ from quorate.jepsen.lab.local import LocalLab, LocalPlan
 from quorate.jepsen.lab.reaper import Reaper
 from quorate.jepsen.nemesis import capabilities
 from quorate.jepsen.nemesis.conducting import Conductor, Tell
+from quorate.jepsen.nemesis.fault import Family
 from quorate.jepsen.nemesis.schedules import SCHEDULES, Step
 from quorate.jepsen.options import (
     RunOptions,
@@ -79,11 +80,34 @@ class _Parts:
     watcher: Watcher
 
 
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A cluster under load, for who decides what happens to it.
+
+    Attributes:
+        tick: To be called all the time; raises DiedError if a node ended by itself.
+        count: Returns how many operations of a name have ended well.
+    """
+
+    lab: Lab
+    conductor: Conductor
+    families: Mapping[str, Family]
+    tick: Callable[[], None]
+    count: Callable[[str], int]
+
+
 class Run:
     """One run; made, then :meth:`carry_out` once."""
 
-    def __init__(self, options: RunOptions, tell: Tell) -> None:
+    def __init__(
+        self, options: RunOptions, tell: Tell, direct: Callable[[Scene], None] | None = None
+    ) -> None:
         """Check the names; look for the cluster, if it is somebody else's.
+
+        Args:
+            options: what is asked for.
+            tell: takes lines for people.
+            direct: lets faults happen, and returns; without it they come by the schedule.
 
         Raises:
             UnknownNameError: there is none of some name.
@@ -91,6 +115,7 @@ class Run:
         """
         self._options = options
         self._tell = tell
+        self._direct = direct
         self._kinds = kinds_of(options.workloads)
         self._families = families_of(options.faults)
         check_names(options)
@@ -149,7 +174,11 @@ class Run:
         self._warm_up()
         phase("load")
         try:
-            conductor.run(steps, self._families, self._options.seconds, self._ticker(lab))
+            if self._direct is None:
+                conductor.run(steps, self._families, self._options.seconds, self._ticker(lab))
+            else:
+                tick = self._ticker(lab)
+                self._direct(Scene(lab, conductor, self._families, tick, self._count))
         except DiedError as error:
             self._note_death(conductor, error)
             _forget_the_dead(lab)
@@ -161,6 +190,10 @@ class Run:
             self._note_death(conductor, error)
         else:
             phase("end")
+
+    def _count(self, name: str) -> int:
+        """Return how many operations of a name have ended well."""
+        return sum(part.count(name, Kind.OK) for part in self._recorded)
 
     def _finish(self, parts: _Parts, topics: Sequence[Topic]) -> None:
         """Let everything come to its end, and write down what is left.

@@ -1,5 +1,6 @@
 """The clients by the names that ``--client`` has for them."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, Protocol
@@ -10,7 +11,7 @@ from quorate.jepsen.clients.librdkafka import StockReader, StockSender
 from quorate.jepsen.clients.own import OwnReader, OwnSender
 from quorate.jepsen.clients.own_transactor import OwnTransactor
 from quorate.jepsen.clients.plain import PlainSender
-from quorate.jepsen.clients.sending import Sender, SenderOptions
+from quorate.jepsen.clients.sending import MissingClientError, Sender, SenderOptions
 from quorate.jepsen.clients.stock_transactor import StockTransactor
 from quorate.jepsen.clients.transacting import Transactor, TransactorOptions
 from quorate.jepsen.recorder import Recorder
@@ -49,6 +50,12 @@ def check_available(client: str) -> None:
         librdkafka.load()
     elif client == JAVA:
         java_producer.jars()
+
+
+def import_all() -> None:
+    """Import whatever is imported late, as far as it is here."""
+    with contextlib.suppress(MissingClientError):
+        librdkafka.load()
 
 
 def sender(client: str, options: SenderOptions) -> Sender:

@@ -9,11 +9,13 @@ import trio
 
 from quorate.client import Producer, QuorateError
 from quorate.jepsen.clients.cutting import Line
+from quorate.jepsen.clients.mortality import BEGUN, FIRST_SENT, SENT
 from quorate.jepsen.clients.transacting import OutgoingRecord, SpoiledError, TransactorOptions
 from quorate.jepsen.history import Kind
 from quorate.model import TopicPartition
 
 if TYPE_CHECKING:
+    from quorate.client.delivery import Delivery
     from quorate.client.transaction import Transaction
 
 CONNECT_TIMEOUT_MS: Final = 2_000
@@ -117,10 +119,15 @@ class OwnTransactor:
         assert self._producer is not None, "it is open"
         self._transaction = transaction = self._producer.transaction()
         await transaction.__aenter__()
-        deliveries = [
-            await transaction.enqueue(where.topic, value, partition=where.partition)
-            for where, value in records
-        ]
+        reached = self._options.reached
+        reached(BEGUN)
+        deliveries: list[Delivery] = []
+        for where, value in records:
+            delivery = await transaction.enqueue(where.topic, value, partition=where.partition)
+            deliveries.append(delivery)
+            if len(deliveries) == 1:
+                reached(FIRST_SENT)
+        reached(SENT)
         await self._producer.flush()
         for delivery in deliveries:
             if delivery.error is not None:

@@ -140,6 +140,10 @@ class Raw:
         """Return the brokers that the last metadata named."""
         return sorted(self._endpoints)
 
+    def brokers(self) -> Mapping[int, Endpoint]:
+        """Return the brokers that the last metadata named, by their ids."""
+        return dict(self._endpoints)
+
     def leader(self, where: TopicPartition) -> Endpoint:
         """Return who led a partition by the last metadata, which is asked for if need be.
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from quorate.jepsen.clients import librdkafka
+from quorate.jepsen.clients.mortality import BEGUN, FIRST_SENT, SENT
 from quorate.jepsen.clients.transacting import OutgoingRecord, SpoiledError, TransactorOptions
 from quorate.jepsen.history import Kind
 from quorate.model import TopicPartition
@@ -22,10 +23,17 @@ _NOWHERE.addHandler(logging.NullHandler())
 _NOWHERE.propagate = False
 
 
+class UndeliveredError(Exception):
+    """A commit was acknowledged of records that librdkafka does not know to be delivered."""
+
+
 class StockTransactor:
     """See :class:`quorate.jepsen.clients.transacting.Transactor`.
 
-    State: what became of the records of the transaction that is open.
+    Every other transaction leaves it to the commit to wait for the delivery of its records. In any
+    case a commit counts only if the delivery of each record was reported.
+
+    State: what became of the records of the transaction that is open, and how many they are.
     """
 
     def __init__(self, options: TransactorOptions) -> None:
@@ -33,6 +41,8 @@ class StockTransactor:
         self._options = options
         self._offsets: dict[int, int] = {}
         self._errors: list[str] = []
+        self._count = 0
+        self._flushes = False
         self._is_stuck = False
         self._groups: dict[str, Any] = {}
         self._client: Any = self._kafka.Producer(
@@ -57,10 +67,18 @@ class StockTransactor:
 
     def write(self, records: Sequence[OutgoingRecord]) -> list[int | None]:
         """Begin, and write."""
-        self._offsets, self._errors = {}, []
+        self._offsets, self._errors, self._count = {}, [], len(records)
+        self._flushes = not self._flushes
+        reached = self._options.reached
         self._do(self._client.begin_transaction)
+        reached(BEGUN)
         for number, record in enumerate(records):
             self._do(self._produce, number, record)
+            if number == 0:
+                reached(FIRST_SENT)
+        reached(SENT)
+        if not self._flushes:
+            return [None] * len(records)
         self._client.flush(FLUSH_S)
         if self._errors or len(self._offsets) < len(records):
             raise SpoiledError("; ".join(self._errors) or "not all records were delivered")
@@ -101,6 +119,12 @@ class StockTransactor:
         except self._kafka.KafkaException as exception:
             error = exception.args[0]
             return Kind.FAIL if error.txn_requires_abort() and self.abort() else Kind.INFO
+        self._client.poll(0)
+        if self._errors or len(self._offsets) < self._count:
+            raise UndeliveredError(
+                f"{self._options.transactional_id}: a commit is acknowledged, though of"
+                f" {self._count} records {len(self._offsets)} were delivered: {self._errors}"
+            )
         return Kind.OK
 
     def abort(self) -> bool:

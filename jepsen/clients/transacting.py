@@ -1,6 +1,6 @@
 """What workloads want of a client that sends in transactions; one module for each that can."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -25,14 +25,23 @@ class OutgoingRecord(NamedTuple):
     value: bytes
 
 
+def _go_on(step: str) -> None:
+    """Nobody wants to know."""
+
+
 @dataclass(frozen=True, slots=True)
 class TransactorOptions:
-    """What a transactional producer is to be like."""
+    """What a transactional producer is to be like.
+
+    Attributes:
+        reached: Is told of the steps inside of ``write``; see :mod:`mortality`.
+    """
 
     bootstrap: str
     transactional_id: str
     timeout_ms: int = TIMEOUT_MS
     patience_s: float = PATIENCE_S
+    reached: Callable[[str], None] = _go_on
 
 
 class Transactor(Protocol):

@@ -232,7 +232,10 @@ KILL: Final = Family(
         "all": Variant(1, lambda: Kill(roles.everybody)),
         "in-turn": Variant(2, KillInTurn),
         "again": Variant(1, lambda: KillAgain(roles.leader)),
-        # Only when asked for: how many depends on min.insync.replicas.
+        # Only when asked for: there may be no transactions, and others take part in them.
+        "coordinator": Variant(0, lambda: Kill(roles.transaction_coordinator)),
+        "writing-leader": Variant(0, lambda: Kill(roles.writing_leader)),
+        # How many depends on min.insync.replicas.
         **{word: Variant(0, partial(_kill, count)) for word, count in SO_MANY.items()},
     },
 )

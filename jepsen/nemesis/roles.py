@@ -6,6 +6,7 @@ from random import Random
 from quorate.jepsen.lab.cluster import Lab
 from quorate.jepsen.lab.hosts import Host
 from quorate.jepsen.nemesis.fault import NotNowError
+from quorate.jepsen.nemesis.stage import INTERNAL, TRANSACTIONS, is_empty
 
 Choose = Callable[[Lab, Random], list[Host]]
 
@@ -13,6 +14,21 @@ Choose = Callable[[Lab, Random], list[Host]]
 def leader(lab: Lab, rng: Random) -> list[Host]:
     """Return the leader of some partition."""
     return [_some(lab.leader_of(name) for name in partitions(lab, rng))]
+
+
+def writing_leader(lab: Lab, rng: Random) -> list[Host]:
+    """Return the leader of some partition that users write to."""
+    names = [name for name in partitions(lab, rng) if not name.startswith(INTERNAL)]
+    return [_some(lab.leader_of(name) for name in names)]
+
+
+def transaction_coordinator(lab: Lab, rng: Random) -> list[Host]:
+    """Return who coordinates the transactions of some ids, and has coordinated some."""
+    for name in partitions(lab, rng):
+        found = lab.leader_of(name) if name.startswith(TRANSACTIONS) else None
+        if found is not None and found.answers and not is_empty(found, name):
+            return [found]
+    raise NotNowError("nobody coordinates transactions")
 
 
 def follower(lab: Lab, rng: Random) -> list[Host]:

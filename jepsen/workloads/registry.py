@@ -6,6 +6,7 @@ from quorate.jepsen.workloads.append import APPEND
 from quorate.jepsen.workloads.groups import GROUPS
 from quorate.jepsen.workloads.growth import GROWTH
 from quorate.jepsen.workloads.idempotent import IDEMPOTENT
+from quorate.jepsen.workloads.killed_producers import KILLED_PRODUCERS
 from quorate.jepsen.workloads.metadata import METADATA
 from quorate.jepsen.workloads.mixed import MIXED
 from quorate.jepsen.workloads.offsets import OFFSETS
@@ -17,7 +18,7 @@ from quorate.jepsen.workloads.workload import WorkloadKind
 WORKLOADS: Final[dict[str, WorkloadKind]] = {
     kind.name: kind
     for kind in (
-        *(APPEND, IDEMPOTENT, TRANSACTIONS, GROUPS, OFFSETS),
+        *(APPEND, IDEMPOTENT, TRANSACTIONS, KILLED_PRODUCERS, GROUPS, OFFSETS),
         *(TOPICS_KIND, GROWTH, REASSIGN, METADATA, MIXED),
     )
 }

@@ -48,12 +48,15 @@ class Place:
     Attributes:
         make: Returns a producer for a transactional id.
         numbers: Of transactions.
+        succeeds: Whether who has died has a successor in the end, too; else what it left open ends
+            by its timeout.
     """
 
     recorder: Recorder
     bootstrap: str
     make: Callable[[str], Transactor]
     numbers: Iterator[int] = field(default_factory=itertools.count)
+    succeeds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,9 @@ class Transacting(ABC):
     def ended(self, draft: Draft, kind: Kind) -> None:  # noqa: B027 - nor then
         """A transaction ended so."""
 
+    def close(self) -> None:  # noqa: B027 - nor then
+        """There is no transaction any more."""
+
     # --- one after the other
 
     def _run(self) -> None:
@@ -118,7 +124,13 @@ class Transacting(ABC):
         except Exception as error:  # noqa: BLE001 - a thread has nobody else to tell
             self.errors.append(f"{self._id} failed: {error!r}")
         finally:
-            self._give_up()
+            self._end()
+
+    def _end(self) -> None:
+        if self._transactor is None and self.place.succeeds:
+            self._open()
+        self._give_up()
+        self.close()
 
     def _go_on(self) -> None:
         if self._transactor is None and not self._open():
@@ -268,6 +280,10 @@ class Copier(Transacting):
     def opened(self) -> None:
         """Begin where the group is: the producer before this one may have come farther."""
         self._next = {}
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._raw.close()
 
     def ended(self, draft: Draft, kind: Kind) -> None:
         """Begin where the group is, unless it is certain."""

@@ -9,11 +9,12 @@ the end, also of producers that died in the middle and never came back.
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Final
 
 from quorate.errors import KafkaError
-from quorate.jepsen.clients import choosing, committed, committed_reading
+from quorate.jepsen.clients import choosing, committed, committed_reading, hanging
 from quorate.jepsen.clients.committed_reading import NOT_NOW, undecided
 from quorate.jepsen.clients.raw import Raw
 from quorate.jepsen.clients.transacting import TIMEOUT_MS, Transactor, TransactorOptions
@@ -26,6 +27,7 @@ from quorate.model import TopicPartition
 WRITTEN: Final = "transactions"
 COPIED: Final = "transactions-copied"
 MONEY: Final = "transactions-money"
+OFFSETS_TOPIC: Final = "__consumer_offsets"
 WRITERS: Final = 5
 COPIERS: Final = 2
 PAUSE_S: Final = 0.02
@@ -40,6 +42,9 @@ AGAIN_S: Final = 0.2
 
 class Transactions:
     """Writers, copiers and a banker, who send in transactions, and readers of what is committed."""
+
+    succeeds = False
+    """Whether the dead have successors in the end, too."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -61,7 +66,10 @@ class Transactions:
         context = self._context
         written, copied, money = (_partitions(topic) for topic in self._topics)
         prefix = self._topics[0].name
-        place = Place(context.recorder, context.bootstrap, self._make)
+        place = Place(
+            context.recorder, context.bootstrap, self._make_writer, succeeds=self.succeeds
+        )
+        copies = replace(place, make=self._make_copier)
         self._writers = [
             Writer(place, f"{prefix}-writer-{number}", self._rng(), PAUSE_S, written)
             for number in range(WRITERS)
@@ -70,7 +78,7 @@ class Transactions:
         pairs = list(zip(written, copied, strict=True))
         self._copiers = [
             Copier(
-                place,
+                copies,
                 f"{prefix}-copier-{number}",
                 self._rng(),
                 COPY_PAUSE_S,
@@ -96,9 +104,14 @@ class Transactions:
                     )
                 )
 
-    def _make(self, transactional_id: str) -> Transactor:
+    def _make_writer(self, transactional_id: str) -> Transactor:
+        """Return the next producer of a writer."""
         options = TransactorOptions(self._context.bootstrap, transactional_id)
         return choosing.transactor(self._context.client, options)
+
+    def _make_copier(self, transactional_id: str) -> Transactor:
+        """Return the next producer of a copier."""
+        return self._make_writer(transactional_id)
 
     def _rng(self) -> Random:
         return Random(self._context.rng.getrandbits(64))
@@ -114,7 +127,8 @@ class Transactions:
                 self._wait_for_copiers(raw)
             self._end(self._copiers, ENDED_S_MAX)
             others = [where for topic in self._topics[1:] for where in _partitions(topic)]
-            self._wait_for_decisions(raw, others)
+            self._wait_for_decisions(raw, others + hanging.partitions(raw, OFFSETS_TOPIC))
+            self._wait_for_coordinators(raw)
             self._tell_position(raw)
         for reader in self._readers:
             reader.stop()
@@ -159,6 +173,16 @@ class Transactions:
         if open_:
             self._complain("hanging-transaction", "; ".join(open_))
         return not open_
+
+    def _wait_for_coordinators(self, raw: Raw) -> None:
+        """Wait until coordinators and leaders know of nothing that is not at its end."""
+        partitions = [where for topic in self._topics for where in _partitions(topic)]
+        deadline_s = time.monotonic() + ENDED_S_MAX
+        while open_ := hanging.unfinished(raw, partitions, self._topics[0].name):
+            if time.monotonic() > deadline_s:
+                self._complain("hanging-transaction", "; ".join(open_))
+                return
+            time.sleep(AGAIN_S)
 
     def _wait_for_copiers(self, raw: Raw) -> None:
         """Wait until all that is committed is copied."""

@@ -173,12 +173,15 @@ def test_who_hears_may_write_while_others_are_yet_to_hear_of_the_same_watermark(
     world, told = World(), list[str]()
     diary = world.diary()
 
+    def note(name: str) -> Callable[[ErrorCode], None]:
+        return lambda _code: told.append(name)
+
     def write_again(_code: ErrorCode) -> None:
         told.append("first")
-        diary.write(b"c", done=lambda _code: told.append("third"))
+        diary.write(b"c", done=note("third"))
 
     diary.write(b"a", done=write_again)
-    diary.write(b"b", done=lambda _code: told.append("second"))
+    diary.write(b"b", done=note("second"))
     world.cluster.replicate()
     assert (told[:2], diary.keys) == (["first", "second"], [b"a", b"b", b"c"])
     world.cluster.replicate()
