@@ -92,6 +92,21 @@ async def test_from_the_beginning_every_record_comes_once_and_in_order(
     assert all(record.value == b"%d" % record.offset for record in records)
 
 
+@pytest.mark.parametrize("batch", [5, 7, 100])
+async def test_a_poll_gives_out_as_many_records_as_asked_for_and_never_more(
+    nursery: trio.Nursery, autojump_clock: MockClock, batch: int
+) -> None:
+    cluster = cluster_of(nursery, records=100, partitions=2, batch=batch)
+    sizes: list[int] = []
+    async with consumer(cluster, max_poll_records=7, fetch_max_bytes=900) as c:
+        await c.assign_topics("t")
+        while sum(sizes) < 200:
+            sizes.append(len(await c.poll()))
+    assert max(sizes) == 7
+    fetches = cluster.requests_of(FetchRequest)
+    assert {request.max_bytes for request in fetches} == {900}
+
+
 async def test_iteration_goes_on_when_more_is_written(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
