@@ -16,7 +16,7 @@ COUNT ?= 1000
 JOBS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo format check test client-on-kafka bench bench-quorum bench-replicated bench-partitions bench-transactions bench-groups bench-spark sim sim-brokers sim-quorum compat cover docs fuzz break-quorum break-transactions clean
+.PHONY: help setup demo format check test client-on-kafka bench bench-quorum bench-replicated bench-partitions bench-transactions bench-transactional-ids bench-groups bench-spark sim sim-brokers sim-quorum compat cover docs fuzz break-quorum break-transactions clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | while read -r name meaning; do printf '  make %-12s %s\n' "$$name" "$$meaning"; done
@@ -104,6 +104,9 @@ bench-replicated: setup ## Measure three brokers and three controllers, and thre
 
 bench-transactions: setup ## Measure transactions and their price, RF 3; and Apache Kafka's
 	$(BIN)/python -m quorate.tools.bench.transactions $(ARGS)
+
+bench-transactional-ids: setup ## Measure 10,000 open transactions: memory, another coordinator; and Apache Kafka's
+	$(BIN)/python -m quorate.tools.bench.transactional_ids $(ARGS)
 
 bench-groups: setup ## Measure groups: rebalances, commits, idle ones, another coordinator; and Apache Kafka's
 	$(BIN)/python -m quorate.tools.bench.groups $(ARGS)

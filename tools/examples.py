@@ -28,6 +28,11 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "quorate demo three-failures",
         "quorate demo isr-shrink --json",
     ),
+    "bench produce": (
+        "quorate bench produce load",
+        "quorate bench produce load -n 1000000 --size 1024 --acks 1 -z lz4",
+        "quorate bench produce load --transactional --json",
+    ),
     "topics create": (
         "quorate topics create orders",
         "quorate topics create orders -p 6 -r 3 -c min.insync.replicas=2 --if-not-exists",
@@ -171,6 +176,11 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "verify list": ("quorate verify list", "quorate verify list --workloads"),
     "verify show": ("quorate verify show --anomaly lost-write",),
     "verify mutants": ("quorate verify mutants --list", "quorate verify mutants --seeds 2"),
+    "connect run": (
+        "quorate connect run connectors.toml",
+        "quorate connect run connectors.toml --once -b broker:9092",
+    ),
+    "connect check": ("quorate connect check connectors.toml",),
     "spark read": (
         "quorate spark read orders --since -1h --to parquet:out",
         "quorate spark read logs --columns key,value --to parquet:out --overwrite",

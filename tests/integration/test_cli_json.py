@@ -63,8 +63,9 @@ COMMANDS = (
     "consume orders --from-beginning -n 1",
     "topics trim orders --before 0 --dry-run",
     "verify list --workloads",
+    "bench produce measured -n 200 --transactional",
     "txns list",
-    "txns describe",
+    "txns describe payments",
     "txns producers paid",
     "txns find-hanging paid --max-transaction-timeout 0",
 )

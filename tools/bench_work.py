@@ -1,0 +1,171 @@
+"""Trio shell of ``quorate bench``: sends records as fast as they are taken, and times it."""
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from quorate.client.admin import Admin
+from quorate.client.delivery import Delivery
+from quorate.client.producer import Producer
+from quorate.errors import ErrorCode, KafkaError
+from quorate.tools.output import Column, Table
+from quorate.tools.topics import Client
+
+TIMED_EVERY: Final = 100
+"""Of so many records, the time to the acknowledgement of one is taken."""
+MEBIBYTE: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What to send.
+
+    Attributes:
+        records: how many, of ``size`` random bytes each, to all partitions in turn.
+        turn: so many are sent at a time, and waited for; 0 if nobody waits before the end.
+        acks: 0, 1 or "all".
+        compression: a codec's name, or "none".
+    """
+
+    topic: str
+    records: int
+    size: int
+    turn: int
+    acks: object
+    compression: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What came of it; ``took_ms`` are times to acknowledgements, or to those of whole turns."""
+
+    mode: str
+    load: Load
+    seconds: float
+    took_ms: Sequence[float]
+
+    @property
+    def records_per_s(self) -> float:
+        """Records a second."""
+        return self.load.records / self.seconds
+
+    def percentile_ms(self, percent: int) -> float | None:
+        """Return a percentile of the times; None if none was taken."""
+        if len(self.took_ms) < 2:
+            return self.took_ms[0] if self.took_ms else None
+        return statistics.quantiles(self.took_ms, n=100, method="inclusive")[percent - 1]
+
+
+async def produce(client: Client, load: Load, transactional: bool) -> list[Measured]:  # noqa: FBT001
+    """Send the records; if wanted, once more in transactions of a turn each.
+
+    Raises:
+        QuorateError: they are not taken.
+    """
+    await _make_topic(client, load.topic)
+    measured = [await _plain(client, load)]
+    if transactional:
+        measured.append(await _transactions(client, load))
+    return measured
+
+
+async def _make_topic(client: Client, topic: str) -> None:
+    async with client.admin() as admin:
+        try:
+            await admin.create_topic(topic)
+        except KafkaError as error:
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+
+
+def _producer(client: Client, load: Load, **more: Any) -> Producer:
+    options: dict[str, Any] = {**client.options, "acks": load.acks, **more}
+    if load.compression != "none":
+        options["compression"] = load.compression
+    return Producer(client.bootstrap, **options)
+
+
+async def _plain(client: Client, load: Load) -> Measured:
+    """Send without transactions; wait for each turn, if there are any, else for the last."""
+    took_ms: list[float] = []
+    value = os.urandom(load.size)
+    async with _producer(client, load) as producer:
+        await producer.send(load.topic, value)  # what the first one brings along is not counted
+        begun = time.perf_counter()
+        for at in range(0, load.records, load.turn or load.records):
+            turn_begun = time.perf_counter()
+            for number in range(at, min(at + (load.turn or load.records), load.records)):
+                delivery = await producer.enqueue(load.topic, value)
+                if not load.turn and number % TIMED_EVERY == 0:
+                    delivery.add_callback(_timer(took_ms))
+            if load.turn:
+                await producer.flush()
+                took_ms.append(1e3 * (time.perf_counter() - turn_begun))
+        await producer.flush()
+        seconds = time.perf_counter() - begun
+    return Measured("plain", load, seconds, took_ms)
+
+
+def _timer(took_ms: list[float]) -> Any:
+    begun = time.perf_counter()
+
+    def done(delivery: Delivery) -> None:
+        if delivery.error is None:
+            took_ms.append(1e3 * (time.perf_counter() - begun))
+
+    return done
+
+
+async def _transactions(client: Client, load: Load) -> Measured:
+    took_ms: list[float] = []
+    value = os.urandom(load.size)
+    name = f"quorate-bench-{os.getpid()}"
+    async with _producer(client, load, transactional_id=name) as producer:
+        async with producer.transaction() as first:
+            await first.enqueue(load.topic, value)
+        begun = time.perf_counter()
+        for at in range(0, load.records, load.turn):
+            turn_begun = time.perf_counter()
+            async with producer.transaction() as transaction:
+                for _ in range(at, min(at + load.turn, load.records)):
+                    await transaction.enqueue(load.topic, value)
+            took_ms.append(1e3 * (time.perf_counter() - turn_begun))
+        seconds = time.perf_counter() - begun
+    return Measured("transactional", load, seconds, took_ms)
+
+
+async def brokers(client: Client) -> int:
+    """Return how many brokers there are."""
+    async with Admin(client.bootstrap, **client.options) as admin:
+        return len((await admin.describe_cluster()).brokers)
+
+
+def produce_table(measured: Sequence[Measured]) -> Table:
+    """Return a row for each way of sending, with its throughput beside that of the first."""
+    columns = (
+        Column("mode"), Column("records"), Column("records_per_s"), Column("mib_per_s"),
+        Column("p50_ms"), Column("p99_ms"), Column("of_plain"),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            m.mode, m.load.records, round(m.records_per_s),
+            round(m.records_per_s * m.load.size / MEBIBYTE, 2),
+            _rounded(m.percentile_ms(50)), _rounded(m.percentile_ms(99)),
+            round(m.records_per_s / measured[0].records_per_s, 2),
+        )
+        for m in measured
+    )  # fmt: skip
+    return Table("bench_produce", columns, rows)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)
+
+
+def machine_text() -> str:
+    """Return what the figures depend on, beside our code and what else runs here."""
+    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
