@@ -25,6 +25,7 @@ class KilledProducers(Transactions):
     """State: the processes, and at which moments the next ones die."""
 
     succeeds = True
+    pause_s = 0.15
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

@@ -306,8 +306,8 @@ class Copier(Transacting):
                 writes += [(self._copies[where], (COPY, self._group, value)) for _, value in taken]
                 if taken:
                     offsets[where] = taken[-1][0] + 1
-                elif chunk.following > place:
-                    offsets[where] = chunk.following
+                else:  # only markers, such as at the end of a segment
+                    self._next[where] = chunk.following
         except (*NOT_NOW, KafkaError):
             for where in self._copies:
                 self._raw.forget(where.topic)

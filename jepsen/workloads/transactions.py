@@ -45,6 +45,8 @@ class Transactions:
 
     succeeds = False
     """Whether the dead have successors in the end, too."""
+    pause_s = PAUSE_S
+    """Between two transactions of a writer."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -71,10 +73,10 @@ class Transactions:
         )
         copies = replace(place, make=self._make_copier)
         self._writers = [
-            Writer(place, f"{prefix}-writer-{number}", self._rng(), PAUSE_S, written)
+            Writer(place, f"{prefix}-writer-{number}", self._rng(), self.pause_s, written)
             for number in range(WRITERS)
         ]
-        self._writers.append(Banker(place, f"{prefix}-bank", self._rng(), PAUSE_S, money))
+        self._writers.append(Banker(place, f"{prefix}-bank", self._rng(), self.pause_s, money))
         pairs = list(zip(written, copied, strict=True))
         self._copiers = [
             Copier(

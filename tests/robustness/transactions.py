@@ -46,7 +46,7 @@ BRIEFLY_S: Final = 0.5
 LONGER_S: Final = (2.2, 3.5)
 """Within and beyond the session of a broker."""
 BRIEFLY_ODDS: Final = 0.6
-WHOLE_ODDS: Final = 0.7
+WHOLE_ODDS: Final = 0.5
 POLL_S: Final = 0.05
 
 PROPERTIES: Final = {
