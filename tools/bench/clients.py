@@ -7,7 +7,13 @@ from quorate.tools.bench import figures, topics
 from quorate.tools.bench.client_load import CONSUMERS, PRODUCERS
 from quorate.tools.bench.figures import Metric, Sample
 from quorate.tools.bench.measuring import Bench, run_anywhere
-from quorate.tools.bench.scenarios import SelfContained, Subject, preload, temporary_topic
+from quorate.tools.bench.scenarios import (
+    SelfContained,
+    Subject,
+    have_in_memory,
+    preload,
+    temporary_topic,
+)
 
 RECORDS_PER_CLIENT_CPU_S = Metric(
     "records_per_client_cpu_s", "per client CPU second", "records/s", "more"
@@ -93,6 +99,7 @@ class ClientConsume:
 
     def measure(self, bench: Bench, subject: Subject) -> Sample:
         """Read it."""
+        have_in_memory(subject.node, self._topic(subject))
         load = [self._topic(subject), self.value_bytes, 0, bench.seconds, self._records(bench)]
         command = [*client_command(subject, "consume"), *map(str, load)]
         return run_anywhere(subject.node, command)
