@@ -38,8 +38,10 @@ def states(path: Path) -> tuple[NodeState, ...]:
     return node_states(directory, directory.layout())
 
 
-async def act(path: Path, action: str, word: str, *, force: bool = True) -> str:
-    """Do something to a node; return what was done, in a line.
+async def act(
+    path: Path, action: str, word: str, *, force: bool = True, dry_run: bool = False
+) -> str:
+    """Do something to a node; return what was done, or would be, in a line.
 
     Raises:
         CommandError: there is no such cluster, or it cannot be done to the node as it is.
@@ -54,6 +56,8 @@ async def act(path: Path, action: str, word: str, *, force: bool = True) -> str:
     check_possible(action, node)
     if not force:
         check_majority(action, node, nodes)
+    if dry_run:
+        return f"would {action} {member.title}"
     if action == START:
         await _start_missing(path)
     else:

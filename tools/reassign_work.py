@@ -250,9 +250,11 @@ async def follow(
 
 
 async def cancel(
-    options: GlobalOptions, client: Client, wanted: Sequence[str]
+    options: GlobalOptions, client: Client, wanted: Sequence[str], *, dry_run: bool = False
 ) -> list[TopicPartition]:
     """Call off moves: of partitions that are named, or all; returns which.
+
+    With ``dry_run``, which would be.
 
     Raises:
         QuorateError: one could not be called off; the others were all the same.
@@ -261,6 +263,8 @@ async def cancel(
         moves = await admin.list_partition_reassignments()
         named = {f.topic_partition for f in await find(admin, wanted)}
         targets = dict.fromkeys(sorted(moves.keys() & named))
-        results = await admin.alter_partition_reassignments(targets) if targets else {}
+        if dry_run or not targets:
+            return list(targets)
+        results = await admin.alter_partition_reassignments(targets)
     raise_all(options, results)
     return list(targets)

@@ -15,8 +15,11 @@ import pytest
 
 from quorate.client.sync import Admin, Consumer, Producer
 from quorate.tools.cli import run_command
+from quorate.tools.cluster_directory import ClusterDirectory
+from quorate.tools.clusters.layout import Layout, Member
 from tests.compat.serving import Broker, quorate
 from tests.conftest import IN_A_HURRY
+from tests.unit.tools.test_examples import PATHS
 
 pytestmark = pytest.mark.integration
 
@@ -31,15 +34,19 @@ COMMANDS = (
     "partitions describe orders:0",
     "partitions verify orders",
     "partitions reassign status",
+    "partitions reassign plan orders --to 1",
+    "partitions reassign apply orders:0=1 --dry-run",
     "groups list",
     "groups describe billing",
     "groups describe billing --members",
     "groups describe billing --state",
     "groups lag billing -n 1",
     "groups reset billing -t orders --to-earliest",
+    "groups delete-offsets billing -t orders --dry-run",
     "offsets orders",
     "offsets orders --time -1",
     "configs describe topic/orders --all",
+    "configs get topic/orders retention.ms",
     "configs list",
     "broker list",
     "broker describe 1",
@@ -68,7 +75,35 @@ COMMANDS = (
     "txns describe payments",
     "txns producers paid",
     "txns find-hanging paid --max-transaction-timeout 0",
+    "demo list",
+    "chaos list --dir {cluster}",
 )
+NO_TABLE = {
+    "they do something, and say so in a line": (
+        "topics create", "topics alter", "topics delete", "topics export", "configs set",
+        "configs unset", "partitions elect", "partitions reassign cancel", "produce", "down",
+        "groups undo", "groups delete", "groups kick", "txns abort", "quorum add", "quorum remove",
+        "quorum transfer", "broker drain", "broker undrain", "broker decommission", "chaos kill",
+        "chaos pause", "chaos resume", "chaos start", "profile add", "profile use",
+        "profile remove", "spark read", "connect check",
+    ),
+    "they run, and tell events as lines of JSON: test_clusters, test_controller, test_cli": (
+        "up", "broker start", "controller start", "quorum watch", "connect run",
+    ),
+    "they are a screen, a shell, or a script": ("tui", "metadata shell", "completion"),
+    "they need other nodes: test_cli_groups": ("why offline", "why rebalance"),
+    "they judge histories: test_verify": (
+        "verify run", "verify check", "verify report", "verify show", "verify mutants",
+    ),
+}  # fmt: skip
+"""Commands without a document of their own here, and why."""
+
+
+def test_every_command_has_its_shape_here_or_a_reason_why_not() -> None:
+    shown = {path for command in COMMANDS for path in PATHS if f"{command} ".startswith(f"{path} ")}
+    excused = {path for paths in NO_TABLE.values() for path in paths}
+    assert set(PATHS) - shown - excused == set()
+    assert shown & excused == set()
 
 
 @pytest.fixture(scope="module")
@@ -105,12 +140,16 @@ def told(
     capsys: pytest.CaptureFixture[str],
 ) -> Any:
     profiles = {"version": 1, "current": "", "profiles": {"p": {"bootstrap": "h:1"}}}
+    cluster = ClusterDirectory(tmp_path / "cluster")
+    cluster.make()
+    cluster.write_layout(Layout((Member("controller", 101, 1), Member("broker", 1, 2))))
     (tmp_path / "profiles.json").write_text(json.dumps(profiles))
     monkeypatch.setenv("QUORATE_PROFILES", str(tmp_path / "profiles.json"))
     monkeypatch.setenv("QUORATE_BOOTSTRAP", node.server.bootstrap)
 
     def tell(command: str) -> tuple[int, str]:
-        words = command.format(dir=node.data.parent / "data", bootstrap=node.server.bootstrap)
+        data, bootstrap = node.data.parent / "data", node.server.bootstrap
+        words = command.format(dir=data, bootstrap=bootstrap, cluster=cluster.path)
         code = run_command(words.split())
         captured = capsys.readouterr()
         assert "Traceback" not in captured.err

@@ -121,13 +121,18 @@ def _tell_led(options: "GlobalOptions", broker_id: int, led: "Led") -> None:
 
 
 @app.command("undrain", cls=Command)
-def undrain(context: typer.Context, broker_id: BrokerId, *, yes: Yes = False) -> None:
+def undrain(
+    context: typer.Context, broker_id: BrokerId, *, dry_run: DryRun = False, yes: Yes = False
+) -> None:
     """Let a broker lead again, from the next election on: see "partitions elect --all"."""
     from quorate.tools import brokers_work as work
 
     del yes  # taken because drain takes it; there is nothing to ask
     options = options_of(context)
     run(work.check_broker, client_of(options), broker_id)
+    if dry_run:
+        say(options, f"would let broker {broker_id} lead again")
+        return
     run(work.undrain, options, broker_id)
     say(options, f"broker {broker_id} may lead again")
 

@@ -19,6 +19,7 @@ Node = Annotated[str, typer.Argument(help="2, broker-2, controller-101: see quor
 Directory = Annotated[
     Path, typer.Option("--dir", help="Where the cluster's data is; ./.quorate by default.")
 ]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")]
 Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
 Force = Annotated[bool, typer.Option("--force", help="Even if no majority of controllers is left.")]
 
@@ -39,11 +40,12 @@ def kill(
     *,
     directory: Directory = DEFAULT_DIRECTORY,
     yes: Yes = False,
+    dry_run: DryRun = False,
     force: Force = False,
 ) -> None:
     """Kill a node with SIGKILL: it is gone at once, and says good-bye to nobody."""
-    confirm(f"Kill {node} of {directory}?", yes=yes)
-    _act(options_of(context), directory, "kill", node, force=force)
+    confirm(f"Kill {node} of {directory}?", yes=yes or dry_run)
+    _act(options_of(context), directory, "kill", node, force=force, dry_run=dry_run)
 
 
 @app.command("pause", cls=Command)
@@ -53,26 +55,47 @@ def pause(
     *,
     directory: Directory = DEFAULT_DIRECTORY,
     yes: Yes = False,
+    dry_run: DryRun = False,
     force: Force = False,
 ) -> None:
     """Stop a node with SIGSTOP: it hangs, with its connections open, which is worse than dying."""
-    confirm(f"Pause {node} of {directory}?", yes=yes)
-    _act(options_of(context), directory, "pause", node, force=force)
+    confirm(f"Pause {node} of {directory}?", yes=yes or dry_run)
+    _act(options_of(context), directory, "pause", node, force=force, dry_run=dry_run)
 
 
 @app.command("resume", cls=Command)
-def resume(context: typer.Context, node: Node, *, directory: Directory = DEFAULT_DIRECTORY) -> None:
+def resume(
+    context: typer.Context,
+    node: Node,
+    *,
+    directory: Directory = DEFAULT_DIRECTORY,
+    dry_run: DryRun = False,
+) -> None:
     """Let a paused node go on."""
-    _act(options_of(context), directory, "resume", node, force=True)
+    _act(options_of(context), directory, "resume", node, force=True, dry_run=dry_run)
 
 
 @app.command("start", cls=Command)
-def start(context: typer.Context, node: Node, *, directory: Directory = DEFAULT_DIRECTORY) -> None:
+def start(
+    context: typer.Context,
+    node: Node,
+    *,
+    directory: Directory = DEFAULT_DIRECTORY,
+    dry_run: DryRun = False,
+) -> None:
     """Start a node that was killed, and all others that do not run, as quorate up does."""
-    _act(options_of(context), directory, "start", node, force=True)
+    _act(options_of(context), directory, "start", node, force=True, dry_run=dry_run)
 
 
-def _act(options: "GlobalOptions", directory: Path, action: str, node: str, *, force: bool) -> None:
+def _act(
+    options: "GlobalOptions",
+    directory: Path,
+    action: str,
+    node: str,
+    *,
+    force: bool,
+    dry_run: bool,
+) -> None:
     from quorate.tools.chaos_work import act
 
-    say(options, run(act, directory, action, node, force=force))
+    say(options, run(act, directory, action, node, force=force, dry_run=dry_run))

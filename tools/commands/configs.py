@@ -7,6 +7,7 @@ import typer
 from quorate.tools import configs as work
 from quorate.tools.arguments import parse_properties
 from quorate.tools.command_line import Command, noun_app, options_of
+from quorate.tools.output import Column, Table
 from quorate.tools.problems import UsageError
 from quorate.tools.session import print_table, run
 from quorate.tools.topic_options import client_of
@@ -46,7 +47,12 @@ def get(
 ) -> None:
     """Print one value."""
     options = options_of(context)
-    print(run(work.get, client_of(options), work.parse_resource(resource), name))
+    value = run(work.get, client_of(options), work.parse_resource(resource), name)
+    if options.format in ("json", "jsonl", "yaml"):
+        columns = (Column("resource"), Column("name"), Column("value"))
+        print_table(options, Table("config_values", columns, ((resource, name, value),)))
+    else:
+        print(value)
 
 
 @app.command("set", cls=Command)

@@ -202,12 +202,18 @@ def follow(options: "GlobalOptions", only: "list[TopicPartition] | None") -> Non
 
 
 @app.command("cancel", cls=Command)
-def cancel(context: typer.Context, wanted: Wanted = None, *, yes: Yes = False) -> None:
+def cancel(
+    context: typer.Context, wanted: Wanted = None, *, dry_run: DryRun = False, yes: Yes = False
+) -> None:
     """Call off moves that are under way: partitions stay, or go back, where they were."""
     from quorate.tools import reassign_work as work
 
     options = options_of(context)
     client = client_of(options)
+    if dry_run:
+        named: list[TopicPartition] = run(work.cancel, options, client, wanted or (), dry_run=True)
+        say(options, f"would call off: {', '.join(map(str, named)) or 'nothing'}")
+        return
     confirm(f"Call off the moves of {', '.join(wanted) if wanted else 'all partitions'}?", yes=yes)
     names: list[TopicPartition] = run(work.cancel, options, client, wanted or ())
     if names:

@@ -12,20 +12,30 @@ from quorate.tools.cli import COMMANDS, app, run_command
 from quorate.tools.examples import EXAMPLES
 
 
-def commands() -> Iterator[str]:
-    """Give the words of every command that is shown."""
+def commands() -> Iterator[tuple[str, Any]]:
+    """Give every command that is shown, by its words."""
     top: Any = typer.main.get_command(app)
     waiting = [(name, top.get_command(None, name)) for name in COMMANDS]
     while waiting:
         path, command = waiting.pop()
         inner = getattr(command, "commands", None)
         if inner is None:
-            yield path
+            yield path, command
         else:
             waiting += [(f"{path} {name}", one) for name, one in inner.items() if not one.hidden]
 
 
-PATHS = sorted(commands())
+FOUND = dict(commands())
+PATHS = sorted(FOUND)
+
+
+def test_whoever_asks_can_also_be_asked_what_would_happen() -> None:
+    options = {
+        path: {word for parameter in command.params for word in parameter.opts}
+        for path, command in FOUND.items()
+    }
+    asking = {path for path, words in options.items() if "--yes" in words}
+    assert {path for path in asking if "--dry-run" not in options[path]} == set()
 
 
 @pytest.mark.parametrize("path", PATHS)
