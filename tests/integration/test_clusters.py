@@ -175,8 +175,10 @@ def test_ports_stay_and_data_is_there_when_it_is_started_again(cluster: Cluster)
 
 def test_a_node_that_dies_is_told_of_and_started_by_another_up(cluster: Cluster) -> None:
     ready = cluster.up("--brokers", "2", "--controllers", "1", "--port", "0")
-    pids = {f"{n['role']} {n['id']}": n["pid"] for n in ready["nodes"]}
-    os.kill(pids["broker 2"], signal.SIGKILL)
+    assert len(ready["nodes"]) == 3
+    assert cluster.run("chaos", "kill", "2").code == 2  # nobody is there to be asked
+    assert cluster.run("chaos", "kill", "2", "--dry-run").out == "would kill broker 2\n"
+    assert cluster.run("chaos", "kill", "2", "-y").out == "killed broker 2\n"
     assert cluster.event("change")["text"] == (
         "broker 2 is dead: killed by SIGKILL; the others go on"
     )
@@ -185,9 +187,11 @@ def test_a_node_that_dies_is_told_of_and_started_by_another_up(cluster: Cluster)
     assert states(status.items()[0])["broker 2"] == "dead"
     assert "broker 2 is dead" in status.err
 
-    again = cluster.run("up")
-    assert again.code == 0, again.err
-    assert "it starts broker 2" in again.err
+    refused = cluster.run("chaos", "kill", "controller-101", "-y")
+    assert refused.code == 5
+    assert "nothing can be decided any more" in refused.err
+    started = cluster.run("chaos", "start", "broker-2")
+    assert started.out == "started broker 2\n", started.err
     wait_for(lambda: states(cluster.status())["broker 2"] == "in service")
     assert "all of its nodes are there" in cluster.run("up").err
     assert cluster.run("up", "--brokers", "3").code == 0
@@ -219,7 +223,10 @@ def test_all_nodes_end_when_up_is_killed_and_another_up_takes_over(cluster: Clus
 def test_down_ends_what_hangs_and_what_is_half_dead(cluster: Cluster) -> None:
     assert cluster.run("up", "--brokers", "1", "--detach", "--port", "0").code == 0
     pids = cluster.pids()
-    os.kill(pids["broker-1"], signal.SIGSTOP)
+    assert cluster.run("chaos", "pause", "broker-1", "-y").out == "paused broker 1\n"
+    assert cluster.run("chaos", "resume", "1").out == "resumed broker 1\n"
+    assert states(cluster.status())["broker 1"] == "in service"
+    assert cluster.run("chaos", "pause", "broker-1", "-y").code == 0
     assert states(cluster.run("status", "--json").items()[0])["broker 1"] == "paused"
     os.kill(pids["controller-101"], signal.SIGKILL)
     assert cluster.run("down").out == f"ended 1 nodes of {cluster.path}\n"
@@ -230,9 +237,9 @@ def test_what_is_missing_of_a_detached_cluster_is_started(cluster: Cluster) -> N
     assert cluster.run("up", "--brokers", "2", "--detach", "--port", "0").code == 0
     os.kill(cluster.pids()["broker-1"], signal.SIGKILL)
     wait_for(lambda: states(cluster.run("status", "--json").items()[0])["broker 1"] == "dead")
-    done = cluster.run("up")
+    done = cluster.run("chaos", "start", "1")
     assert done.code == 0, done.err
-    assert "started broker 1" in done.err
+    assert cluster.run("chaos", "start", "1").code == 1  # it runs
     wait_for(lambda: cluster.status()["good"])
     assert "all nodes run already" in cluster.run("up").err
     assert cluster.run("down").code == 0
