@@ -1,6 +1,7 @@
 """What all compatibility tests share: a broker, clients, topics, and the page of outcomes."""
 
 import re
+import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,16 @@ class Clients:
         for client in self._made.values():
             if isinstance(client, Agent):
                 client.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    """What JVMs and nodes that were killed leave behind goes where pytest sweeps."""
+    folder = str(tmp_path_factory.mktemp("left"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", folder)
+        patch.setattr(tempfile, "tempdir", folder)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from quorate.client.sync import Admin, Producer
 from tests.compat import serving
-from tests.compat.spark.conftest import missing, peer_jars
+from tests.compat.spark.conftest import missing, peer_jars, temporary_files
 
 VALUE_BYTES: Final = (100, 1024)
 PARTITIONS: Final = 2
@@ -91,6 +91,8 @@ def session() -> Any:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
+        "spark.driver.extraJavaOptions": temporary_files(),
+        "spark.local.dir": tempfile.gettempdir(),
         "spark.jars": peer_jars(),
         "spark.sql.session.timeZone": "UTC",
         "spark.log.level": "OFF",
@@ -206,6 +208,7 @@ def main(words: Sequence[str]) -> int:
         print(reason, file=sys.stderr)
         return 1
     folder = Path(tempfile.mkdtemp(prefix="quorate-bench-spark-"))
+    tempfile.tempdir = os.environ["TMPDIR"] = str(folder)  # for Spark and its workers, too
     try:
         with serving.quorate({}, folder / "node") as node:
             _run(node.server.bootstrap, chosen.rows, chosen.rounds, folder)

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -127,6 +128,7 @@ def java_command(
         cache.program("java"),
         *options,
         f"-Dlog4j2.configurationFile={logging / 'log4j2.xml'}",
+        f"-Djava.io.tmpdir={tempfile.gettempdir()}",  # libraries unpack themselves there
         *("-cp", classpath(*classes, jars=jars), main_class),
         *map(str, args),
     ]

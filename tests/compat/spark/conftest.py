@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Generator
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,6 +64,11 @@ def peer_jars() -> str:
     return ",".join(map(str, sorted(folder.glob("*.jar"))))
 
 
+def temporary_files() -> str:
+    """Return what makes a JVM put them where Python's are."""
+    return f"-Djava.io.tmpdir={tempfile.gettempdir()}"
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[Any]:
     """The session; workers import Quorate from here."""
@@ -84,14 +90,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[Any]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": QUICK_START,
+        "spark.driver.extraJavaOptions": f"{QUICK_START} {temporary_files()}",
+        "spark.local.dir": tempfile.gettempdir(),
         "spark.jars": peer_jars(),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.python.filterPushdown.enabled": "true",
     }
     builder: Any = SparkSession.builder
-    builder = builder.master("local[2,2]").appName("quorate tests")
+    builder = builder.master("local[2,4]").appName(
+        "quorate tests"
+    )  # a task that fails is tried again
     for name, value in conf.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
