@@ -3,7 +3,7 @@
 ``python -m tests.robustness.transactions --kills coordinator:200,leader:100,cluster:50
 --producers 500 --client librdkafka --seed 1``
 
-Each cluster takes its share of the kills, one after the other as fast as it recovers, under the
+Each cluster takes its share of the kills, one or two at a time, as fast as it recovers, under the
 workload ``killed-producers``, and is then judged as any run of ``quorate verify``: each transaction
 is there as a whole or not at all, none is lost that was acknowledged, none is open in the end, and
 replicas are the same. The first cluster with which something is wrong ends it all; its folder is
@@ -33,7 +33,8 @@ from quorate.jepsen.running import NotReadyError, Run, Scene, tidy, wait
 from quorate.jepsen.store import RunFolder
 from quorate.jepsen.workloads.killed_producers import KILLED, KILLED_PRODUCERS
 
-VARIANTS: Final = {"coordinator": "coordinator", "leader": "writing-leader", "cluster": "all"}
+CLUSTER: Final = "cluster"
+VARIANTS: Final = {"coordinator": "coordinator", "leader": "writing-leader", CLUSTER: "all"}
 """Of the fault ``kill``, by what ``--kills`` calls them."""
 KILLS: Final = "coordinator:200,leader:100,cluster:50"
 PRODUCERS: Final = 500
@@ -46,6 +47,10 @@ BRIEFLY_S: Final = 0.5
 LONGER_S: Final = (2.2, 3.5)
 """Within and beyond the session of a broker."""
 BRIEFLY_ODDS: Final = 0.6
+TOGETHER_ODDS: Final = 0.6
+"""Of a coordinator and a leader, one right after the other: two brokers of three."""
+INFLICT_S: Final = 0.05
+UNTIL_HEALED_S: Final = 1e6
 WHOLE_ODDS: Final = 0.5
 POLL_S: Final = 0.05
 
@@ -125,7 +130,7 @@ class Tally:
 
 
 class Director:
-    """Kills one after the other, each when what the last one broke goes on again.
+    """Kills one or two at a time, when what was broken before goes on again.
 
     State: how long that took.
     """
@@ -142,24 +147,33 @@ class Director:
         Raises:
             NotReadyError: it does not go on.
         """
-        for name in self._kills:
+        kills = list(self._kills)
+        while kills:
+            together = {kills.pop(0)}
+            if CLUSTER not in together and self._rng.random() < TOGETHER_ODDS:
+                other = next((name for name in kills if name not in {*together, CLUSTER}), None)
+                if other is not None:
+                    kills.remove(other)
+                    together.add(other)
             self._go_on(scene, TRANSACTIONS_BETWEEN)
-            self._kill(scene, VARIANTS[name])
+            self._kill(scene, [VARIANTS[name] for name in sorted(together)])
         self._go_on(scene, TRANSACTIONS_BETWEEN)
         _wait(scene, PRODUCERS_S_MAX, "too few producers are killed", self._are_killed)
 
     def _are_killed(self, scene: Scene) -> bool:
         return scene.count(KILLED) >= self._producers
 
-    def _kill(self, scene: Scene, variant: str) -> None:
+    def _kill(self, scene: Scene, variants: Sequence[str]) -> None:
         rng, conductor = self._rng, scene.conductor
         is_brief = rng.random() < BRIEFLY_ODDS
         lasts_s = rng.uniform(0, BRIEFLY_S) if is_brief else rng.uniform(*LONGER_S)
-        before = conductor.inflicted
-        while conductor.inflicted == before:
-            step = Step(0.0, "kill", variant, lasts_s)
-            conductor.run([step], scene.families, lasts_s, scene.tick)
-            conductor.heal_all()
+        for variant in variants:
+            before = conductor.inflicted
+            while conductor.inflicted == before:  # else nobody has this role for the moment
+                step = Step(0.0, "kill", variant, UNTIL_HEALED_S)
+                conductor.run([step], scene.families, INFLICT_S, scene.tick)
+        conductor.run((), scene.families, lasts_s, scene.tick)
+        conductor.heal_all()
         begun_s = time.monotonic()
         self._go_on(scene, 1)
         self.recovery_s.append(time.monotonic() - begun_s)
