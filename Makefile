@@ -16,7 +16,7 @@ COUNT ?= 1000
 JOBS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo format check test client-on-kafka bench bench-quorum bench-replicated bench-partitions bench-transactions bench-transactional-ids bench-groups bench-spark sim sim-brokers sim-quorum compat cover docs fuzz break-quorum break-transactions clean
+.PHONY: help setup demo format check test client-on-kafka bench bench-quorum bench-replicated bench-partitions bench-transactions bench-transactional-ids bench-groups bench-spark sim sim-brokers sim-transactions sim-quorum compat cover docs fuzz break-quorum break-transactions clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | while read -r name meaning; do printf '  make %-12s %s\n' "$$name" "$$meaning"; done
@@ -67,6 +67,9 @@ sim: setup ## Run the simulations; with SEED=n that seed of replicating brokers,
 sim-brokers: setup ## Simulate brokers that replicate by the thousand (COUNT=, FIRST=, JOBS=)
 	$(BIN)/python -m tests.simulation.replication.campaign --first $(FIRST) --count $(COUNT) $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
 
+sim-transactions: setup ## Simulate brokers and transactions (SEED=n: one, with all that happens; COUNT=, FIRST=, JOBS=)
+	$(BIN)/python -m tests.simulation.replication.transactional_campaign $(if $(SEED),--seed $(SEED),--first $(FIRST) --count $(COUNT)) $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
+
 sim-quorum: setup ## Simulate quorums of controllers (SEED=n: one, with all that happens; COUNT=, FIRST=, JOBS=)
 	$(BIN)/python -m tests.simulation.quorum.campaign $(if $(SEED),--seed $(SEED),--first $(FIRST) --count $(COUNT)) $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
 
@@ -115,7 +118,7 @@ bench-partitions: setup ## Measure three brokers with 2,000 partitions: idle, st
 	$(BIN)/python -m quorate.tools.bench.partitions $(ARGS)
 
 bench-spark: setup $(SPARK) ## Measure the PySpark connector beside Spark's own for Kafka (ARGS="--rows 1000000")
-	$(BIN)/python -m quorate.tools.bench.spark $(ARGS)
+	$(BIN)/python -m quorate.tools.bench.spark --json docs/benchmarks/spark.json $(ARGS)
 
 bench-readers: setup ## Measure readers: more partitions, a crowd that comes and goes, a compaction beside them
 	$(BIN)/python -m quorate.tools.bench.readers $(ARGS)

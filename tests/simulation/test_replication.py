@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import FIRST_SEED
 from tests.simulation.replication.campaign import BROKERS, look_at_seed
 from tests.simulation.replication.scenario import SHAPES
+from tests.simulation.replication.transactional_campaign import TRANSACTIONS
 from tests.simulation.report import Look
 from tests.simulation.seeds import promises_are_kept, regressions, replayed
 
@@ -23,6 +24,11 @@ CHUNK = 10
 def test_promises_are_kept_in_worlds_never_seen_before(workers: Executor, first: int) -> None:
     seeds = range(first, min(first + CHUNK, FIRST_SEED + SEEDS))
     promises_are_kept(workers, BROKERS, seeds, "sim")
+
+
+@pytest.mark.parametrize("first", [FIRST_SEED])
+def test_transactions_are_shown_as_they_were_decided(workers: Executor, first: int) -> None:
+    promises_are_kept(workers, TRANSACTIONS, range(first, first + SEEDS // 40), "sim-transactions")
 
 
 def test_what_a_seed_found_once_stays_found(workers: Executor) -> None:

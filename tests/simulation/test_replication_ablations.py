@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from quorate.broker.log.active import ActiveSegment
 from quorate.broker.log.epochs import EpochEnd
 from quorate.broker.log.producers import ProducerStates
+from quorate.broker.log.transactions import Transactions
 from quorate.broker.replication.follower import FollowerReplica
 from quorate.broker.replication.isr import InSyncReplicas
 from quorate.broker.replication.leader import LeaderReplica
@@ -42,6 +44,9 @@ LOST = frozenset(
         "sequences_have_no_gap_or_repeat",
     }
 )
+
+
+UNDECIDED = frozenset({"only_decided_transactions_are_shown"})
 
 
 def replicated(seed: int) -> Scenario:
@@ -146,6 +151,29 @@ def keeps_the_high_watermark_when_truncating(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FollowerReplica, "bound_high_watermark", leave)
 
 
+def shows_open_transactions(patch: pytest.MonkeyPatch) -> None:
+    """The last stable offset is the high watermark, whatever is open."""
+
+    def all_of_it(_self: Transactions, stable_offset: int) -> int:
+        return stable_offset
+
+    patch.setattr(Transactions, "first_unstable", all_of_it)
+
+
+def forgets_what_was_aborted(patch: pytest.MonkeyPatch) -> None:
+    """Aborts do not get into the index."""
+
+    def forget(_self: ActiveSegment, _aborted: object) -> None:
+        """Do nothing."""
+
+    patch.setattr(ActiveSegment, "note_aborted", forget)
+
+
+def transactional(seed: int) -> Scenario:
+    """A producer of transactions, beside the others."""
+    return replace(draw(seed), transactors=1, chaos_s=4.0)
+
+
 MUTANTS = {
     "ack before ISR commit": Mutant(acknowledges_before_the_isr_is_committed, replicated, LOST),
     "HW from the committed ISR": Mutant(counts_the_committed_isr_only, joining, LOST),
@@ -158,6 +186,8 @@ MUTANTS = {
         takes_former_registrations_into_the_isr, replacing, LOST
     ),
     "HW ahead after truncation": Mutant(keeps_the_high_watermark_when_truncating, replicated, LOST),
+    "LSO ahead": Mutant(shows_open_transactions, transactional, UNDECIDED),
+    "aborted index forgotten": Mutant(forgets_what_was_aborted, transactional, UNDECIDED),
 }
 
 

@@ -1,6 +1,6 @@
 """A broker's process: does what the Trio shells do around the replicas, but in virtual time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from quorate.broker.controller_link import followed
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.broker.handlers.fetch import fetch
+from quorate.broker.handlers.markers import write_txn_markers
 from quorate.broker.handlers.produce import produce
 from quorate.broker.handlers.producer_ids import ProducerIds
 from quorate.broker.log.store import open_store
@@ -16,12 +17,14 @@ from quorate.broker.replication.fetching import FetchRules, LeaderFetcher
 from quorate.broker.replication.follower import FollowerReplica
 from quorate.broker.replication.leader import LeaderReplica
 from quorate.broker.replication.replicas import Replicas
+from quorate.broker.transactions.verifying import Verified
 from quorate.control import messages as m
 from quorate.control import partition_messages as p
 from quorate.errors import ErrorCode, KafkaError
 from quorate.model import Endpoint, TopicPartition
 from quorate.promise import Promise
 from quorate.protocol.messages.data import FetchRequest, FetchResponse, ProduceRequest
+from quorate.protocol.messages.transactions import WriteTxnMarkersRequest
 from quorate.quorum.metadata.features import SUPPORTED
 from quorate.quorum.metadata.image import EMPTY_IMAGE
 from quorate.records.slices import FileSlice
@@ -47,9 +50,29 @@ RETRY_S: Final = 0.05
 REVIEW_S: Final = 0.25
 CHECKPOINT_S: Final = 0.7
 SYNC_S_MAX: Final = 0.004
+VERIFY_S_MAX: Final = 0.1
 SHUT_DOWN_S_MAX: Final = 3.0
 BEATS_S: Final = 0.05
 GONE: Final = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
+
+
+class _VouchingBroker(Broker):
+    """A broker that asks about transactions as it is told."""
+
+    vouch: Callable[[int, int, Sequence[TopicPartition]], Promise[Verified]]
+
+    def verify_transaction(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        *,
+        add: bool,
+    ) -> Promise[Verified]:
+        """See :class:`Broker`."""
+        del transactional_id, add
+        return self.vouch(producer_id, producer_epoch, partitions)
 
 
 class BrokerProcess:
@@ -69,7 +92,7 @@ class BrokerProcess:
         rules = replace(RULES, partition_bytes_max=world.scenario.fetch_bytes)
         self._replicas = Replicas(broker_id, self._store, EMPTY_IMAGE, {}, rules)
         self._replicas.host.lag_time_max_ms = LAG_MAX_MS
-        self._broker = Broker(
+        self._broker = _VouchingBroker(
             config=config,
             node_texts={},
             cluster_id=CLUSTER_ID,
@@ -78,6 +101,7 @@ class BrokerProcess:
             producer_ids=ProducerIds(),
             random=self._rng,
         )
+        self._broker.vouch = self._vouch
         self._incarnation_id = self._rng.randbytes(16)
         self._previous_epoch = self._store.previous_broker_epoch
         self._epoch = -1
@@ -148,6 +172,8 @@ class BrokerProcess:
                 handler = produce
             case FetchRequest():
                 handler = fetch
+            case WriteTxnMarkersRequest():
+                handler = write_txn_markers
             case _:
                 raise AssertionError(f"nobody asks brokers this: {request}")
         answer = handler(self._broker, request, CALLER)
@@ -157,6 +183,21 @@ class BrokerProcess:
         else:
             reply(_materialised(answer))
         self.end_turn()
+
+    def _vouch(
+        self, producer_id: int, epoch: int, partitions: Sequence[TopicPartition]
+    ) -> Promise[Verified]:
+        """Ask the coordinator of a transaction, whose answer takes its time."""
+        promise: Promise[Verified] = Promise()
+        code = self._world.coordinator.vouch(producer_id, epoch)
+
+        def told() -> None:
+            self.begin_turn()
+            promise.resolve(dict.fromkeys(partitions, code))
+            self.end_turn()
+
+        self.at(self._rng.uniform(0, VERIFY_S_MAX), told)
+        return promise
 
     # --- the controllers
 

@@ -33,13 +33,19 @@ def batches_of(log: Log, start: int, end: int) -> list[Batch]:
         taken = log.read(offset, max_bytes=READ_BYTES, limit_offset=end, at_least_one=True)
         if taken is None:
             break
-        data = bytes_of(taken)
-        position = 0
-        while position < len(data):
-            header = parse_header(data, position)
-            found.append(Batch(header, data[position : position + header.size_bytes]))
-            position += header.size_bytes
-            offset = header.next_offset
+        found += split(bytes_of(taken))
+        offset = found[-1].header.next_offset
+    return found
+
+
+def split(data: bytes) -> list[Batch]:
+    """Return the batches that follow each other."""
+    found: list[Batch] = []
+    position = 0
+    while position < len(data):
+        header = parse_header(data, position)
+        found.append(Batch(header, data[position : position + header.size_bytes]))
+        position += header.size_bytes
     return found
 
 
@@ -168,15 +174,18 @@ class Ledger:
     def sequences_have_no_gap_or_repeat(self) -> None:
         """See that the committed records of every producer follow each other."""
         for partition, committed in self.partitions.items():
-            next_sequence = defaultdict[int, int](int)
+            next_sequence = defaultdict[tuple[int, int], int](int)
             for _, batch in sorted(committed.batches.items()):
                 header = batch.header
-                if header.base_sequence != next_sequence[header.producer_id]:
+                if header.is_control:
+                    continue
+                producer = header.producer_id, header.producer_epoch
+                if header.base_sequence != next_sequence[producer]:
                     raise self._trace.violated(
                         "sequences_have_no_gap_or_repeat",
-                        f"{partition} {header}, expected {next_sequence[header.producer_id]}",
+                        f"{partition} {header}, expected {next_sequence[producer]}",
                     )
-                next_sequence[header.producer_id] += header.record_count
+                next_sequence[producer] += header.record_count
 
     # --- metadata
 

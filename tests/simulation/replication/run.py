@@ -9,6 +9,7 @@ from quorate.model import TopicPartition
 from tests.simulation.replication.clients import Consumer, Producer
 from tests.simulation.replication.nemesis import Nemesis
 from tests.simulation.replication.scenario import Scenario
+from tests.simulation.replication.transactions import CommittedReader, Transactor
 from tests.simulation.replication.world import TOPIC, World
 from tests.simulation.report import PLAIN, Look, Report, reported
 from tests.simulation.timeline import Timeline
@@ -44,8 +45,8 @@ class _Run:
         self._timeline = timeline
         self._trace = trace
         self._world = World(seed, scenario, trace, timeline)
-        self._producers: list[Producer] = []
-        self._consumers: list[Consumer] = []
+        self._producers: list[Producer | Transactor] = []
+        self._consumers: list[Consumer | CommittedReader] = []
 
     def all(self) -> None:
         world = self._world
@@ -86,6 +87,14 @@ class _Run:
                 name = f"r{number}.{place}"
                 arguments = name, partition, brokers, surroundings, world.rng(name)
                 self._consumers.append(Consumer(*arguments))
+            for place in range(self._scenario.transactors):
+                name = f"t{number}.{place}"
+                arguments = name, partition, brokers, surroundings, world.rng(name)
+                producer_id = FIRST_PRODUCER_ID + len(self._producers)
+                self._producers.append(Transactor(producer_id, world.coordinator, *arguments))
+                name = f"c{number}.{place}"
+                arguments = name, partition, brokers, surroundings, world.rng(name)
+                self._consumers.append(CommittedReader(world.coordinator, *arguments))
 
     def _everything_recovers(self) -> None:
         """Liveness: some time after all is well again, every producer gets something done."""

@@ -13,7 +13,8 @@ class Scenario:
 
     With ``fsync`` records count once they are synced (``flush.messages=1``), and power may fail
     anywhere at any time; without, only where somebody else is in sync. Followers fetch so many
-    bytes of a partition at once, but one batch at least.
+    bytes of a partition at once, but one batch at least. So many producers of each partition write
+    transactions.
     """
 
     brokers: int
@@ -25,6 +26,7 @@ class Scenario:
     actions: dict[str, int]
     fetch_bytes: int
     chaos_s: float = CHAOS_S
+    transactors: int = 0
 
 
 FAULTS: Final = {

@@ -11,6 +11,7 @@ from tests.simulation.replication.controllers import Controllers
 from tests.simulation.replication.ledger import Ledger
 from tests.simulation.replication.network import Network, Process
 from tests.simulation.replication.scenario import Scenario
+from tests.simulation.replication.transactions import Coordinator
 from tests.simulation.timeline import Timeline
 from tests.simulation.trace import Trace
 
@@ -47,6 +48,7 @@ class World:
         self.timeline = timeline
         self._crash_rng = self.rng("crashes")
         self.ledger = Ledger(trace)
+        self.coordinator = Coordinator(trace)
         self.network = Network(timeline, self.rng("network"), trace, self.process_on)
         self.controllers = Controllers(CONTROLLERS, timeline, self.rng("controllers"), trace)
         self.controllers.on_commit = self.ledger.metadata_is
@@ -191,6 +193,7 @@ class World:
                     process = self.hosts[f"b{broker_id}"].process
                     assert process is not None
                     self.ledger.has_all(process.name, process.hosted(partition))
+                    self.coordinator.replicas_know(process.name, process.hosted(partition))
         self.ledger.sequences_have_no_gap_or_repeat()
 
     def describe(self) -> str:
