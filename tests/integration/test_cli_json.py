@@ -70,6 +70,7 @@ COMMANDS = (
     "consume orders --from-beginning -n 1",
     "topics trim orders --before 0 --dry-run",
     "verify list --workloads",
+    "connect check {golden}/connectors.toml",
     "bench produce measured -n 200 --transactional",
     "txns list",
     "txns describe payments",
@@ -149,7 +150,8 @@ def told(
 
     def tell(command: str) -> tuple[int, str]:
         data, bootstrap = node.data.parent / "data", node.server.bootstrap
-        words = command.format(dir=data, bootstrap=bootstrap, cluster=cluster.path)
+        where = {"bootstrap": bootstrap, "cluster": cluster.path, "golden": GOLDEN.parent}
+        words = command.format(dir=data, **where)
         code = run_command(words.split())
         captured = capsys.readouterr()
         assert "Traceback" not in captured.err

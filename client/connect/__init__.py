@@ -1,0 +1,1 @@
+"""Connectors between topics and files or databases: what they decide (pure)."""
