@@ -31,7 +31,7 @@ from quorate.tools.bench.clusters import (
     three_brokers_and_three_controllers,
 )
 from quorate.tools.bench.command import allow_many_connections
-from quorate.tools.bench.figures import Metric, Outcome, Sample
+from quorate.tools.bench.figures import Metric, Sample
 from quorate.tools.bench.group_load import Wire, answer, checked, exchange, framed
 from quorate.tools.bench.measuring import (
     Bench,
@@ -344,27 +344,9 @@ def sample_of(scenario: Scenario, kind: Kind, bench: Bench) -> Sample:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code: 1 if a sample failed."""
-    parser = command_line.parser("groups", __doc__, rounds=3)
-    command_line.add_scenarios(parser)
-    options = parser.parse_args(arguments)
-    console = command_line.console()
-    compared = command_line.with_kafka_if_possible(kinds, options, console)
+    session = command_line.begin("groups", __doc__, arguments, SCENARIOS, kinds, rounds=3)
     allow_many_connections()
-    chosen = [s for s in SCENARIOS if not options.scenarios or s.name in options.scenarios]
-    bench = Bench(options.seconds, 1.0, options.quiet_wait, "", "", 0, options.output)
-    outcomes: list[Outcome] = []
-    for scenario in chosen:
-        samples: dict[str, list[Sample]] = {kind.name: [] for kind in compared}
-        for number in range(1, options.rounds + 1):
-            for kind in compared:
-                text = f"{scenario.title}: {kind.name}, round {number} of {options.rounds}"
-                command_line.announce(console, text)
-                samples[kind.name].append(sample_of(scenario, kind, bench))
-        each = {name: tuple(taken) for name, taken in samples.items()}
-        outcomes.append(Outcome(scenario.name, scenario.title, scenario.metrics, each))
-    versions = {kind.name: kind.version for kind in compared}
-    settings = {"seconds": options.seconds}
-    return command_line.finish(console, options, outcomes, versions=versions, settings=settings)
+    return session.finish(session.one_by_one(sample_of))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from quorate.records.batch import TRANSACTIONAL_BIT
 from quorate.records.record import ProducerStamp, RecordBatchBuilder, record_bytes_max, seal_batch
 from quorate.tools.bench import command_line, topics
 from quorate.tools.bench.clusters import Cluster, three_brokers_and_three_controllers
-from quorate.tools.bench.figures import Metric, Outcome, Sample
+from quorate.tools.bench.figures import Metric, Sample
 from quorate.tools.bench.group_load import FIND, NOT_READY, POLL_S, Wire, checked
 from quorate.tools.bench.measuring import Bench, MeasurementFailedError, wait_until_quiet
 from quorate.tools.bench.runner import FAILURES
@@ -287,25 +287,10 @@ def sample_of(scenario: Scenario, kind: Kind, bench: Bench) -> Sample:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code: 1 if a sample failed."""
-    parser = command_line.parser("transactional_ids", __doc__, rounds=2)
-    command_line.add_scenarios(parser)
-    options = parser.parse_args(arguments)
-    console = command_line.console()
-    compared = command_line.with_kafka_if_possible(kinds, options, console)
-    chosen = [s for s in SCENARIOS if not options.scenarios or s.name in options.scenarios]
-    bench = Bench(options.seconds, 1.0, options.quiet_wait, "", "", 0, options.output)
-    outcomes: list[Outcome] = []
-    for scenario in chosen:
-        samples: dict[str, list[Sample]] = {kind.name: [] for kind in compared}
-        for number in range(1, options.rounds + 1):
-            for kind in compared:
-                text = f"{scenario.title}: {kind.name}, round {number} of {options.rounds}"
-                command_line.announce(console, text)
-                samples[kind.name].append(sample_of(scenario, kind, bench))
-        each = {name: tuple(taken) for name, taken in samples.items()}
-        outcomes.append(Outcome(scenario.name, scenario.title, scenario.metrics, each))
-    versions = {kind.name: kind.version for kind in compared}
-    return command_line.finish(console, options, outcomes, versions=versions, settings={"ids": IDS})
+    session = command_line.begin(
+        "transactional_ids", __doc__, arguments, SCENARIOS, kinds, rounds=2
+    )
+    return session.finish(session.one_by_one(sample_of), ids=IDS)
 
 
 if __name__ == "__main__":

@@ -156,29 +156,12 @@ def prices(outcomes: Sequence[Outcome], names: Sequence[str]) -> list[str]:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code: 1 if a sample failed."""
-    parser = command_line.parser("transactions", __doc__, rounds=2)
-    command_line.add_scenarios(parser)
-    options = parser.parse_args(arguments)
-    console = command_line.console()
-    compared = command_line.with_kafka_if_possible(kinds, options, console)
-    chosen = [s for s in scenarios() if not options.scenarios or s.name in options.scenarios]
-    bench = Bench(options.seconds, 1.0, options.quiet_wait, "", "", 0, options.output)
-    samples = {k.name: {s.name: list[Sample]() for s in chosen} for k in compared}
-    for number in range(1, options.rounds + 1):
-        for kind in compared:
-            text = f"{kind.name}, round {number} of {options.rounds}"
-            command_line.announce(console, text)
-            measure_kind(kind, chosen, bench, samples[kind.name])
-    outcomes = [
-        Outcome(s.name, s.title, s.metrics, {k: tuple(v[s.name]) for k, v in samples.items()})
-        for s in chosen
-    ]
-    versions = {kind.name: kind.version for kind in compared}
-    settings = {"brokers": BROKERS, "seconds": options.seconds, "records": RECORDS}
-    code = command_line.finish(console, options, outcomes, versions=versions, settings=settings)
-    console.print("The price of exactly-once:")
-    for line in prices(outcomes, [kind.name for kind in compared]):
-        console.print(f"  {line}")
+    session = command_line.begin("transactions", __doc__, arguments, scenarios(), kinds, rounds=2)
+    outcomes = session.kind_by_kind(measure_kind)
+    code = session.finish(outcomes, brokers=BROKERS, records=RECORDS)
+    session.console.print("The price of exactly-once:")
+    for line in prices(outcomes, [kind.name for kind in session.kinds]):
+        session.console.print(f"  {line}")
     return code
 
 
