@@ -429,7 +429,7 @@ def test_commits_that_are_refused(members: Members, target: Server, group: str, 
 def test_a_group_whose_subscriptions_no_record_can_hold_gets_no_assignment(
     members: Members,
 ) -> None:
-    said = {"metadata": bytes(700_000)}
+    said: dict[str, Any] = {"metadata": bytes(700_000)}
     (leader,) = members.stable(1, **said)
     new = members.new()
     joining = members.threads.submit(new.join, **said)
