@@ -128,6 +128,8 @@ class QuorateDataSource(DataSource):
             )
         check_columns({f.name: f.dataType.simpleString() for f in schema.fields}, options.topic)
         tell(options.warnings)
+        if options.topic is not None:
+            cluster(options.connection).topics([options.topic])  # or each task would wait for it
         return BatchWriter(options)
 
     def streamWriter(  # noqa: N802 - Spark's name

@@ -14,8 +14,11 @@ from quorate.client.spark.plan import DataLossError, OffsetRange, Task
 from quorate.client.spark.sizing import batch_ranges, log_bytes
 from quorate.client.spark.write_options import parse_write
 from quorate.client.sync import Admin, Producer
-from quorate.errors import NetworkError, UnknownTopicOrPartitionError
+from quorate.errors import NetworkError, UnknownTopicOrPartitionError, UnsupportedVersionError
 from quorate.model import TopicPartition
+from quorate.protocol.apis import APIS, ApiKey
+from quorate.protocol.frames import encode_response
+from quorate.protocol.messages.session import ApiVersion, ApiVersionsResponse
 
 pytestmark = [
     pytest.mark.integration,
@@ -167,6 +170,34 @@ def test_somebody_who_does_not_speak_the_protocol_is_recognized() -> None:
         cluster = Cluster(options(f"127.0.0.1:{port}", "t").connection)
         with pytest.raises(NetworkError, match="does not speak the Kafka protocol"):
             cluster.refresh(["t"])
+        thread.join()
+
+
+def test_a_broker_of_another_age_is_told_by_its_versions() -> None:
+    api = APIS[ApiKey.API_VERSIONS]
+    spoken = [
+        ApiVersion(api_key=api.key, min_version=0, max_version=api.max_version),
+        ApiVersion(api_key=ApiKey.METADATA, min_version=50, max_version=60),
+    ]
+    parts = encode_response(api, api.max_version, 0, ApiVersionsResponse(api_keys=spoken))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1_000)
+                connection.sendall(b"".join(parts))
+                connection.recv(1_000)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        cluster = Cluster(options(f"127.0.0.1:{port}", "t").connection)
+        with pytest.raises(UnsupportedVersionError, match="speaks Metadata in versions 50 to 60"):
+            batch_ranges(cluster, options(f"127.0.0.1:{port}", "t"))
+        with pytest.raises(UnsupportedVersionError, match="does not serve Fetch"):
+            cluster.call_any(ApiKey.FETCH, None)
+        cluster.close()
         thread.join()
 
 

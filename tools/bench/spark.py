@@ -14,16 +14,19 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
 from quorate.client.sync import Admin, Producer
+from quorate.tools.bench import machine
 from tests.compat import serving
-from tests.compat.spark.conftest import missing, peer_jars, temporary_files
+from tests.compat.spark.conftest import PEER_VERSION, missing, peer_jars, temporary_files
 
 VALUE_BYTES: Final = (100, 1024)
 PARTITIONS: Final = 2
-MICRO_BATCHES: Final = 10
+MICRO_BATCHES: Final = 12
+GUARANTEES: Final = ("at least once", "exactly once")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,12 @@ class Bench:
         self.rounds = rounds
         self.folder = folder
         self.sources = ["quorate", "kafka"] if spark.conf.get("spark.jars", "") else ["quorate"]
+        self.figures: list[dict[str, Any]] = []
+
+    def note(self, name: str, source: str, text: str, **figures: float) -> None:
+        """Print figures, and keep them."""
+        print(f"{name:24} {source:8} {text}", flush=True)
+        self.figures.append({"name": name, "source": source, **figures})
 
     def frame(self, source: str, topic: str) -> Any:
         """Return a topic as a frame."""
@@ -142,13 +151,18 @@ class Bench:
             python_s = statistics.median(sample.python_s for sample in taken)
             rates[source] = rows / wall_s
             micros = 1e6 / rows
-            print(
-                f"{name:24} {source:8} {rates[source] / 1e6:6.3f} M rows/s {wall_s:7.2f} s   CPU a"
-                f" row: JVM {jvm_s * micros:5.2f} us, Python {python_s * micros:5.2f} us",
-                flush=True,
+            self.note(
+                name,
+                source,
+                f"{rates[source] / 1e6:6.3f} M rows/s {wall_s:7.2f} s   CPU a row:"
+                f" JVM {jvm_s * micros:5.2f} us, Python {python_s * micros:5.2f} us",
+                rows_per_s=round(rates[source]),
+                jvm_us=round(jvm_s * micros, 3),
+                python_us=round(python_s * micros, 3),
             )
         if len(rates) == 2:
-            print(f"{name:24} ours / Spark's own: {rates['quorate'] / rates['kafka']:.2f}x")
+            ratio = rates["quorate"] / rates["kafka"]
+            self.note(name, "ratio", f"{ratio:.2f}x of Spark's own", ratio=round(ratio, 2))
 
     def read(self, topic: str, rows: int, value_bytes: int) -> None:
         """Compare reads of one topic."""
@@ -170,9 +184,8 @@ class Bench:
         for source in self.sources:
             samples = [measure(partial(self._first, source, topic)) for _ in range(8)][1:]
             wall_s = statistics.median(sample.wall_s for sample in samples)
-            print(
-                f"{'fixed cost':24} {source:8} {wall_s:6.2f} s a warm query of 2 rows", flush=True
-            )
+            text = f"{wall_s:6.2f} s a warm query of 2 rows"
+            self.note("fixed cost", source, text, seconds=round(wall_s, 3))
 
     def _first(self, source: str, topic: str) -> None:
         end = json.dumps({topic: {str(i): 1 for i in range(PARTITIONS)}})
@@ -182,19 +195,43 @@ class Bench:
     def micro_batches(self, topic: str) -> None:
         """Print what a micro-batch costs beside its rows."""
         for source in self.sources:
-            reader = self.spark.readStream.format(source)
-            reader = reader.option("kafka.bootstrap.servers", self.servers)
-            reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")
-            frame = reader.option("maxOffsetsPerTrigger", 100).load()
-            writer = frame.writeStream.format("noop")
-            writer = writer.option("checkpointLocation", str(self.folder / f"checkpoint-{source}"))
-            query = writer.start()
-            while len(query.recentProgress) < MICRO_BATCHES and query.isActive:
-                time.sleep(0.2)
-            query.stop()
-            taken = [p.durationMs["triggerExecution"] for p in query.recentProgress][2:]
-            median_ms = statistics.median(taken)
-            print(f"{'micro-batch':24} {source:8} {median_ms / 1000:6.2f} s each (100 rows)")
+            taken = self._micro_batches(source, topic, "noop", {})
+            seconds = statistics.median(taken)
+            text = f"{seconds:6.3f} s each (100 rows, written nowhere)"
+            self.note("micro-batch", source, text, seconds=round(seconds, 3))
+
+    def exactly_once(self, topic: str, sink: str) -> None:
+        """Print what it adds to a micro-batch of two tasks that every row is written once."""
+        taken: dict[str, list[float]] = {name: [] for name in GUARANTEES}
+        sinking = {"kafka.bootstrap.servers": self.servers, "topic": sink}
+        for turn in range(4):
+            name = GUARANTEES[turn % 2]
+            words = {"transactional": "true", "kafka.transactional.id": f"bench-{turn}"}
+            options = sinking | (words if turn % 2 else {})
+            taken[name] += self._micro_batches("quorate", topic, "quorate", options)
+        seconds = {name: statistics.median(taken[name]) for name in GUARANTEES}
+        for name in GUARANTEES:
+            text = f"{seconds[name]:6.3f} s each (100 rows, topic to topic, two tasks)"
+            self.note(f"written {name}", "quorate", text, seconds=round(seconds[name], 3))
+        added = seconds[GUARANTEES[1]] - seconds[GUARANTEES[0]]
+        text = f"{added * 1_000:6.0f} ms a micro-batch"
+        self.note("exactly once adds", "quorate", text, seconds=round(added, 3))
+
+    def _micro_batches(
+        self, source: str, topic: str, sink: str, options: dict[str, str]
+    ) -> list[float]:
+        """Return how long micro-batches took, in seconds, without the first two."""
+        reader = self.spark.readStream.format(source)
+        reader = reader.option("kafka.bootstrap.servers", self.servers)
+        reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")
+        frame = reader.option("maxOffsetsPerTrigger", 100).load().select("key", "value")
+        checkpoint = tempfile.mkdtemp(prefix="checkpoint-", dir=self.folder)
+        writer = frame.writeStream.format(sink).options(**options)
+        query = writer.option("checkpointLocation", checkpoint).start()
+        while len(query.recentProgress) < MICRO_BATCHES and query.isActive:
+            time.sleep(0.2)
+        query.stop()
+        return [p.durationMs["triggerExecution"] / 1_000 for p in query.recentProgress][2:]
 
 
 def main(words: Sequence[str]) -> int:
@@ -202,6 +239,7 @@ def main(words: Sequence[str]) -> int:
     options = argparse.ArgumentParser(description="Compares two Kafka sources of Spark.")
     options.add_argument("--rows", type=int, default=1_000_000, help="of 100 B; a fifth of 1 KiB")
     options.add_argument("--rounds", type=int, default=5, help="samples of each (%(default)s)")
+    options.add_argument("--json", type=Path, help="write the figures into this file, too")
     chosen = options.parse_args(words)
     reason = missing()
     if reason is not None:
@@ -211,13 +249,21 @@ def main(words: Sequence[str]) -> int:
     tempfile.tempdir = os.environ["TMPDIR"] = str(folder)  # for Spark and its workers, too
     try:
         with serving.quorate({}, folder / "node") as node:
-            _run(node.server.bootstrap, chosen.rows, chosen.rounds, folder)
+            figures = _run(node.server.bootstrap, chosen.rows, chosen.rounds, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    if chosen.json is not None:
+        told = {
+            "machine": machine.machine_facts(),
+            "versions": {"pyspark": version("pyspark"), "spark-sql-kafka-0-10": PEER_VERSION},
+            "rounds": chosen.rounds,
+            "figures": figures,
+        }
+        chosen.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
-def _run(servers: str, rows: int, rounds: int, folder: Path) -> None:
+def _run(servers: str, rows: int, rounds: int, folder: Path) -> list[dict[str, Any]]:
     spark = session()
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
     try:
@@ -228,8 +274,12 @@ def _run(servers: str, rows: int, rounds: int, folder: Path) -> None:
             bench.read(f"values-{value_bytes}", count, value_bytes)
         bench.fixed(f"values-{VALUE_BYTES[0]}")
         bench.micro_batches(f"values-{VALUE_BYTES[0]}")
+        with Admin(servers) as admin:
+            admin.create_topic("copies", partitions=PARTITIONS)
+        bench.exactly_once(f"values-{VALUE_BYTES[0]}", "copies")
     finally:
         spark.stop()
+    return bench.figures
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[Any]:
         "spark.sql.python.filterPushdown.enabled": "true",
     }
     builder: Any = SparkSession.builder
-    builder = builder.master("local[2,4]").appName(
+    builder = builder.master("local[2,2]").appName(
         "quorate tests"
     )  # a task that fails is tried again
     for name, value in conf.items():

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from quorate.client.sync import Admin
+from quorate.client.sync import Admin, Producer
+from tests.compat import serving
 from tests.compat.spark.conftest import fill
 
 COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
@@ -117,6 +118,23 @@ def test_what_cannot_be_read_is_said_in_the_last_line(
         read(spark, servers, orders, **options).count()
     said = [line for line in str(caught.value).splitlines() if "Error: " in line]
     assert text in said[-1]
+
+
+def test_a_damaged_batch_ends_the_query_and_says_where(
+    spark: Any, servers: str, node: serving.Broker
+) -> None:
+    with Admin(servers) as admin:
+        admin.create_topic("damaged", partitions=2)
+    with Producer(servers) as producer:
+        for i in range(3):
+            producer.send("damaged", b"value %d" % i, partition=1)
+    (segment,) = node.partition_folder("damaged", 1).glob("*.log")
+    content = segment.read_bytes()
+    segment.write_bytes(content.replace(b"value 1", b"value 7"))
+    with pytest.raises(Exception, match="corrupt batch in topic damaged") as caught:
+        read(spark, servers, "damaged").collect()
+    place = "corrupt batch in topic damaged, partition 1, at offset 1: "
+    assert any(place in line for line in str(caught.value).splitlines())
 
 
 BAD_WRITES: list[tuple[str, dict[str, str], str]] = [
