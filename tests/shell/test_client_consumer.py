@@ -1,3 +1,5 @@
+# pyright: reportPrivateUsage=false
+
 from typing import Any
 
 import pytest
@@ -105,6 +107,23 @@ async def test_a_poll_gives_out_as_many_records_as_asked_for_and_never_more(
     assert max(sizes) == 7
     fetches = cluster.requests_of(FetchRequest)
     assert {request.max_bytes for request in fetches} == {900}
+
+
+async def test_no_more_is_fetched_ahead_than_is_configured(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=1_000, partitions=3)
+    limit = 500
+    async with consumer(cluster, max_partition_fetch_bytes=limit) as c:
+        await c.assign_topics("t")
+        await read(c, 1)
+        await trio.sleep(60)
+        asked = len(cluster.requests_of(FetchRequest))
+        assert c._reading is not None
+        buffered = [stream.buffered_bytes for stream in c._reading.streams.values()]
+        assert all(limit <= size_bytes <= 2 * limit for size_bytes in buffered)
+        await trio.sleep(60)
+        assert len(cluster.requests_of(FetchRequest)) == asked, "nobody takes what there is"
 
 
 async def test_iteration_goes_on_when_more_is_written(
