@@ -6,6 +6,7 @@
 import json
 import re
 import tempfile
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -14,8 +15,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from quorate.client import ProducerFencedError, sync
+from quorate.protocol.apis import ApiKey
+from quorate.records.batch import TRANSACTIONAL_BIT
+from quorate.records.record import ProducerStamp
 from tests.compat.clients.agent import Java
+from tests.compat.clients.model import Server
 from tests.compat.peers import nodes
+from tests.compat.wire import connected
+from tests.unit.broker.log.batches import make_batch
 
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "shims" / "kafka.json"
 
@@ -59,6 +66,11 @@ class Step:
         words = [word.replace("FOLDER", str(folder)) for word in self.words.split()]
         return ["--bootstrap-server", bootstrap, *words]
 
+
+HANGING_MS: Final = 3_690_000
+"""Sixty-one minutes and a half."""
+UNVERIFIED: Final = {"transaction.partition.verification.enable": "false"}
+"""So that something can be left hanging."""
 
 T, P, C = "kafka-topics", "kafka-console-producer", "kafka-console-consumer"
 G, F, O = "kafka-consumer-groups", "kafka-configs", "kafka-get-offsets"  # noqa: E741
@@ -151,6 +163,11 @@ STEPS: Final = (
     Step(X, "find-hanging"),
     Step(X, "find-hanging --broker-id 1 --partition 0"),
     Step(X, "find-hanging --topic paid --max-transaction-timeout 0"),
+    Step(X, "find-hanging --topic paid"),
+    Step(X, "find-hanging --topic paid --partition 0"),
+    Step(X, "find-hanging --broker-id 1"),
+    Step(X, "abort --topic paid --partition 1 --start-offset 0"),
+    Step(X, "find-hanging --broker-id 1"),
     Step(X, "abort --topic paid --partition 0"),
     Step(X, "abort --topic paid --partition 0 --start-offset 5"),
     Step(X, "abort --topic paid --partition 0 --producer-id 1"),
@@ -177,6 +194,7 @@ NORMAL: Final = (
     (re.compile(r"^\d+ +(\t0 +\t-1)", re.MULTILINE), r"<id>\1"),
     (re.compile(r"\t\d{13}( +)\t\d+ +\tpaid-0"), r"\t<time>\1\t<n>\tpaid-0"),
     (re.compile(r"\t\d{13}( *)\t0 "), r"\t<time>\1\t0 "),
+    (re.compile(r"\t\d{13}( *)\t61 "), r"\t<time>\1\t61 "),
     (re.compile(r"^console-consumer-\d+.*\n", re.MULTILINE), ""),
     (re.compile(r'"log_dirs":\["/[^"]*"\]'), '"log_dirs":["<path>"]'),
 )  # fmt: skip
@@ -201,11 +219,28 @@ class Said:
 Run = Callable[[str, Sequence[str], str], Said]
 
 
+def leave_hanging(bootstrap: str) -> None:
+    """Write an hour ago to a transaction in paid-1 that no coordinator knows."""
+    began_ms = time.time_ns() // 1_000_000 - HANGING_MS
+    batch = make_batch(
+        [b"v"],
+        timestamps_ms=[began_ms],
+        producer=ProducerStamp(4711, 0, 0),
+        attributes=TRANSACTIONAL_BIT,
+    )
+    with connected(Server(bootstrap)) as wire:
+        asked = wire.produce_request("paid", batch, partition=1, acks=-1, version=11)
+        asked.transactional_id = "lost"
+        (answer,) = wire.ask(ApiKey.PRODUCE, 11, asked).responses
+    assert answer.partition_responses[0].error_code == 0
+
+
 @contextmanager
 def open_transaction(bootstrap: str) -> Generator[None]:
     """Have the transaction open that tools are to find."""
     with sync.Admin(bootstrap) as admin:
-        admin.create_topic("paid", partitions=1)
+        admin.create_topic("paid", partitions=2)
+    leave_hanging(bootstrap)
     settings: Any = {"transactional_id": "payments", "transaction_timeout_ms": 600_000}
     with sync.Producer(bootstrap, **settings) as producer:
         transaction = producer.transaction()
@@ -246,7 +281,7 @@ def record() -> None:
         return Said(done.status, done.stdout, done.stderr)
 
     try:
-        with nodes.quorate() as node:
+        with nodes.quorate(properties=UNVERIFIED) as node:
             said = run_all(node.bootstrap, run)
     finally:
         java.close()

@@ -229,17 +229,23 @@ def kafka(*, properties: Mapping[str, str] | None = None, cores: str = "") -> Ge
             yield node
 
 
-def quorate_command(*, port: int, directory: Path) -> list[str]:
+def quorate_command(
+    *, port: int, directory: Path, properties: Mapping[str, str] | None = None
+) -> list[str]:
     """Return the command that starts this repository's broker, with controller, on that port."""
     arguments = ["up", "--port", str(port), "--dir", str(directory / "data")]
+    for name, value in (properties or {}).items():
+        arguments += ["-X", f"{name}={value}"]
     return [sys.executable, "-m", "quorate.tools.cli", *arguments]
 
 
-def launch_quorate(*, port: int, directory: Path, cores: str) -> Node:
+def launch_quorate(
+    *, port: int, directory: Path, cores: str, properties: Mapping[str, str] | None = None
+) -> Node:
     """Start Quorate without waiting for it."""
     return launch(
         "quorate",
-        quorate_command(port=port, directory=directory),
+        quorate_command(port=port, directory=directory, properties=properties),
         port=port,
         directory=directory,
         cores=cores,
@@ -248,10 +254,12 @@ def launch_quorate(*, port: int, directory: Path, cores: str) -> Node:
 
 
 @contextmanager
-def quorate(*, cores: str = "") -> Generator[Node]:
-    """Run Quorate: one node, fresh data, all defaults.  Raises NodeFailedError."""
+def quorate(*, cores: str = "", properties: Mapping[str, str] | None = None) -> Generator[Node]:
+    """Run Quorate: one node, fresh data, defaults but for these.  Raises NodeFailedError."""
     with temporary_folder() as directory:
-        node = launch_quorate(port=free_port(), directory=directory, cores=cores)
+        node = launch_quorate(
+            port=free_port(), directory=directory, cores=cores, properties=properties
+        )
         with running(node):
             yield node
 
