@@ -91,8 +91,10 @@ def test_lines_and_rows_are_there_once_however_often_it_is_killed(
         for turn in range(KILLS):
             write_lines(log, turn)
             before = rows_in(database)
+            unsettled.seek_to_end()
+            for partition in unsettled.assignment:
+                unsettled.position(partition)  # before there is more
             with running(config) as process:
-                unsettled.seek_to_end()
                 while not unsettled.poll(timeout_ms=20):
                     assert process.poll() is None
                 if turn == 1:
