@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from quorate.tools.bench import topics
 from tests.compat import serving
 from tests.compat.clients.agent import Agent, FranzGo, Java
 from tests.compat.clients.kafka_python import KafkaPython
@@ -141,12 +142,14 @@ NewTopic = Callable[..., str]
 
 
 @pytest.fixture
-def new_topic(topic: str, server: Server, ours: Ours) -> NewTopic:
+def new_topic(topic: str, server: Server, ours: Ours, request: pytest.FixtureRequest) -> NewTopic:
     """Create the test's topic with these partitions and settings; returns its name."""
 
     def create(partitions: int = 1, **configs: str) -> str:
         named = {name.replace("_", "."): value for name, value in configs.items()}
         ours.create(server, TopicSpec(topic, partitions, named))
+        if request.config.getoption("broker") == "kafka":
+            topics.wait_for_leaders(server.bootstrap, topic, partitions)
         return topic
 
     return create

@@ -142,6 +142,12 @@ def create_topic(
     error = _error_of(address, CREATE_TOPICS, CREATE_TOPICS_VERSION, body)
     if error > 0 or (error == NOT_OFFERED and config):
         raise TopicUnavailableError(f"{topic} {dict(config)} was refused with error {error}")
+    wait_for_leaders(bootstrap, topic, partitions)
+
+
+def wait_for_leaders(bootstrap: str, topic: str, partitions: int) -> None:
+    """Return when each partition of a topic has a leader that the broker knows of."""
+    address = Address.parse(bootstrap)
     deadline = time.monotonic() + TIMEOUT_S
     while not _has_leaders(address, topic, partitions):
         if time.monotonic() > deadline:
