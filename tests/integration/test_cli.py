@@ -71,14 +71,22 @@ Run = Callable[..., Done]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Generator[Run]:
-    folder = tmp_path_factory.mktemp("node")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("node")
+
+
+@pytest.fixture(scope="module")
+def bootstrap(folder: Path) -> Generator[str]:
     with node("up", "--port", "0", cwd=folder) as ready:
+        yield plaintext(ready)
 
-        def on_node(*words: str, stdin: str = "") -> Done:
-            return quorate(*words, stdin=stdin, bootstrap=plaintext(ready), cwd=folder)
 
-        yield on_node
+@pytest.fixture(scope="module")
+def run(bootstrap: str, folder: Path) -> Run:
+    def on_node(*words: str, stdin: str = "") -> Done:
+        return quorate(*words, stdin=stdin, bootstrap=bootstrap, cwd=folder)
+
+    return on_node
 
 
 def test_topics_are_created_and_listed(run: Run) -> None:
@@ -162,6 +170,34 @@ def test_an_unknown_topic_or_partition_is_told_and_nothing_is_written(run: Run) 
         assert refused.code == 1
         assert "UNKNOWN_TOPIC_OR_PARTITION" in refused.err
     assert run("offsets", "one", "--format", "kafka").out == "one:0:0\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "consume waited --from-beginning",
+        "consume waited -g waiting --from-beginning",
+    ],
+)
+def test_ctrl_c_ends_what_waits_without_a_word_of_python(
+    words: str, run: Run, bootstrap: str
+) -> None:
+    if "-beginning" in words:
+        run("topics", "create", "waited", "--if-not-exists")
+        assert run("produce", "waited", stdin="one\n").code == 0
+    with subprocess.Popen(
+        [*COMMAND, *words.split()], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, env=environment(bootstrap),
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline(), "it waits for more after the first"
+            process.send_signal(signal.SIGINT)
+            _, told = process.communicate(timeout=TIMEOUT_S)
+        finally:
+            process.kill()
+    assert process.returncode == 130, told
+    assert "Traceback" not in told
 
 
 def test_segments_have_the_size_that_was_asked_for(run: Run) -> None:

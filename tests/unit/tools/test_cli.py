@@ -52,6 +52,26 @@ def test_a_misspelt_command_is_answered_with_the_nearest(
     assert near in err
 
 
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        (["topics", "create", "t", "--partition", "3"], "--partitions"),
+        (["topics", "list", "--formt", "json"], "--format"),
+        (["consume", "t", "--from-begining"], "--from-beginning"),
+        (["groups", "reset", "g", "--to-earlist"], "--to-earliest"),
+        (["up", "--broker", "3"], "--brokers"),
+        (["tui", "--onec"], "--once"),
+    ],
+)
+def test_a_misspelt_option_is_answered_with_the_nearest(
+    words: list[str], near: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = told(capsys, *words)
+    assert (code, out) == (2, "")
+    assert near in err.splitlines()[0]
+    assert "Traceback" not in err
+
+
 def test_an_error_says_what_why_and_what_to_try(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = told(capsys, "topics", "list", "--zookeeper", "localhost:2181")
     assert code == 2
