@@ -6,6 +6,7 @@ import pytest
 
 from quorate.broker.handlers.transactions import add_offsets_to_txn
 from quorate.broker.shards.topics import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from quorate.broker.transactions.coordinator import BATCH_PATIENCE_MS
 from quorate.control.messages import DONE, CreateTopicsAnswer, TopicCreation
 from quorate.errors import ErrorCode
 from quorate.model import TopicPartition
@@ -20,9 +21,10 @@ from tests.unit.broker.handlers.transacting import (
     find,
     init,
     new_transactions,
+    topics,
     transaction,
 )
-from tests.unit.broker.harness import Node, new_node, now, over
+from tests.unit.broker.harness import Node, new_node, now, over, waits
 
 NONE = ErrorCode.NONE
 FENCED = ErrorCode.PRODUCER_FENCED
@@ -108,6 +110,21 @@ def test_brokers_ask_about_many_transactions_at_once() -> None:
         "third": [ErrorCode.INVALID_PRODUCER_ID_MAPPING],
     }
     assert told(ask(node)) == {}
+
+
+def test_one_transaction_whose_end_hangs_holds_up_no_others_for_long() -> None:
+    node = new_transactions()
+    node.create_topic("away", replicas=(2,), leader_id=2)
+    init(node)
+    init(node, transactional_id="other")
+    added(add(node, 0, v3_and_below_topics=topics(0, topic="away")))
+    assert code(end(node)) == NONE
+    both = transaction(0), transaction(0, transactional_id="other", producer_id=PID + 1)
+    first = ask(node, *both)
+    assert waits(first)
+    node.wait(BATCH_PATIENCE_MS)
+    expected = {ID: [ErrorCode.CONCURRENT_TRANSACTIONS], "other": [NONE]}
+    assert told(first) == told(ask(node, *both)) == expected
 
 
 def test_a_broker_asks_itself_the_same_way() -> None:
