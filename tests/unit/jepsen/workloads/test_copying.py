@@ -9,6 +9,7 @@ import pytest
 
 from quorate.jepsen.clients.committed import Committed
 from quorate.jepsen.clients.committed_reading import Chunk
+from quorate.jepsen.history import Kind
 from quorate.jepsen.recorder import Recorder
 from quorate.jepsen.workloads import transacting
 from quorate.jepsen.workloads.transacting import Copier, Place
@@ -51,6 +52,6 @@ def test_what_is_not_yet_committed_is_looked_for_again_at_the_same_place(copier:
     copier.draft()
     draft = copier.draft()
     assert draft is not None
-    copier.ended(draft, transacting.Kind.OK)
+    copier.ended(draft, Kind.OK)
     assert copier.draft() is None
     assert copier.draft() is None
