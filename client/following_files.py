@@ -131,11 +131,12 @@ class FollowedFile:
 
     def _entries(self) -> list[Entry]:
         try:
-            return [
-                Entry(each.name, each.stat().st_ino, each.stat().st_mtime_ns)
-                for each in os.scandir(self._path.parent)
-                if each.name.startswith(self._path.name) and each.is_file()
-            ]
+            with os.scandir(self._path.parent) as found:
+                return [
+                    Entry(each.name, each.stat().st_ino, each.stat().st_mtime_ns)
+                    for each in found
+                    if each.name.startswith(self._path.name) and each.is_file()
+                ]
         except FileNotFoundError:  # the folder; or a file, just now: the next look will tell
             return []
 

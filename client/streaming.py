@@ -97,8 +97,6 @@ class Statistics:
 class _AtLeastOnce:
     """A commit without a transaction: what is read is committed when what it came to is written."""
 
-    outcome = "unknown"
-
     def __init__(self, producer: Producer, consumer: Consumer[Any, Any]) -> None:
         self._producer = producer
         self._consumer = consumer

@@ -270,7 +270,7 @@ async def test_instances_share_the_partitions_and_take_over_from_each_other(boot
         counting("steps", "steps-counted"),
         bootstrap,
         commit_interval_ms=10,
-        session_timeout_ms=1_000,
+        session_timeout_ms=3_000,
     )
     scopes = [trio.CancelScope() for _ in range(2)]
 
