@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quorate.jepsen.clients.committed import Committed
+from quorate.jepsen.clients import committed
 from quorate.jepsen.clients.committed_reading import Chunk
 from quorate.jepsen.history import Kind
 from quorate.jepsen.recorder import Recorder
@@ -22,13 +22,13 @@ CHUNKS = {3: Chunk([], [], 4, 9), 4: Chunk([5, 6], [50, 60], 9, 9), 7: Chunk([],
 
 @pytest.fixture
 def copier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Copier]:
-    def fetched(*_: Any, **__: Any) -> dict[TopicPartition, Committed]:
-        return {FROM: Committed(3)}
+    def fetched(*_: Any, **__: Any) -> dict[TopicPartition, committed.Committed]:
+        return {FROM: committed.Committed(3)}
 
     def read(_raw: object, _where: TopicPartition, place: int) -> Chunk:
         return CHUNKS[place]
 
-    monkeypatch.setattr(transacting.committed, "fetch", fetched)
+    monkeypatch.setattr(committed, "fetch", fetched)
     monkeypatch.setattr(transacting, "read_chunk", read)
     recorder = Recorder(tmp_path / "history.cbor", {})
 
