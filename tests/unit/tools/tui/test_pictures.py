@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import textual
 
+from quorate.model import TopicPartition
 from quorate.tools.tui import requests as ask
 from quorate.tools.tui.requests import Answer
 from quorate.tools.tui.views import describing
@@ -35,7 +36,7 @@ def source() -> FakeSource:
     """A cluster in trouble, as it has been for a while, with answers to what is asked."""
     snapshot = clusters.later(clusters.snapshot())
     events = tuple(histories.timeline().until(5))
-    partition = clusters.TopicPartition("orders", 0)
+    partition = TopicPartition("orders", 0)
     why = describing.why_partition_lines(events, partition, snapshot)
     lines = describing.described_lines(
         describing.lines_of(Place("partitions", "orders"), partition, snapshot, {})
