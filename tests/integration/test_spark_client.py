@@ -1,9 +1,11 @@
 """What tasks of Spark do with a node, without Spark: reading, writing, and what goes wrong."""
 
+import os
 import socket
 import threading
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,8 @@ from quorate.model import TopicPartition
 from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.frames import encode_response
 from quorate.protocol.messages.session import ApiVersion, ApiVersionsResponse
+from tests.compat import serving
+from tests.conftest import IN_A_HURRY
 
 pytestmark = [
     pytest.mark.integration,
@@ -140,6 +144,45 @@ def test_rows_are_written_once_and_in_their_order(bootstrap: str, topic: str) ->
     producer.send([replace(rows, topic_partition=TopicPartition(f"{topic}-small", 0))])
     assert producer.record_count == 100
     cluster.close()
+
+
+def test_values_of_ten_megabytes_go_both_ways_through_small_fetches(bootstrap: str) -> None:
+    from quorate.client.spark.producing import TaskProducer  # noqa: PLC0415 - needs Arrow
+    from quorate.client.spark.reading import RangeReader  # noqa: PLC0415
+    from quorate.client.spark.rows import Rows  # noqa: PLC0415
+
+    with Admin(bootstrap) as admin:
+        configs = {"max.message.bytes": "11000000", "retention.ms": "-1"}
+        admin.create_topic("large", partitions=1, configs=configs)
+    value = os.urandom(10_000_000)
+    write = parse_write({"kafka.bootstrap.servers": bootstrap, "topic": "large"})
+    cluster = Cluster(write.connection)
+    producer = TaskProducer(cluster, write)
+    producer.partition_count("large")
+    producer.send([Rows(TopicPartition("large", 0), [None], [value], [b""], [1])])
+    wanted = options(bootstrap, "large", **{"kafka.max.partition.fetch.bytes": "1000"})
+    (batch,) = RangeReader(cluster, wanted, whole(cluster, wanted), ["value"]).read()
+    assert batch.column(0).to_pylist() == [value]
+    cluster.close()
+
+
+def test_a_node_is_read_over_tls(tmp_path: Path) -> None:
+    properties = {**IN_A_HURRY, **serving.certify(tmp_path)}
+    with serving.quorate(properties, tmp_path) as node:
+        assert node.tls is not None
+        with Admin(node.server.bootstrap) as admin:
+            admin.create_topic("secret", partitions=1)
+        fill(node.server.bootstrap, "secret", 10)
+        tls = {"kafka.security.protocol": "SSL"}
+        trusting = {**tls, "kafka.ssl.truststore.location": str(tmp_path / "ca.pem")}
+        trusting["kafka.ssl.truststore.type"] = "PEM"
+        wanted = options(node.tls.bootstrap, "secret", **trusting)
+        cluster = Cluster(wanted.connection)
+        assert read(cluster, wanted, whole(cluster, wanted)) == list(range(10))
+        cluster.close()
+        stranger = Cluster(options(node.tls.bootstrap, "secret", **tls).connection)
+        with pytest.raises(NetworkError, match="certificate verify failed"):
+            stranger.refresh(["secret"])
 
 
 def test_what_is_not_there_is_said(bootstrap: str, topic: str, monkeypatch: Any) -> None:
