@@ -169,7 +169,7 @@ async def _run(
         random=secrets.SystemRandom(),
     )
     broker.serve_own = partial(serve_own, broker)
-    server = RequestServer(broker)
+    server = RequestServer(broker, trio.lowlevel.current_clock().current_time)
     server.begin_turn()
     identity = Identity(
         secrets.token_bytes(INCARNATION_BYTES),

@@ -1,18 +1,17 @@
 """Trio shell: a frame in, the handler's answer or promise out, in the turns of the event loop."""
 
 import logging
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from time import time_ns
 from typing import Any, Final, cast
-
-import trio
 
 from quorate.broker.handlers.context import Broker, Caller, CloseConnectionError
 from quorate.broker.handlers.produce import single_produce
 from quorate.broker.handlers.table import API_VERSIONS_HANDLER, HANDLERS, Handler
 from quorate.broker.replication.sessions import follower_of
+from quorate.broker.request_times import NOT_YET, ApiTimes, RequestTimes
 from quorate.net.connection import Connection, FrameRefusedError, Limits, Part, Service
 from quorate.promise import Promise
 from quorate.protocol.apis import APIS, ApiKey
@@ -23,6 +22,7 @@ from quorate.protocol.frames import (
     response_encoder,
 )
 from quorate.protocol.message import decoder
+from quorate.protocol.messages.data import FetchRequest
 from quorate.protocol.primitives import DecodeError
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ Encode = Callable[[int, Any], Sequence[Part]]
 
 def wall_clock_ms() -> int:
     """Return the time of day."""
-    return time.time_ns() // 1_000_000
+    return time_ns() // 1_000_000
 
 
 @dataclass(slots=True)
@@ -59,6 +59,7 @@ class _Route:
     encode: Encode
     flexible: bool
     remembers_client: bool
+    times: ApiTimes
     requests: int = 0
 
 
@@ -70,10 +71,13 @@ class RequestServer:
     a turn, such as the task that syncs logs, calls :meth:`end_turn` afterwards.
     """
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, current_time: Callable[[], float]) -> None:
+        """Serve; ``current_time`` is that of Trio's clock, which tells it quicker than Trio."""
         self._broker = broker
         self._services: list[Service] = []
         self._dispatchers: list[_Dispatcher] = []
+        self._times = RequestTimes()
+        self._current_time = current_time
 
     @property
     def connection_count(self) -> int:
@@ -86,6 +90,10 @@ class RequestServer:
         for dispatcher in self._dispatchers:
             counts.update(dispatcher.request_counts())
         return counts
+
+    def request_times(self) -> Mapping[str, ApiTimes]:
+        """Return how long requests took, by Kafka's names of them."""
+        return self._times.by_name()
 
     def service(self, listener: str) -> Service:
         """Return what the connections of a listener share."""
@@ -100,7 +108,7 @@ class RequestServer:
             unsent_bytes_max=UNSENT_BYTES_MAX,
             wide_send_bytes=_wide_send_bytes(config.socket_send_buffer_bytes),
         )
-        dispatcher = _Dispatcher(self._broker, listener)
+        dispatcher = _Dispatcher(self._broker, listener, self._times)
         self._dispatchers.append(dispatcher)
         service = Service(
             dispatcher.dispatch,
@@ -116,8 +124,9 @@ class RequestServer:
     def begin_turn(self) -> int:
         """Note the time of the turn; return the monotonic time in ms."""
         broker = self._broker
-        broker.now_ms = wall_clock_ms()
-        now_ms = int(trio.current_time() * 1000)
+        broker.now_ms = time_ns() // 1_000_000
+        self._times.began_s = now_s = self._current_time()
+        now_ms = int(now_s * 1000)
         broker.deadlines.now_ms = broker.replicas.host.now_ms = now_ms
         return now_ms
 
@@ -137,15 +146,37 @@ class RequestServer:
                     for connection in connections:
                         connection.flush()
                     settle()
+        times = self._times
+        if times.others:
+            times.end_turn(self._current_time())
+        elif times.short:
+            # As ``end_short_turn``, in line: a call would take half of all this.
+            took_s, requests = self._current_time() - times.began_s, times.short
+            times.short, produce = 0, times.produce
+            if not produce.run_low_s < took_s <= produce.run_high_s:
+                produce.begin_run(took_s)
+            produce.run += requests
+            produce.total_s += took_s * requests
+            produce.local_s += took_s
 
 
 class _Dispatcher:
     """Starts the requests of one listener."""
 
-    __slots__ = ("_broker", "_listener", "_routes", "_short", "_shortcut")
+    __slots__ = (
+        "_broker",
+        "_fetch_by_followers",
+        "_listener",
+        "_routes",
+        "_short",
+        "_shortcut",
+        "_times",
+    )
 
-    def __init__(self, broker: Broker, listener: str) -> None:
+    def __init__(self, broker: Broker, listener: str, times: RequestTimes) -> None:
         self._broker = broker
+        self._times = times
+        self._fetch_by_followers = times.of(ApiKey.FETCH, by_follower=True)
         self._listener = listener
         self._shortcut = single_produce(broker, listener)
         self._routes: dict[tuple[int, int], _Route] = {}
@@ -175,9 +206,10 @@ class _Dispatcher:
                 return
             self._short[buffer[start + VERSION_AT]] += 1
             if isinstance(frame, bytes):
+                self._times.short += 1
                 connection.answer_now((frame,))
             else:
-                _promise_frame(connection, frame)
+                _promise_frame(connection, frame, self._times)
         except Exception as error:
             raise _refusal(error, buffer, start) from error
 
@@ -198,24 +230,56 @@ class _Dispatcher:
             caller = _identified(caller, client_id, connection.peer)
         # Bytes behind the request are ignored, as Kafka does: librdkafka sends some (Metadata).
         request, _ = route.decode(buffer, position, end)
-        if api_key == ApiKey.FETCH and not connection.fetches:
-            connection.fetches = True
-            if follower_of(request)[0] >= 0:
-                connection.widen()
+        api_times = route.times
+        if api_key == ApiKey.FETCH:
+            if not connection.fetches:
+                self._first_fetch(connection, request)
+            if connection.follows:
+                api_times = self._fetch_by_followers
         answer = route.handler(self._broker, request, caller)
-        self._answer(connection, route, correlation_id, answer)
+        self._answer(connection, route, correlation_id, answer, api_times)
+
+    def _first_fetch(self, connection: Connection, request: FetchRequest) -> None:
+        connection.fetches = True
+        if follower_of(request)[0] >= 0:
+            connection.follows = True
+            connection.widen()
 
     def _answer(
-        self, connection: Connection, route: _Route, correlation_id: int, answer: Any
+        self,
+        connection: Connection,
+        route: _Route,
+        correlation_id: int,
+        answer: Any,
+        api_times: ApiTimes,
     ) -> None:
-        encode = route.encode
         if isinstance(answer, Promise):
             promise: Promise[Any] = answer  # pyright: ignore[reportUnknownVariableType]
-            slot = connection.open_slot()
-            slot.on_abandoned = promise.abandon
-            promise.when_resolved(lambda response: slot.fill(encode(correlation_id, response)))
-        elif answer is not None:
-            connection.answer_now(encode(correlation_id, answer))
+            self._promise(connection, route, correlation_id, promise, api_times)
+            return
+        if answer is not None:
+            connection.answer_now(route.encode(correlation_id, answer))
+        self._times.others.append((api_times, self._times.began_s))
+
+    def _promise(
+        self,
+        connection: Connection,
+        route: _Route,
+        correlation_id: int,
+        promise: Promise[Any],
+        api_times: ApiTimes,
+    ) -> None:
+        encode, times = route.encode, self._times
+        slot = connection.open_slot()
+        slot.on_abandoned = promise.abandon
+        times.others.append((api_times, NOT_YET))
+        owed = (api_times, times.began_s)
+
+        def resolved(response: Any) -> None:
+            slot.fill(encode(correlation_id, response))
+            times.others.append(owed)
+
+        promise.when_resolved(resolved)
 
     def _route(self, api_key: int, version: int) -> _Route | None:
         """Return the route of a version met for the first time; None for unknown ApiVersions."""
@@ -237,6 +301,7 @@ class _Dispatcher:
             encode=cast("Encode", response_encoder(api, version)),
             flexible=api.is_flexible(version),
             remembers_client=api_key in MEMBERS_MADE_BY,
+            times=self._times.of(api_key),
         )
         self._routes[api_key, version] = route
         return route
@@ -253,11 +318,18 @@ def _wide_send_bytes(send_buffer_bytes: int) -> int:
     return max(send_buffer_bytes, FOLLOWER_SEND_BYTES) if send_buffer_bytes > 0 else 0
 
 
-def _promise_frame(connection: Connection, frame: Promise[bytes]) -> None:
-    """Answer the request that was just dispatched with what will be a frame."""
+def _promise_frame(connection: Connection, frame: Promise[bytes], times: RequestTimes) -> None:
+    """Answer the Produce request that was just dispatched with what will be a frame."""
     slot = connection.open_slot()
     slot.on_abandoned = frame.abandon
-    frame.when_resolved(lambda known: slot.fill((known,)))
+    owed = (times.produce, times.began_s)
+    times.others.append((times.produce, NOT_YET))
+
+    def resolved(known: bytes) -> None:
+        slot.fill((known,))
+        times.others.append(owed)
+
+    frame.when_resolved(resolved)
 
 
 def _identified(caller: Caller, client_id: bytearray, peer: str) -> Caller:

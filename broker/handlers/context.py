@@ -89,6 +89,7 @@ class Broker:
         serve_own: does the same with this one.
         sync_count: how often logs were synced before they could be acknowledged.
         sync_s: how many seconds that took.
+        bytes_out: what consumers were sent, by topic.
     """
 
     config: NodeConfig
@@ -103,6 +104,7 @@ class Broker:
     now_ms: int = 0
     sync_count: int = 0
     sync_s: float = 0.0
+    bytes_out: dict[str, int] = field(default_factory=dict[str, int])
     ask_peer: AskBroker | None = None
     serve_own: Callable[[int, Any], Promise[Any]] | None = None
     coordinators: Shards[GroupCoordinator] = field(init=False)
@@ -154,6 +156,7 @@ class Broker:
     def _forget_topics(self, delta: MetadataDelta) -> None:
         """Forget what groups have read of topics that exist no more: others may be called so."""
         for topic in delta.removed_topics():
+            self.bytes_out.pop(topic.name, None)
             for coordinator in self.coordinators:
                 coordinator.keeper.forget_topic(topic.name)
 

@@ -51,6 +51,14 @@ class _Outcome:
     hints: LeaderHints | None
     stable: bool
     """Whether the consumer reads nothing whose transaction is not decided."""
+    read_bytes: dict[str, int]
+    """How much of each topic."""
+
+    def sent_by(self, broker: Broker) -> FetchResponse:
+        """Return the response, and count in what it has of each topic."""
+        for topic, size_bytes in self.read_bytes.items():
+            broker.bytes_out[topic] = broker.bytes_out.get(topic, 0) + size_bytes
+        return self.response
 
     @property
     def is_final(self) -> bool:
@@ -74,7 +82,7 @@ def fetch(
     if outcome.cold:
         return _read_aside(broker, request, caller, outcome.cold)
     if _is_answer(request, outcome):
-        return outcome.response
+        return outcome.sent_by(broker)
     return _Parked(broker, request, caller, outcome.waitable, Promise()).promise
 
 
@@ -108,7 +116,7 @@ def _read_aside(
             if outcome.cold:
                 look(outcome.cold, is_last=True)
             elif _is_answer(request, outcome):
-                promise.resolve(outcome.response)
+                promise.resolve(outcome.sent_by(broker))
             else:
                 _Parked(broker, request, caller, outcome.waitable, promise)
 
@@ -151,18 +159,18 @@ class _Parked:
         """Answer if there is enough now."""
         outcome = _read_all(self._broker, self._request, self._caller)
         if outcome.is_final:
-            self._answer(outcome.response)
+            self._answer(outcome)
 
     def on_closed(self) -> None:
         """Answer with what there is: the client has to ask the new leader for the rest."""
         self._answer_now()
 
     def _answer_now(self) -> None:
-        self._answer(_read_all(self._broker, self._request, self._caller).response)
+        self._answer(_read_all(self._broker, self._request, self._caller))
 
-    def _answer(self, response: FetchResponse) -> None:
+    def _answer(self, outcome: _Outcome) -> None:
         self._leave()
-        self.promise.resolve(response)
+        self.promise.resolve(outcome.sent_by(self._broker))
 
     def _leave(self) -> None:
         for replica in self._replicas:
@@ -192,6 +200,7 @@ def _read_all(
         rack=request.rack_id if caller.api_version >= RACKS_FROM else None,
         hints=LeaderHints(broker, caller.listener) if caller.api_version >= HINTS_FROM else None,
         stable=request.isolation_level == READ_COMMITTED,
+        read_bytes={},
     )
     for topic in request.topics:
         name = _topic_name(broker, topic, caller)
@@ -272,7 +281,9 @@ def _read(
         replica.check_readable(partition.fetch_offset)
     outcome.waitable.append(replica)
     if records is not None:
-        outcome.size_bytes += len(records)
+        size_bytes, topic = len(records), replica.topic_partition.topic
+        outcome.size_bytes += size_bytes
+        outcome.read_bytes[topic] = outcome.read_bytes.get(topic, 0) + size_bytes
     data = _state_of(replica, partition)
     if records is not None:
         data.records = records

@@ -57,6 +57,11 @@ class LogReader:
         return sum(segment.size_bytes for segment in self._segments)
 
     @property
+    def written_bytes(self) -> int:
+        """Grows by what is appended, as long as the log is not cut back."""
+        return self._segments.rolled_bytes + self._segments.active.size_bytes
+
+    @property
     def segment_count(self) -> int:
         """Segments, the active one included."""
         return len(self._segments)

@@ -17,12 +17,14 @@ class Segments:
     is a bisection in memory whatever the number of segments.
     """
 
-    __slots__ = ("_aborted", "_bases", "_closed", "active")
+    __slots__ = ("_aborted", "_bases", "_closed", "active", "rolled_bytes")
 
     def __init__(self, closed: Sequence[Segment], active: ActiveSegment) -> None:
         self._closed = list(closed)
         self._bases = [*(segment.base_offset for segment in closed), active.base_offset]
         self.active = active
+        self.rolled_bytes = 0
+        """Of segments that were closed since."""
         self._aborted = [segment.base_offset for segment in closed if segment.has_aborted]
         """The bases of closed segments with an index of aborted transactions."""
         assert self._bases == sorted(set(self._bases)), "segments in order"
@@ -83,6 +85,7 @@ class Segments:
     def roll(self, closed: Segment, active: ActiveSegment) -> None:
         """The active segment was closed and another one begun."""
         assert closed.base_offset == self._bases[-1] < active.base_offset
+        self.rolled_bytes += closed.size_bytes
         self._closed.append(closed)
         if closed.has_aborted:
             self._aborted.append(closed.base_offset)

@@ -92,6 +92,7 @@ class LeaderReplica(Replica):
         "_refused",
         "_sent_away_ms",
         "_sync_waiters",
+        "epoch_start_bytes",
         "epoch_start_offset",
         "followers",
         "isr",
@@ -111,6 +112,7 @@ class LeaderReplica(Replica):
         super().__init__(topic_partition, topic_id, state, log, host, high_watermark)
         self.epoch_start_offset = log.log_end_offset
         """Where our epoch begins: what lies below may be committed without our knowing it."""
+        self.epoch_start_bytes = log.written_bytes
         self.followers: dict[int, Follower] = {}
         self.isr = InSyncReplicas(state.isr, state.partition_epoch)
         self.parts: list[SessionPartition] = []

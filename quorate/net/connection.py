@@ -151,6 +151,7 @@ class Connection:
         "dispatch",
         "end",
         "fetches",
+        "follows",
         "in_flight_bytes",
         "last_active_ms",
         "limits",
@@ -185,6 +186,8 @@ class Connection:
         self.stalled = False
         self.fetches = False
         """Whether the peer has sent a Fetch request."""
+        self.follows = False
+        """Whether it is a follower's."""
 
     # --- in -------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -142,7 +141,7 @@ Step = tuple[ProduceRequest, int, str]
 def outcome(steps: list[Step]) -> tuple[list[Any], list[Any]]:
     """Return what was answered, and what is in the logs then."""
     node = new_cluster()
-    serving = server.RequestServer(node.broker)
+    serving = server.RequestServer(node.broker, lambda: 1.0)
     answers: list[Any] = []
     for correlation_id, (request, version, then) in enumerate(steps):
         wire = connect(serving)
@@ -173,8 +172,7 @@ versions = st.integers(API.min_version, API.max_version) | st.integers(7, 13)
 )
 def test_both_ways_lead_to_the_same(steps: list[Step]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trio, "current_time", lambda: 1.0)
-        patch.setattr(server, "wall_clock_ms", lambda: NOW_MS)
+        patch.setattr(server, "time_ns", lambda: NOW_MS * 1_000_000)
         short = outcome(steps)
         patch.setattr(server, "single_produce", without_short_way)
         assert outcome(steps) == short
@@ -182,9 +180,8 @@ def test_both_ways_lead_to_the_same(steps: list[Step]) -> None:
 
 @pytest.mark.parametrize("version", range(7, API.max_version + 1))
 def test_a_single_batch_takes_the_short_way(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trio, "current_time", lambda: 1.0)
     node = new_cluster()
-    wire = connect(server.RequestServer(node.broker))
+    wire = connect(server.RequestServer(node.broker, lambda: 1.0))
     data = PartitionProduceData(index=1, records=make_batch([b"a", b"b"]))
     topic = topic_of("appLogs", [data])
     request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic])
@@ -198,9 +195,8 @@ def test_a_single_batch_takes_the_short_way(version: int, monkeypatch: pytest.Mo
 def test_a_batch_that_is_not_committed_yet_takes_the_short_way_too(
     version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trio, "current_time", lambda: 1.0)
     node = new_cluster()
-    serving = server.RequestServer(node.broker)
+    serving = server.RequestServer(node.broker, lambda: 1.0)
     wire = connect(serving)
     data = PartitionProduceData(index=0, records=make_batch([b"a", b"b"]))
     topic = topic_of("shared", [data])
@@ -214,10 +210,7 @@ def test_a_batch_that_is_not_committed_yet_takes_the_short_way_too(
     assert len(node.broker.deadlines) == 0
 
 
-def test_several_batches_for_a_partition_are_refused_both_ways(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(trio, "current_time", lambda: 1.0)
+def test_several_batches_for_a_partition_are_refused_both_ways() -> None:
     two = join([make_batch([b"a"]), make_batch([b"b"])])
     data = PartitionProduceData(index=0, records=two)
     request = ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic_of("appLogs", [data])])

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import trio
 
 from quorate.broker.handlers.context import Caller
 from quorate.broker.handlers.table import HANDLERS
@@ -91,16 +90,11 @@ class Wire(Connection):
         return response
 
 
-@pytest.fixture(autouse=True)
-def _no_trio_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trio, "current_time", lambda: 1.0)
-
-
 def new_server(texts: dict[str, str] | None = None) -> tuple[Node, RequestServer]:
     node = new_node(texts)
     node.join()
     node.create_topic("appLogs")
-    return node, RequestServer(node.broker)
+    return node, RequestServer(node.broker, lambda: 1.0)
 
 
 def connect(server: RequestServer) -> Wire:

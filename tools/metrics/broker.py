@@ -7,10 +7,12 @@ from typing import Final, Protocol
 
 from quorate.broker.handlers.context import Broker
 from quorate.broker.replication.leader import LeaderReplica
+from quorate.broker.request_times import ApiTimes
 from quorate.broker.transactions.transaction import NAMES, TxnState
 from quorate.net.reactor import Traffic
 from quorate.protocol.apis import APIS
 from quorate.quorum.metadata.delta import MetadataDelta
+from quorate.tools.metrics.request_times import TimeSamples
 from quorate.tools.metrics.specs import Sample
 
 RUNNING: Final = 3
@@ -29,18 +31,23 @@ class Requests(Protocol):
         """Return how many requests came, by API key and version."""
         ...
 
+    def request_times(self) -> Mapping[str, ApiTimes]:
+        """Return how long requests took, by Kafka's names of them."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
     leader_epoch: int
     records: int
+    size_bytes: int
 
 
 class BrokerMetrics:
     """Reads a broker's metrics.
 
-    State: what only shows as a difference: records by topic, as of the last look; changes of ISRs,
-    counted when the metadata says so.
+    State: what only shows as a difference: records and bytes by topic, as of the last look;
+    changes of ISRs, counted when the metadata says so.
     """
 
     def __init__(self, broker: Broker, traffic: Traffic, requests: Requests) -> None:
@@ -49,6 +56,8 @@ class BrokerMetrics:
         self._requests = requests
         self._seen: dict[tuple[str, int], _Seen] = {}
         self._messages = Counter[str]()
+        self._bytes_in = Counter[str]()
+        self._times = TimeSamples()
         self._shrinks = 0
         self._expands = 0
         broker.replicas.on_followed.append(self._followed)
@@ -76,6 +85,7 @@ class BrokerMetrics:
         for (key, version), count in self._requests.request_counts().items():
             labels = (APIS[key].name, str(version))
             yield Sample("kafka_network_requestmetrics_requests", count, labels)
+        yield from self._times.samples(self._requests.request_times(), self._broker.now_ms)
         connections = self._requests.connection_count
         yield Sample("kafka_server_socketservermetrics_connection_count", connections)
         traffic = self._traffic
@@ -104,16 +114,26 @@ class BrokerMetrics:
         self._count_messages(leaders)
         for topic, records in self._messages.items():
             yield Sample("kafka_server_brokertopicmetrics_messagesin", records, (topic,))
+        for topic, size_bytes in self._bytes_in.items():
+            yield Sample("kafka_server_brokertopicmetrics_bytesin", size_bytes, (topic,))
+        for topic, size_bytes in self._broker.bytes_out.items():
+            yield Sample("kafka_server_brokertopicmetrics_bytesout", size_bytes, (topic,))
 
     def _count_messages(self, leaders: Iterable[LeaderReplica]) -> None:
         """Count what came since the last look: a leader's log only grows in its epoch."""
         for leader in leaders:
             key, epoch = leader.topic_partition, leader.leader_epoch
-            records = leader.log.log_end_offset - leader.epoch_start_offset
+            seen = _Seen(
+                epoch,
+                leader.log.log_end_offset - leader.epoch_start_offset,
+                leader.log.written_bytes - leader.epoch_start_bytes,
+            )
             before = self._seen.get(key)
-            counted = before.records if before and before.leader_epoch == epoch else 0
-            self._messages[key.topic] += max(0, records - counted)
-            self._seen[key] = _Seen(epoch, records)
+            if before is None or before.leader_epoch != epoch:
+                before = _Seen(epoch, 0, 0)
+            self._messages[key.topic] += max(0, seen.records - before.records)
+            self._bytes_in[key.topic] += max(0, seen.size_bytes - before.size_bytes)
+            self._seen[key] = seen
 
     def _logs(self) -> Iterator[Sample]:
         sizes, segments = Counter[str](), Counter[str]()

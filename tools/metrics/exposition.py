@@ -1,18 +1,28 @@
 """Samples as Prometheus reads them, with what the process itself uses beside them."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    SummaryMetricFamily,
+)
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from quorate.tools.metrics.specs import ALL, Sample, grouped
+from quorate.tools.metrics.specs import ALL, Kind, Sample, grouped
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
-Family = CounterMetricFamily | GaugeMetricFamily
+Family = CounterMetricFamily | GaugeMetricFamily | SummaryMetricFamily
+
+FAMILIES: Final[Mapping[Kind, type[Family]]] = {
+    "counter": CounterMetricFamily,
+    "gauge": GaugeMetricFamily,
+    "summary": SummaryMetricFamily,
+}
 
 
 class SampleCollector(Collector):
@@ -29,10 +39,11 @@ class SampleCollector(Collector):
         """Yield every metric that there are samples of."""
         for name, samples in grouped(self._read()):
             spec = ALL[name]
-            make = CounterMetricFamily if spec.kind == "counter" else GaugeMetricFamily
-            family = make(name, spec.meaning, labels=spec.labels)
+            family = FAMILIES[spec.kind](name, spec.meaning, labels=spec.labels)
+            suffix = "_total" if spec.kind == "counter" else ""
             for sample in samples:
-                family.add_metric(sample.labels, sample.value)
+                labels = dict(zip(spec.labels, sample.labels, strict=False))
+                family.add_sample(name + suffix + sample.suffix, labels, sample.value)
             yield family
 
 

@@ -9,12 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-Kind = Literal["counter", "gauge"]
+Kind = Literal["counter", "gauge", "summary"]
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A metric; counters are called ``..._total`` where they are shown."""
+    """A metric; counters are called ``..._total`` where they are shown.
+
+    A summary has quantiles, with one label more than its ``..._count`` and ``..._sum``.
+    """
 
     kind: Kind
     meaning: str
@@ -22,11 +25,15 @@ class Spec:
 
 
 class Sample(NamedTuple):
-    """A value of a metric, with the values of its labels in their order."""
+    """A value of a metric, with the values of its labels in their order.
+
+    ``suffix`` is which value of a summary it is: ``_count``, ``_sum``, or nothing for a quantile.
+    """
 
     name: str
     value: float
     labels: tuple[str, ...] = ()
+    suffix: str = ""
 
 
 BROKER: Final[Mapping[str, Spec]] = {
@@ -34,8 +41,25 @@ BROKER: Final[Mapping[str, Spec]] = {
     "kafka_server_brokertopicmetrics_messagesin": Spec(
         "counter", "Records appended to partitions led here.", ("topic",)
     ),
+    "kafka_server_brokertopicmetrics_bytesin": Spec(
+        "counter", "Bytes of batches appended to partitions led here.", ("topic",)
+    ),
+    "kafka_server_brokertopicmetrics_bytesout": Spec(
+        "counter", "Bytes of batches sent to consumers.", ("topic",)
+    ),
     "kafka_network_requestmetrics_requests": Spec(
         "counter", "Requests that came, by API and version.", ("request", "version")
+    ),
+    "kafka_network_requestmetrics_totaltimems": Spec(
+        "summary", "Milliseconds from when a request came to its answer's being sent.",
+        ("request", "quantile"),
+    ),
+    "kafka_network_requestmetrics_localtimems": Spec(
+        "summary", "Milliseconds of that in which the broker worked on it.", ("request",)
+    ),
+    "kafka_network_requestmetrics_remotetimems": Spec(
+        "summary", "Milliseconds of that for which it waited: for followers, records, controllers.",
+        ("request",),
     ),
     "kafka_server_socketservermetrics_connection_count": Spec("gauge", "Connections of clients."),
     "quorate_network_connections_accepted": Spec("counter", "Plain connections taken."),

@@ -2,14 +2,19 @@
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from quorate.broker.handlers.context import Caller
+from quorate.broker.handlers.fetch import fetch
+from quorate.broker.request_times import ApiTimes, RequestTimes
 from quorate.model import NO_LEADER
 from quorate.net.reactor import Traffic
 from quorate.protocol.apis import ApiKey
+from quorate.protocol.messages.data import FetchPartition, FetchRequest, FetchTopic
 from quorate.quorum.control.succession import UNCLEAN
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.machine import Committed, MetadataMachine, encode_command
@@ -36,13 +41,19 @@ class Counts:
     def request_counts(self) -> dict[tuple[int, int], int]:
         return {(ApiKey.PRODUCE, 13): 7}
 
+    def request_times(self) -> Mapping[str, ApiTimes]:
+        times = RequestTimes()
+        times.short = 7
+        times.end_short_turn(0.004)
+        return times.by_name()
+
 
 def metrics_of(node: Node) -> BrokerMetrics:
     return BrokerMetrics(node.broker, Traffic(), Counts())
 
 
 def told(metrics: BrokerMetrics) -> dict[tuple[str, ...], float]:
-    return {(sample.name, *sample.labels): sample.value for sample in metrics.samples()}
+    return {(s.name + s.suffix, *s.labels): s.value for s in metrics.samples()}
 
 
 # --- brokers
@@ -65,6 +76,11 @@ def test_a_broker_tells_requests_connections_and_logs() -> None:
     node.append(b"a", b"b", topic="t")
     values = told(metrics_of(node))
     assert values["kafka_network_requestmetrics_requests", "Produce", "13"] == 7
+    assert values["kafka_network_requestmetrics_totaltimems_count", "Produce"] == 7
+    assert values["kafka_network_requestmetrics_totaltimems_sum", "Produce"] == 28
+    assert 2 < values["kafka_network_requestmetrics_totaltimems", "Produce", "0.99"] < 5
+    assert values["kafka_network_requestmetrics_localtimems_sum", "Produce"] == 4
+    assert values["kafka_network_requestmetrics_remotetimems_sum", "Produce"] == 0
     assert values["kafka_server_socketservermetrics_connection_count",] == 3
     assert values["kafka_server_replicamanager_partitioncount",] == 2
     assert values["kafka_server_replicamanager_leadercount",] == 2
@@ -76,15 +92,38 @@ def test_a_broker_tells_requests_connections_and_logs() -> None:
 def test_records_are_counted_across_looks_and_leaderships() -> None:
     node = new_node()
     node.join()
-    node.create_topic("t")
+    node.create_topic("t", segment_bytes="1024")
     metrics = metrics_of(node)
     name = ("kafka_server_brokertopicmetrics_messagesin", "t")
-    assert told(metrics)[name] == 0
+    size = ("kafka_server_brokertopicmetrics_bytesin", "t")
+    assert told(metrics)[name] == told(metrics)[size] == 0
     node.append(b"a", b"b", topic="t")
     assert told(metrics)[name] == told(metrics)[name] == 2
+    assert told(metrics)[size] == node.leader("t").log.size_bytes
     node.lead("t", 0, 1)
-    node.append(b"c", topic="t")
+    node.append(bytes(900), topic="t")
     assert told(metrics)[name] == 3
+    log = node.leader("t").log
+    assert log.segment_count == 2
+    assert told(metrics)[size] == log.size_bytes
+
+
+def test_what_consumers_are_sent_is_counted_by_topic_until_it_is_deleted() -> None:
+    node = new_node()
+    node.join()
+    topic_id = node.create_topic("t")
+    metrics = metrics_of(node)
+    name = ("kafka_server_brokertopicmetrics_bytesout", "t")
+    assert name not in told(metrics)
+    node.append(b"a", b"b", topic="t")
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+    topics = [FetchTopic(topic="t", partitions=[partition])]
+    asked = FetchRequest(max_bytes=1000, topics=topics)
+    for looks in (1, 2):
+        fetch(node.broker, asked, Caller("PLAINTEXT", 12))
+        assert told(metrics)[name] == looks * node.leader("t").log.size_bytes
+    node.apply(r.TopicRemoved("test", 0, topic_id))
+    assert name not in told(metrics)
 
 
 def test_replicas_out_of_sync_are_told_and_isr_changes_counted() -> None:
@@ -153,11 +192,17 @@ def test_samples_become_what_prometheus_reads() -> None:
         Sample("quorate_groups", 2, ("classic", "Stable")),
         Sample("quorate_log_syncs", 5),
         Sample("quorate_groups", 1, ("consumer", "Empty")),
+        Sample("kafka_network_requestmetrics_totaltimems", 0.5, ("Fetch", "0.99")),
+        Sample("kafka_network_requestmetrics_totaltimems", 3, ("Fetch",), "_count"),
     ]
     text = exposition(registry_of(lambda: samples)).decode()
     assert 'quorate_groups{state="Stable",type="classic"} 2.0' in text
     assert "# TYPE quorate_log_syncs_total counter\nquorate_log_syncs_total 5.0" in text
     assert "process_cpu_seconds_total" in text
+    times = "kafka_network_requestmetrics_totaltimems"
+    assert f"# TYPE {times} summary" in text
+    assert f'{times}{{quantile="0.99",request="Fetch"}} 0.5' in text
+    assert f'{times}_count{{request="Fetch"}} 3.0' in text
     assert text.count("# TYPE quorate_groups gauge") == 1
 
 
@@ -166,7 +211,8 @@ def test_all_that_a_broker_tells_is_declared_with_as_many_labels() -> None:
     node.join()
     node.create_topic("t")
     for sample in metrics_of(node).samples():
-        assert len(sample.labels) == len(ALL[sample.name].labels)
+        of_all = sample.suffix and "quantile" in ALL[sample.name].labels
+        assert len(sample.labels) == len(ALL[sample.name].labels) - bool(of_all)
 
 
 def test_transactions_are_counted_by_state_and_the_oldest_is_timed() -> None:
@@ -217,6 +263,9 @@ def expressions(document: Any) -> list[str]:
 def test_every_expression_of_the_dashboard_names_metrics_that_there_are() -> None:
     document = json.loads((DOCS / "grafana" / "quorate.json").read_text())
     shown = {shown_name(name): spec for name, spec in ALL.items()}
+    for name, spec in ALL.items():
+        if spec.kind == "summary":
+            shown |= {f"{name}_count": spec, f"{name}_sum": spec}
     asked = expressions(document)
     assert len(asked) >= 25
     for expression in asked:
