@@ -59,7 +59,7 @@ compat: setup ## Try other people's clients and tools, and write docs/compatibil
 	$(BIN)/python -m pytest tests/compat --compat-report docs/compatibility.md $(ARGS)
 
 client-on-kafka: setup ## Run the tests of our client on Apache Kafka instead of on a node of ours
-	$(BIN)/python -m pytest --broker kafka tests/integration/test_client_sync.py tests/integration/test_client_examples.py tests/compat -k "test_client or ours_on_kafka or quorate.client" $(ARGS)
+	$(BIN)/python -m pytest --broker kafka tests/integration/test_client_sync.py tests/integration/test_client_examples.py tests/integration/test_streams.py tests/integration/test_connect.py tests/compat -k "test_client or ours_on_kafka or quorate.client or (integration and (test_streams or test_connect))" $(ARGS)
 
 sim: setup ## Run the simulations; with SEED=n that seed of replicating brokers, with all that happens in it (STEPS=)
 	$(BIN)/python -m $(if $(SEED),tests.simulation.replication.campaign --seed $(SEED) $(if $(STEPS),--steps $(STEPS)),pytest tests/simulation) $(ARGS)

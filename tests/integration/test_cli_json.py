@@ -86,7 +86,7 @@ NO_TABLE = {
         "groups undo", "groups delete", "groups kick", "txns abort", "quorum add", "quorum remove",
         "quorum transfer", "broker drain", "broker undrain", "broker decommission", "chaos kill",
         "chaos pause", "chaos resume", "chaos start", "profile add", "profile use",
-        "profile remove", "spark read", "connect check",
+        "profile remove", "spark read",
     ),
     "they run, and tell events as lines of JSON: test_clusters, test_controller, test_cli": (
         "up", "broker start", "controller start", "quorum watch", "connect run",
