@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from quorate.tools.site_sequence import with_pictures
+
 LINK = re.compile(r"\[([^\]]+)\]\((\.\.?/[^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -28,4 +30,4 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
         name = target.relative_to(docs.parent).as_posix()
         return match[1] if match[1].strip("`") == name else f"{match[1]} (`{name}`)"
 
-    return LINK.sub(replaced, markdown)
+    return with_pictures(LINK.sub(replaced, markdown))
