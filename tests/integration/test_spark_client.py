@@ -222,7 +222,7 @@ def test_a_broker_of_another_age_is_told_by_its_versions() -> None:
         ApiVersion(api_key=api.key, min_version=0, max_version=api.max_version),
         ApiVersion(api_key=ApiKey.METADATA, min_version=50, max_version=60),
     ]
-    parts = encode_response(api, api.max_version, 0, ApiVersionsResponse(api_keys=spoken))
+    parts: Any = encode_response(api, api.max_version, 0, ApiVersionsResponse(api_keys=spoken))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
 

@@ -50,8 +50,11 @@ def test_a_summary_is_a_sentence() -> None:
 def test_what_is_missing_is_said_and_how_to_install_it(
     lacking: str, hint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(spark_reading, "find_spec", lambda _: lacking != "pyspark" or None)
-    monkeypatch.setattr(spark_reading.shutil, "which", lambda _: None)
+    def found(name: str) -> str | None:
+        return None if name == lacking else name
+
+    monkeypatch.setattr(spark_reading, "find_spec", found)
+    monkeypatch.setattr("shutil.which", found)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     target = Target("parquet", str(tmp_path / "out"))
     plan = ReadPlan(("t",), target, "", "", (), 1, overwrite=False)
