@@ -3,7 +3,8 @@
 import pytest
 
 from quorate.broker.server import RequestServer
-from quorate.protocol.apis import ApiKey
+from quorate.protocol.apis import APIS, ApiKey
+from quorate.protocol.frames import encode_request
 from quorate.protocol.messages.data import (
     FetchRequest,
     PartitionProduceData,
@@ -31,22 +32,23 @@ def test_requests_are_timed_by_the_turns_in_which_they_come_and_are_answered() -
     wire = connect(server)
     data = [PartitionProduceData(index=0, records=make_batch([b"a"]))]
 
-    def produce(topic: str, acks: int) -> None:
+    def produce(topic: str, acks: int, times: int = 1) -> None:
         topics = [TopicProduceData(name=topic, partition_data=data)]
         body = ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics)
-        wire.request(ApiKey.PRODUCE, body)
+        api = APIS[ApiKey.PRODUCE]
+        wire.receive(times * encode_request(api, 9, 0, "test", body))
 
-    produce("appLogs", -1)
+    produce("appLogs", -1, times=2)
     produce("appLogs", 0)  # not by the short way
     produce("shared", -1)
     times = server.request_times()
-    assert {name: sum(each.counts) for name, each in times.items()} == {"Produce": 2}
-    assert times["Produce"].total_s == pytest.approx(0.002)
+    assert {name: sum(each.counts) for name, each in times.items()} == {"Produce": 3}
+    assert times["Produce"].total_s == pytest.approx(0.003)
     assert times["Produce"].local_s == pytest.approx(0.003)
     replicate(node)
     server.begin_turn()
     server.end_turn()
-    assert sum(times["Produce"].counts) == 3
+    assert sum(times["Produce"].counts) == 4
     assert times["Produce"].remote_s == pytest.approx(0.002)
     fetch = FetchRequest(max_bytes=1, max_wait_ms=0)
     wire.request(ApiKey.FETCH, fetch)
@@ -56,4 +58,4 @@ def test_requests_are_timed_by_the_turns_in_which_they_come_and_are_answered() -
     other.request(ApiKey.FETCH, fetch)
     times = server.request_times()
     counts = {name: sum(each.counts) for name, each in times.items()}
-    assert counts == {"Produce": 3, "Fetch": 3, "FetchConsumer": 1, "FetchFollower": 2}
+    assert counts == {"Produce": 4, "Fetch": 3, "FetchConsumer": 1, "FetchFollower": 2}
