@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from quorate.client.spark.cluster import Cluster
+from quorate.client.spark.connection import Connection
 from quorate.client.spark.options import ReadOptions, parse_batch_read
 from quorate.client.spark.plan import DataLossError, OffsetRange, Task
 from quorate.client.spark.sizing import batch_ranges, log_bytes
@@ -84,6 +85,34 @@ def test_a_reader_that_is_left_early_leaves_a_clean_connection(bootstrap: str, t
     next(batches)
     batches.close()
     assert read(cluster, wanted, task) == list(range(100))
+    cluster.close()
+
+
+def test_the_next_fetch_is_on_its_way_while_one_is_decoded(
+    bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from quorate.client.spark.decode import Decoder  # noqa: PLC0415 - needs Arrow
+
+    wanted = options(bootstrap, topic, **{"kafka.max.partition.fetch.bytes": "100"})
+    cluster = Cluster(wanted.connection)
+    task = whole(cluster, wanted)
+    events: list[str] = []
+    send, decode = Connection.send, Decoder.decode
+
+    def sending(self: Connection, *args: Any, **words: Any) -> None:
+        events.append("send")
+        send(self, *args, **words)
+
+    def decoding(self: Decoder, chunk: Any) -> Any:
+        events.append("decode")
+        return decode(self, chunk)
+
+    monkeypatch.setattr(Connection, "send", sending)
+    monkeypatch.setattr(Decoder, "decode", decoding)
+    assert read(cluster, wanted, task) == list(range(100))
+    fetches = events.count("decode")
+    assert fetches > 2
+    assert events == ["send", *["send", "decode"] * (fetches - 1), "decode"]
     cluster.close()
 
 
