@@ -22,6 +22,8 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "chaos pause": ("quorate chaos pause 3 -y",),
     "chaos resume": ("quorate chaos resume 3",),
     "chaos start": ("quorate chaos start broker-2",),
+    "storage info": ("quorate storage info", "quorate storage info --dir /var/lib/quorate --json"),
+    "storage random-uuid": ("quorate storage random-uuid",),
     "demo": (
         "quorate demo",
         "quorate demo list",

@@ -76,6 +76,8 @@ COMMANDS = (
     "txns describe payments",
     "txns producers paid",
     "txns find-hanging paid --max-transaction-timeout 0",
+    "storage info --dir {dir}",
+    "storage random-uuid",
     "demo list",
     "chaos list --dir {cluster}",
 )

@@ -1,0 +1,39 @@
+"""Whose directories are, as what stands in them says."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from quorate.tools.problems import CommandError
+from quorate.tools.storage import owned_in, owned_table
+
+BROKER = {"kind": "quorate-directory", "body": {"cluster_id": "c", "node_id": 1}}
+VOTER = {"cluster_id": "c", "node_id": 101, "directory_id": "d", "founders": [{"node_id": 102}]}
+
+
+def write(folder: Path, document: object) -> None:
+    folder.mkdir(parents=True)
+    (folder / "meta.json").write_text(json.dumps(document))
+
+
+def test_the_directories_of_a_cluster_are_told_apart(tmp_path: Path) -> None:
+    write(tmp_path / "broker-1", BROKER)
+    write(tmp_path / "controller-101" / "controller", VOTER)
+    rows = owned_table(owned_in(tmp_path)).rows
+    assert [row[1:5] for row in rows] == [("broker", 1, "c", ""), ("controller", 101, "c", "d")]
+    assert all(row[5] > 0 for row in rows)
+
+
+def test_a_node_alone_has_both_in_one(tmp_path: Path) -> None:
+    write(tmp_path / "node" / "controller", VOTER)
+    (tmp_path / "node" / "meta.json").write_text(json.dumps(BROKER))
+    assert [owned.node_id for owned in owned_in(tmp_path / "node")] == [101, 1]
+
+
+def test_what_belongs_to_nobody_or_is_damaged_is_told(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="belongs to no node"):
+        owned_in(tmp_path)
+    (tmp_path / "meta.json").write_text("{")
+    with pytest.raises(CommandError, match="cannot read"):
+        owned_in(tmp_path)
