@@ -78,6 +78,7 @@ class RequestServer:
         self._dispatchers: list[_Dispatcher] = []
         self._times = RequestTimes()
         self._current_time = current_time
+        self._settle = broker.replicas.settle
 
     @property
     def connection_count(self) -> int:
@@ -132,7 +133,7 @@ class RequestServer:
 
     def end_turn(self) -> None:
         """Wake waiting fetches and send what is ready, until nothing more becomes ready."""
-        settle = self._broker.replicas.settle
+        settle = self._settle
         settle()
         more = True
         while more:
@@ -141,10 +142,13 @@ class RequestServer:
                 answered = service.answered
                 if answered:
                     more = True
-                    connections = tuple(answered)
-                    answered.clear()
-                    for connection in connections:
-                        connection.flush()
+                    if len(answered) == 1:
+                        answered.pop().flush()
+                    else:
+                        connections = tuple(answered)
+                        answered.clear()
+                        for connection in connections:
+                            connection.flush()
                     settle()
         times = self._times
         if times.others:
