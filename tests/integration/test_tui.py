@@ -78,51 +78,69 @@ def test_a_topic_lives_and_dies_on_the_screen(node: serving.Broker) -> None:
     bootstrap = node.server.bootstrap
 
     async def main(seat: Seat) -> None:
-        await seat.until(lambda text: "no topics yet" in text)
-        await seat.press("ctrl+n")
-        await seat.type("orders")
-        await seat.press("enter", "2", "enter", "enter", "enter")
-        await seat.until(lambda text: "orders" in text and "● ok" in text)
+        await create_orders(seat)
         await asyncio.to_thread(produce, bootstrap)
         await seat.press("l")
         await seat.until(lambda text: "value-9" in text and "k=v" in text)
-        await seat.press("escape", "e")
-        await seat.until(lambda _: seat.app.screen is not seat.app.main)
-        await seat.type("retention.ms=5000")
-        await seat.press("ctrl+s")
-        await seat.until(lambda text: "+ retention.ms=5000" in text)
-        await seat.press("enter")
-        await seat.command("configs topic/orders")
-        await seat.until(lambda text: "retention.ms" in text and "5000" in text)
-        await seat.command("events")
-        await seat.until(lambda text: "TopicCreated" in text and "by User:ANONYMOUS" in text)
-        await seat.press("t")
-        await seat.until(lambda text: "metadata@" in text and "term 1" in text)
-        await seat.command("configs topic/orders")
-        await seat.until(lambda text: "± retention.ms" in text)
-        await seat.press("less_than_sign")
-        await seat.until(lambda text: "nothing was set then" in text)
-        await seat.press("escape")
-        await seat.command("txns")
-        await seat.until(lambda text: "nobody has written in transactions yet" in text)
-        await seat.command("partitions orders")
-        await seat.until(lambda text: "orders-1" in text and "▸1" in text)
-        await seat.press("w")
-        await seat.until(
-            lambda text: "leads orders-0, as preferred" in text and "metadata@" in text
-        )
-        await seat.press("escape", "d")
-        await seat.until(lambda text: "orders-0: ok" in text)
-        await seat.press("escape")
-        await seat.command("quorum")
-        await seat.until(lambda text: "▸ leader" in text)
-        await seat.command("topics")
-        await seat.press("ctrl+d")
-        await seat.type("orders")
-        await seat.press("enter")
-        await seat.until(lambda text: "no topics yet" in text)
+        await set_retention(seat)
+        await look_back(seat)
+        await look_at_partitions(seat)
+        await delete_orders(seat)
 
     look_at(bootstrap, node.data, main)
+
+
+async def create_orders(seat: Seat) -> None:
+    await seat.until(lambda text: "no topics yet" in text)
+    await seat.press("ctrl+n")
+    await seat.type("orders")
+    await seat.press("enter", "2", "enter", "enter", "enter")
+    await seat.until(lambda text: "orders" in text and "● ok" in text)
+
+
+async def set_retention(seat: Seat) -> None:
+    await seat.press("escape", "e")
+    await seat.until(lambda _: seat.app.screen is not seat.app.main)
+    await seat.type("retention.ms=5000")
+    await seat.press("ctrl+s")
+    await seat.until(lambda text: "+ retention.ms=5000" in text)
+    await seat.press("enter")
+    await seat.command("configs topic/orders")
+    await seat.until(lambda text: "retention.ms" in text and "5000" in text)
+
+
+async def look_back(seat: Seat) -> None:
+    await seat.command("events")
+    await seat.until(lambda text: "TopicCreated" in text and "by User:ANONYMOUS" in text)
+    await seat.press("t")
+    await seat.until(lambda text: "metadata@" in text and "term 1" in text)
+    await seat.command("configs topic/orders")
+    await seat.until(lambda text: "± retention.ms" in text)
+    await seat.press("less_than_sign")
+    await seat.until(lambda text: "nothing was set then" in text)
+    await seat.press("escape")
+
+
+async def look_at_partitions(seat: Seat) -> None:
+    await seat.command("txns")
+    await seat.until(lambda text: "nobody has written in transactions yet" in text)
+    await seat.command("partitions orders")
+    await seat.until(lambda text: "orders-1" in text and "▸1" in text)
+    await seat.press("w")
+    await seat.until(lambda text: "leads orders-0, as preferred" in text and "metadata@" in text)
+    await seat.press("escape", "d")
+    await seat.until(lambda text: "orders-0: ok" in text)
+    await seat.press("escape")
+    await seat.command("quorum")
+    await seat.until(lambda text: "▸ leader" in text)
+
+
+async def delete_orders(seat: Seat) -> None:
+    await seat.command("topics")
+    await seat.press("ctrl+d")
+    await seat.type("orders")
+    await seat.press("enter")
+    await seat.until(lambda text: "no topics yet" in text)
 
 
 def produce(bootstrap: str) -> None:
