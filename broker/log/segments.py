@@ -85,7 +85,7 @@ class Segments:
     def roll(self, closed: Segment, active: ActiveSegment) -> None:
         """The active segment was closed and another one begun."""
         assert closed.base_offset == self._bases[-1] < active.base_offset
-        self.rolled_bytes += closed.size_bytes
+        self.rolled_bytes += self.active.size_bytes  # the closed one would look at the disk
         self._closed.append(closed)
         if closed.has_aborted:
             self._aborted.append(closed.base_offset)
