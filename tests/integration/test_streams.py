@@ -135,12 +135,12 @@ async def test_ten_lines_count_in_windows(bootstrap: str) -> None:
 
 
 async def test_records_get_another_key_by_way_of_a_topic(bootstrap: str) -> None:
-    await make(bootstrap, "orders", "orders-by-customer", "spent-per-hour")
+    await make(bootstrap, "purchases", "purchases-by-customer", "spent-per-hour")
     async with Producer(bootstrap) as producer:
         for number in range(12):
             order = {"customer": f"c-{number % 3}", "amount": number}
             await producer.enqueue(
-                "orders",
+                "purchases",
                 JsonSerde().serialize("", order),
                 key=b"o-%d" % number,
                 timestamp_ms=NOW_MS,
