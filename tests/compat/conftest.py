@@ -19,6 +19,7 @@ from tests.compat.clients.ours import Ours
 from tests.compat.clients.over_asyncio import Aiokafka
 from tests.compat.matrix import Outcome, Result, render
 from tests.compat.peers import cache
+from tests.compat.wire import Wire, connected
 from tests.conftest import IN_A_HURRY
 
 KINDS: dict[str, Callable[[], Client]] = {
@@ -129,6 +130,20 @@ def broker(
 @pytest.fixture(scope="session")
 def server(broker: serving.Broker) -> Server:
     return broker.server
+
+
+@pytest.fixture(params=["Quorate", "Apache Kafka"], scope="module")
+def target(request: pytest.FixtureRequest) -> Server:
+    """Both brokers in turn, for what has to be the same on both."""
+    name = "broker" if request.param == "Quorate" else "apache_kafka"
+    found: serving.Broker = request.getfixturevalue(name)
+    return found.server
+
+
+@pytest.fixture
+def wire(target: Server) -> Generator[Wire]:
+    with connected(target) as connection:
+        yield connection
 
 
 @pytest.fixture

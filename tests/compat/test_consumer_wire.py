@@ -49,7 +49,7 @@ from tests.compat import serving
 from tests.compat.clients.model import DEADLINE_S, Server, TopicSpec
 from tests.compat.clients.ours import Ours
 from tests.compat.peers import cache, java
-from tests.compat.wire import Wire, connected
+from tests.compat.wire import Wire
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow]
 
@@ -84,12 +84,6 @@ def target(
         except cache.PeerUnavailableError as error:
             pytest.skip(error.reason)
         yield stack.enter_context(serving.kafka(PROPERTIES)).server
-
-
-@pytest.fixture
-def wire(target: Server) -> Generator[Wire]:
-    with connected(target) as connection:
-        yield connection
 
 
 class Group:

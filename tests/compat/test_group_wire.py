@@ -7,7 +7,7 @@ import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -34,22 +34,11 @@ from quorate.tools.bench import topics
 from tests.compat.clients.model import DEADLINE_S, Server
 from tests.compat.wire import Wire, connected
 
-if TYPE_CHECKING:
-    from tests.compat.serving import Broker
-
 pytestmark = [pytest.mark.compat, pytest.mark.slow]
 
 JOIN_VERSIONS = range(10)
 RETRIED = ("COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR")
 SESSION_MS = 30_000
-
-
-@pytest.fixture(params=["Quorate", "Apache Kafka"], scope="module")
-def target(request: pytest.FixtureRequest) -> Server:
-    """Both brokers in turn, each with a coordinator that is ready."""
-    name = "broker" if request.param == "Quorate" else "apache_kafka"
-    found: Broker = request.getfixturevalue(name)
-    return found.server
 
 
 @pytest.fixture

@@ -4,9 +4,8 @@ Every test runs against Apache Kafka too, so that what it asks for is what Kafka
 """
 
 import time
-from collections.abc import Generator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -36,9 +35,6 @@ from tests.compat.clients.ours import Ours
 from tests.compat.wire import CLIENT_ID, CORRELATION_ID, Wire, connected
 from tests.unit.broker.log.batches import make_batch
 
-if TYPE_CHECKING:
-    from tests.compat.serving import Broker
-
 pytestmark = [pytest.mark.compat, pytest.mark.slow]
 
 RETRIED = (
@@ -51,20 +47,6 @@ TIMEOUT_MS = 60_000
 MAX_TIMEOUT_MS = 900_000
 BATCHED = 5
 ID_BYTES_MAX = 32_767
-
-
-@pytest.fixture(params=["Quorate", "Apache Kafka"], scope="module")
-def target(request: pytest.FixtureRequest) -> Server:
-    """Both brokers in turn."""
-    name = "broker" if request.param == "Quorate" else "apache_kafka"
-    found: Broker = request.getfixturevalue(name)
-    return found.server
-
-
-@pytest.fixture
-def wire(target: Server) -> Generator[Wire]:
-    with connected(target) as connection:
-        yield connection
 
 
 def error_of(answer: Any) -> str:

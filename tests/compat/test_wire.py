@@ -6,7 +6,6 @@ Every test runs against Apache Kafka too, so that what it asks for is what Kafka
 import struct
 import time
 import zlib
-from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -41,23 +40,8 @@ from tests.unit.broker.log.batches import make_batch
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow]
 
-BROKERS = ["Quorate", "Apache Kafka"]
 HOUR_MS = 3_600_000
 RECORD_COUNT_AT = 57
-
-
-@pytest.fixture(params=BROKERS, scope="module")
-def target(request: pytest.FixtureRequest) -> Server:
-    """Both brokers in turn."""
-    name = "broker" if request.param == "Quorate" else "apache_kafka"
-    found: Broker = request.getfixturevalue(name)
-    return found.server
-
-
-@pytest.fixture
-def wire(target: Server) -> Generator[Wire]:
-    with connected(target) as connection:
-        yield connection
 
 
 @pytest.fixture
