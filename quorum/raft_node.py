@@ -5,7 +5,9 @@ controller, and in a worker thread where it is a broker too, so that the data pl
 meanwhile; proposals that arrive during an fsync share the next one.
 """
 
+import _socket
 import logging
+import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
     from random import Random
 
     from quorate.quorum.raft.storage import Storage
+
+# PySyncObj puts one for Windows in its place, for the whole process and on all systems.
+socket.inet_ntop = _socket.inet_ntop
 
 logger: Final = logging.getLogger(__name__)
 

@@ -9,8 +9,6 @@ boxing relies on its private names; ``tests/unit/quorum/test_engine.py`` fails w
 # pyright: reportUnknownMemberType=false, reportUntypedBaseClass=false, reportUnknownVariableType=false
 # pyright: reportMissingTypeStubs=false, reportUnknownArgumentType=false, reportAttributeAccessIssue=false
 
-import _socket
-import socket
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,9 +36,6 @@ if TYPE_CHECKING:
     from random import Random
 
     from quorate.quorum.raft.timing import Timing
-
-# PySyncObj puts one for Windows in its place, for the whole process and on all systems.
-socket.inet_ntop = _socket.inet_ntop
 
 AUDITED_VERSION: Final = "0.3.17"
 LIBRARY_SHA256: Final = "e8bdf06797085d734df86e24ab4802fe87893dff77268565ec036f7ad4a1cfe4"

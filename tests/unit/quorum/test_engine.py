@@ -3,7 +3,6 @@
 
 import hashlib
 import re
-import socket
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -80,10 +79,6 @@ def test_every_private_name_relied_on_exists() -> None:
     missing = [n for n in PRIVATE_NAMES if not hasattr(boxed._library, n)]
     assert not missing
     assert not [n for n in MODULE_NAMES if not hasattr(library, n)]
-
-
-def test_pysyncobj_leaves_the_socket_module_as_it_was() -> None:
-    assert socket.inet_ntop(socket.AF_INET, b"\x7f\0\0\1") == "127.0.0.1"
 
 
 def test_another_version_of_pysyncobj_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """The Trio shell around the rounds: outcomes, durability, a full disk, a broken one."""
 
 import math
+import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from random import Random
@@ -59,6 +60,10 @@ async def test_records_are_committed_once_the_node_runs(run_blocking: RunBlockin
     async with running(storage, run_blocking) as node:
         assert node.image.version == 3
         assert node.machine.image is node.image
+
+
+def test_pysyncobj_leaves_the_socket_module_as_it_was() -> None:
+    assert socket.inet_ntop(socket.AF_INET, b"\x7f\0\0\1") == "127.0.0.1"
 
 
 async def test_a_decision_on_an_old_version_conflicts() -> None:
