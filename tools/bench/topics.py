@@ -20,6 +20,8 @@ DELETE_TOPICS, DELETE_TOPICS_VERSION = 20, 3
 # Deleted data goes soon, so that one sample's does not weigh on the next.
 HOUSEKEEPING = {"file.delete.delay.ms": "1000"}
 
+INVALID_REPLICATION_FACTOR = 38
+IN_SERVICE_S_MAX = 10.0
 NOT_OFFERED = -1  # where an error code is expected and the broker has no such request
 
 
@@ -136,10 +138,16 @@ def create_topic(
     """Create a topic and return when each partition has a leader.
 
     A broker that cannot create topics on request is asked for metadata, which makes one in many.
+    Brokers that were just started come into service one by one: as long as there are too few of
+    them, it is tried again.
     """
     address = Address.parse(bootstrap)
     body = create_topics_body(topic, partitions, {**HOUSEKEEPING, **config}, replicas)
+    deadline = time.monotonic() + IN_SERVICE_S_MAX
     error = _error_of(address, CREATE_TOPICS, CREATE_TOPICS_VERSION, body)
+    while error == INVALID_REPLICATION_FACTOR and time.monotonic() < deadline:
+        time.sleep(POLL_INTERVAL_S)
+        error = _error_of(address, CREATE_TOPICS, CREATE_TOPICS_VERSION, body)
     if error > 0 or (error == NOT_OFFERED and config):
         raise TopicUnavailableError(f"{topic} {dict(config)} was refused with error {error}")
     wait_for_leaders(bootstrap, topic, partitions)
