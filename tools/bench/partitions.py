@@ -68,19 +68,25 @@ class Many:
 
     def start(self) -> None:
         """Start all brokers, and return when they take connections."""
-        self.brokers[:] = [
-            launch_broker(
-                self.controllers.folder,
-                FIRST_BROKER_ID + place,
-                port,
-                self.controllers.bootstrap,
-                properties={},
-                env={},
-            )
-            for place, port in enumerate(self.ports)
-        ]
+        self.brokers[:] = [self._launch(place) for place in range(BROKERS)]
         for broker in self.brokers:
             broker.wait_until_it_listens(START_TIMEOUT_S)
+
+    def restart(self, place: int) -> None:
+        """Stop one broker as an operator does, and start it again."""
+        self.brokers[place].stop()
+        self.brokers[place] = self._launch(place)
+        self.brokers[place].wait_until_it_listens(START_TIMEOUT_S)
+
+    def _launch(self, place: int) -> Node:
+        return launch_broker(
+            self.controllers.folder,
+            FIRST_BROKER_ID + place,
+            self.ports[place],
+            self.controllers.bootstrap,
+            properties={},
+            env={},
+        )
 
     def stop(self, by: signal.Signals) -> None:
         """End all brokers."""
@@ -191,7 +197,7 @@ def _fail_over(many: Many) -> float:
     return elapsed_ms(begun_s)
 
 
-def sample(partitions: int) -> Sample:
+def sample(partitions: int, measure: Callable[[Many], dict[str, float]]) -> Sample:
     """Measure on brokers and controllers of its own; a failure becomes the sample."""
     try:
         with quorum() as controllers, ExitStack() as stack:
@@ -211,7 +217,7 @@ def main(arguments: Sequence[str]) -> int:
     samples: list[Sample] = []
     for _ in range(options.rounds):
         wait_until_quiet(options.quiet_wait)
-        samples.append(sample(options.partitions))
+        samples.append(sample(options.partitions, measure))
     title = f"{options.partitions} partitions, RF 3, on three brokers"
     outcome = Outcome("partitions", title, METRICS, {SUBJECT: tuple(samples)})
     versions = {SUBJECT: quorate.__version__}
