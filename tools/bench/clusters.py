@@ -1,7 +1,5 @@
 """Three brokers on this machine, of ours or of Kafka's, and what all their processes cost."""
 
-import base64
-import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -142,7 +140,7 @@ def format_kraft_nodes(
     Returns their configurations, in folders named by the ids.
     """
     voters = ",".join(f"{n + 1}@{HOST}:{port}" for n, port in enumerate(controller_ports))
-    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    cluster_id = nodes.new_cluster_id()
     return [
         nodes.format_kafka(
             folder / str(n + 1),

@@ -170,6 +170,11 @@ def kafka_properties(
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
+def new_cluster_id() -> str:
+    """Return an id that Kafka's tools do not take for an option."""
+    return "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:].rstrip("=")
+
+
 def format_kafka(
     directory: Path,
     *,
@@ -192,7 +197,7 @@ def format_kafka(
             properties=properties,
         )
     )
-    cluster_id = cluster_id or base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    cluster_id = cluster_id or new_cluster_id()
     done = java.java_tool(
         "kafka.tools.StorageTool", ["format", "-t", cluster_id, "-c", configuration]
     )
