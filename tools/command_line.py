@@ -21,6 +21,10 @@ from quorate.tools.problems import EXIT_OK, EXIT_USAGE, UsageError
 
 PROGRAM: Final = "quorate"
 
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+"""What commands take that change something."""
+
 LogFormat = Literal["text", "json"]
 Format = Literal["table", "wide", "json", "jsonl", "yaml", "name", "kafka"]
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quorate.tools.command_line import Command, noun_app, options_of
+from quorate.tools.command_line import Command, DryRun, Yes, noun_app, options_of
 from quorate.tools.session import confirm, print_table, run, say
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ Node = Annotated[str, typer.Argument(help="2, broker-2, controller-101: see quor
 Directory = Annotated[
     Path, typer.Option("--dir", help="Where the cluster's data is; ./.quorate by default.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")]
-Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
 Force = Annotated[bool, typer.Option("--force", help="Even if no majority of controllers is left.")]
 
 
@@ -33,58 +31,37 @@ def list_nodes(context: typer.Context, *, directory: Directory = DEFAULT_DIRECTO
     print_table(options_of(context), nodes_table(states(directory)))
 
 
-@app.command("kill", cls=Command)
-def kill(
-    context: typer.Context,
-    node: Node,
-    *,
-    directory: Directory = DEFAULT_DIRECTORY,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    force: Force = False,
-) -> None:
-    """Kill a node with SIGKILL: it is gone at once, and says good-bye to nobody."""
-    confirm(f"Kill {node} of {directory}?", yes=yes or dry_run)
-    _act(options_of(context), directory, "kill", node, force=force, dry_run=dry_run)
+def _add_breaking(action: str, meaning: str) -> None:
+    """Add something to do to a node that takes it away from the others: it asks before."""
+
+    def breaking(
+        context: typer.Context,
+        node: Node,
+        *,
+        directory: Directory = DEFAULT_DIRECTORY,
+        yes: Yes = False,
+        dry_run: DryRun = False,
+        force: Force = False,
+    ) -> None:
+        confirm(f"{action.capitalize()} {node} of {directory}?", yes=yes or dry_run)
+        _act(options_of(context), directory, action, node, force=force, dry_run=dry_run)
+
+    app.command(action, cls=Command, help=meaning)(breaking)
 
 
-@app.command("pause", cls=Command)
-def pause(
-    context: typer.Context,
-    node: Node,
-    *,
-    directory: Directory = DEFAULT_DIRECTORY,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    force: Force = False,
-) -> None:
-    """Stop a node with SIGSTOP: it hangs, with its connections open, which is worse than dying."""
-    confirm(f"Pause {node} of {directory}?", yes=yes or dry_run)
-    _act(options_of(context), directory, "pause", node, force=force, dry_run=dry_run)
+def _add_mending(action: str, meaning: str) -> None:
+    """Add something that brings a node back: nobody needs to be asked."""
 
+    def mending(
+        context: typer.Context,
+        node: Node,
+        *,
+        directory: Directory = DEFAULT_DIRECTORY,
+        dry_run: DryRun = False,
+    ) -> None:
+        _act(options_of(context), directory, action, node, force=True, dry_run=dry_run)
 
-@app.command("resume", cls=Command)
-def resume(
-    context: typer.Context,
-    node: Node,
-    *,
-    directory: Directory = DEFAULT_DIRECTORY,
-    dry_run: DryRun = False,
-) -> None:
-    """Let a paused node go on."""
-    _act(options_of(context), directory, "resume", node, force=True, dry_run=dry_run)
-
-
-@app.command("start", cls=Command)
-def start(
-    context: typer.Context,
-    node: Node,
-    *,
-    directory: Directory = DEFAULT_DIRECTORY,
-    dry_run: DryRun = False,
-) -> None:
-    """Start a node that was killed, and all others that do not run, as quorate up does."""
-    _act(options_of(context), directory, "start", node, force=True, dry_run=dry_run)
+    app.command(action, cls=Command, help=meaning)(mending)
 
 
 def _act(
@@ -99,3 +76,14 @@ def _act(
     from quorate.tools.chaos_work import act
 
     say(options, run(act, directory, action, node, force=force, dry_run=dry_run))
+
+
+_add_breaking("kill", "Kill a node with SIGKILL: it is gone at once, and says good-bye to nobody.")
+_add_breaking(
+    "pause",
+    "Stop a node with SIGSTOP: it hangs, with its connections open, which is worse than dying.",
+)
+_add_mending("resume", "Let a paused node go on.")
+_add_mending(
+    "start", "Start a node that was killed, and all others that do not run, as quorate up does."
+)

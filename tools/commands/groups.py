@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quorate.tools.command_line import Command, noun_app, options_of
+from quorate.tools.command_line import Command, DryRun, Yes, noun_app, options_of
 from quorate.tools.commands import groups_reset
 from quorate.tools.problems import ProblemFoundError, UsageError
 from quorate.tools.session import confirm, print_table, run, say
@@ -23,8 +23,6 @@ app = noun_app("List, describe, reset and delete consumer groups; see how far be
 Wanted = Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...", help="Groups.")]
 Named = Annotated[list[str] | None, typer.Option("--group", help="A group.")]
 Every = Annotated[bool, typer.Option("--all", "--all-groups", help="All groups.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @app.command("list", cls=Command)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quorate.tools.command_line import Command, noun_app, options_of
+from quorate.tools.command_line import Command, DryRun, Yes, noun_app, options_of
 from quorate.tools.problems import CommandError, ProblemFoundError
 from quorate.tools.session import confirm, note, print_table, run, say
 
@@ -22,8 +22,6 @@ Who = Annotated[str, typer.Argument(metavar="ID|HOST:PORT", help="The controller
 DirectoryId = Annotated[
     str | None, typer.Option("--directory-id", help="Its disk, if there are two of that id.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @app.command("status", cls=Command)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quorate.tools.command_line import Command, noun_app, options_of
+from quorate.tools.command_line import Command, DryRun, Yes, noun_app, options_of
 from quorate.tools.problems import UsageError
 from quorate.tools.session import confirm, note, print_table, run, say
 from quorate.tools.topic_options import client_of
@@ -24,8 +24,6 @@ app = noun_app("Move partitions to other brokers.")
 Wanted = Annotated[
     list[str] | None, typer.Argument(metavar="[TOPIC[:NUMBERS]]...", help="t, t:0, t:0,2,5-7.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Wait = Annotated[bool, typer.Option("--wait", "-w", help="Show progress until all is done.")]
 
 

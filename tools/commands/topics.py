@@ -8,7 +8,7 @@ import typer
 
 from quorate.tools import topics as work
 from quorate.tools.arguments import parse_properties
-from quorate.tools.command_line import Command, noun_app, options_of
+from quorate.tools.command_line import Command, DryRun, Yes, noun_app, options_of
 from quorate.tools.commands import topic_records
 from quorate.tools.output import Table, render
 from quorate.tools.problems import UsageError
@@ -21,8 +21,6 @@ app = noun_app(
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...")]
 Topics = Annotated[list[str] | None, typer.Option("--topic", "-t", help="A topic.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @app.command("create", cls=Command)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quorate.model import TopicPartition
-from quorate.tools.command_line import Command, noun_app, options_of
+from quorate.tools.command_line import Command, DryRun, Yes, noun_app, options_of
 from quorate.tools.problems import ProblemFoundError, UsageError
 from quorate.tools.session import confirm, print_table, run, say
 from quorate.tools.topic_options import client_of
@@ -153,8 +153,8 @@ def abort(
     start_offset: Annotated[
         int | None, typer.Option("--start-offset", help="The offset at which it begins.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
 ) -> None:
     """Abort transactions: of transactional ids, by fencing their producers; or one that hangs.
 
