@@ -84,10 +84,7 @@ def parse_properties(texts: Sequence[str]) -> dict[str, str]:
 
 
 def bootstrap_of(given: str, properties: Mapping[str, str], environment: Mapping[str, str]) -> str:
-    """Return the broker addresses: of the option, else a property, the environment, the default."""
+    """Return the broker addresses: of the option, else a property, the environment; else none."""
     return (
-        given
-        or properties.get("bootstrap.servers", "")
-        or environment.get("QUORATE_BOOTSTRAP", "")
-        or DEFAULT_BOOTSTRAP
+        given or properties.get("bootstrap.servers", "") or environment.get("QUORATE_BOOTSTRAP", "")
     )

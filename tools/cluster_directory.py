@@ -13,17 +13,15 @@ from typing import Any, Final
 from quorate.broker.log.directory import META_NAME
 from quorate.quorum.directory import SUBDIRECTORY
 from quorate.tools.clusters.layout import Layout, LayoutError, decode, encode
+from quorate.tools.nearby import LAYOUT_NAME
 from quorate.tools.problems import CommandError, RefusedError
 from quorate.tools.processes import ProcessId, is_running, process_id
 
-LAYOUT_NAME: Final = "cluster.json"
 LOCK_NAME: Final = "cluster.lock"
 PIDS_NAME: Final = "pids.json"
 LOGS_NAME: Final = "logs"
 PARTITION: Final = re.compile(r".+-\d+")
 """The name of a partition's directory; what is to be removed is called otherwise."""
-
-DEFAULT_DIRECTORY: Final = Path(".quorate")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ import trio
 
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.cluster_directory import (
-    DEFAULT_DIRECTORY,
     LOCK_NAME,
     ClusterDirectory,
     Running,
@@ -31,6 +30,7 @@ from quorate.tools.clusters.layout import (
 )
 from quorate.tools.clusters.picture import DEAD, Picture
 from quorate.tools.metrics_server import ANY_PORT, METRICS_LISTENER
+from quorate.tools.nearby import DEFAULT_DIRECTORY
 from quorate.tools.node import wait_for_end
 from quorate.tools.problems import CommandError, ProblemFoundError
 from quorate.tools.processes import send

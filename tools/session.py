@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from quorate.setting_fields import Setting
-from quorate.tools.arguments import GlobalOptions, bootstrap_of, parse_properties
+from quorate.tools.arguments import (
+    DEFAULT_BOOTSTRAP,
+    GlobalOptions,
+    bootstrap_of,
+    parse_properties,
+)
 from quorate.tools.client_properties import (
     COMMON,
     ClientProperties,
@@ -16,6 +21,7 @@ from quorate.tools.client_properties import (
     read_properties_file,
     tls_context,
 )
+from quorate.tools.nearby import nearby_bootstrap
 from quorate.tools.output import Table, render
 from quorate.tools.problems import EXIT_USAGE, UsageError, root_error
 from quorate.tools.profiles import profile_of
@@ -60,12 +66,13 @@ def client_properties(
 
 
 def bootstrap(options: GlobalOptions, environment: Mapping[str, str]) -> str:
-    """Return the broker addresses to use."""
+    """Return the broker addresses to use: as said, else of ``./.quorate``, else Kafka's default."""
     profile = profile_of(options, environment)
     named = options.bootstrap or given_properties(options).get("bootstrap.servers", "")
     if profile is not None:
         named = named or profile.bootstrap
-    return bootstrap_of(named, client_texts(options, environment), environment)
+    said = bootstrap_of(named, client_texts(options, environment), environment)
+    return said or nearby_bootstrap() or DEFAULT_BOOTSTRAP
 
 
 def names_a_cluster(options: GlobalOptions, environment: Mapping[str, str]) -> bool:

@@ -19,6 +19,7 @@ from quorate.tools.config_file import load_node_config
 from quorate.tools.controller_node import run_controller
 from quorate.tools.limits import allow_open_files
 from quorate.tools.log_format import tell_stories
+from quorate.tools.nearby import write_listening
 from quorate.tools.node import (
     NodePlan,
     OnReady,
@@ -103,7 +104,7 @@ def start_up(options: GlobalOptions, arguments: StartArguments) -> None:
     """Run controller and broker in this process until told to stop."""
     plan = plan_node(options, arguments)
     listeners = _listen(options, plan)
-    main = partial(run_combined, plan, listeners, partial(_print_ready, options, plan))
+    main = partial(run_combined, plan, listeners, partial(_print_ready_and_where, options, plan))
     _run_node(options, arguments, main, listeners)
 
 
@@ -161,6 +162,13 @@ def _listen(options: GlobalOptions, plan: NodePlan) -> list[Listener]:
     if str(port) != wanted:
         note(options, f"port {wanted} is taken, so this node listens on {port} instead")
     return listeners
+
+
+def _print_ready_and_where(options: GlobalOptions, plan: NodePlan, ready: Ready) -> None:
+    endpoint = ready.endpoints.get(PLAINTEXT)
+    if endpoint is not None:
+        write_listening(ready.directory, str(endpoint))
+    _print_ready(options, plan, ready)
 
 
 def _print_ready(options: GlobalOptions, plan: NodePlan, ready: Ready) -> None:

@@ -20,9 +20,10 @@ def down(
     ] = None,
 ) -> None:
     """End a cluster that quorate up started: brokers first, then controllers. Its data stays."""
-    from quorate.tools.cluster_directory import DEFAULT_DIRECTORY, ClusterDirectory
+    from quorate.tools.cluster_directory import ClusterDirectory
     from quorate.tools.cluster_display import LineDisplay
     from quorate.tools.cluster_up import down as end
+    from quorate.tools.nearby import DEFAULT_DIRECTORY
 
     options = options_of(context)
     where = ClusterDirectory(directory or DEFAULT_DIRECTORY)

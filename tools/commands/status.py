@@ -30,9 +30,10 @@ def status(
 
     Exit code 3 if something is not as it should be.
     """
-    from quorate.tools.cluster_directory import DEFAULT_DIRECTORY, cluster_around
+    from quorate.tools.cluster_directory import cluster_around
     from quorate.tools.cluster_up import status as look
     from quorate.tools.clusters.picture import status_lines, status_table
+    from quorate.tools.nearby import DEFAULT_DIRECTORY
 
     options = options_of(context)
     home = cluster_around(directory or DEFAULT_DIRECTORY)

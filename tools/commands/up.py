@@ -6,11 +6,9 @@ from typing import Annotated
 import typer
 
 from quorate.tools.command_line import Command, command_app, options_of
+from quorate.tools.nearby import DEFAULT_DIRECTORY, LAYOUT_NAME
 
 app = command_app()
-
-DEFAULT_DIRECTORY = Path(".quorate")
-LAYOUT_NAME = "cluster.json"
 
 
 @app.command(cls=Command)

@@ -33,4 +33,4 @@ def test_an_address_comes_from_the_option_then_a_property_then_the_environment()
     assert bootstrap_of("o:1", properties, environment) == "o:1"
     assert bootstrap_of("", properties, environment) == "p:1"
     assert bootstrap_of("", {}, environment) == "e:1"
-    assert bootstrap_of("", {}, {}) == "127.0.0.1:9092"
+    assert bootstrap_of("", {}, {}) == ""
