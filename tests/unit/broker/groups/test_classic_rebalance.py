@@ -1,5 +1,6 @@
 """How members of a classic group come together, and how the group goes on without some of them."""
 
+import gc
 import json
 
 import pytest
@@ -506,3 +507,21 @@ def test_a_member_that_syncs_may_leave_and_is_told_that_it_is_gone() -> None:
 def test_long_names_make_member_ids_of_a_bearable_length() -> None:
     world = World()
     assert len(world.join(client_id="x" * 32_767).value.member_id) < 300
+
+
+# --- what is left behind ------------------------------------------------------
+
+
+def test_a_rebalance_leaves_nothing_that_has_to_be_looked_for() -> None:
+    world = World()
+    members = world.stable(10)
+    gc.collect()
+    gc.disable()
+    try:
+        joins = [world.join(member.member_id) for member in members]
+        syncs = [world.sync(join.value) for join in joins]
+        assert all(sync.value.assignment for sync in syncs)
+        del joins, syncs
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
