@@ -114,6 +114,7 @@ class _AtLeastOnce:
         traceback: TracebackType | None,
     ) -> None:
         if error is not None:
+            self._progress.undo()
             return
         await self._producer.flush()
         for delivery in self._deliveries:
@@ -155,7 +156,7 @@ class Running:
         self._commits = 0
         self._aborts = 0
         self._aborts_in_a_row = 0
-        self._rebalanced = False
+        self._rebalanced = self._gave_up = False
         self._sink_partitions = 0
         self._admin: Admin
         self._consumer: Consumer[Any, Any]
@@ -247,7 +248,7 @@ class Running:
     def on_given_up(self, partitions: frozenset[TopicPartition]) -> None:
         """Give partitions up."""
         self._ownership.given_up({partition.partition for partition in partitions})
-        self._rebalanced = True
+        self._rebalanced = self._gave_up = True
 
     async def _restore(self) -> None:
         """Bring new tasks up to what was committed of them by whoever had them before.
@@ -264,7 +265,7 @@ class Running:
             await self._consumer.position(partition)
         if self._pipeline.aggregation is not None:
             await self._replay({TopicPartition(self._changelog, number) for number in numbers})
-        self._ownership.restored()
+        self._ownership.restored(numbers)
         self._consumer.resume(*partitions)
 
     async def _replay(self, places: set[TopicPartition]) -> None:
@@ -284,8 +285,8 @@ class Running:
     # The work
 
     async def _round(self) -> None:
+        self._rebalanced = self._gave_up = False
         await self._restore()
-        self._rebalanced = False
         touched: dict[int, Task] = {}
         written = Tally()
         unit = self._new_unit()
@@ -293,6 +294,7 @@ class Running:
         try:
             async with unit:
                 await self._read(touched)
+                self._check_kept()
                 last = await self._write(unit, touched, written)
             committed = True
             self._know_changelogs(last)
@@ -318,12 +320,12 @@ class Running:
         deadline_s: float | None = None
         count = 0
         while count < RECORDS_A_COMMIT_MAX and not self._rebalanced:
-            left_ms = IDLE_POLL_MS
+            wait_ms = IDLE_POLL_MS
             if deadline_s is not None:
-                left_ms = int((deadline_s - trio.current_time()) * 1000)
-                if left_ms <= 0:
+                wait_ms = min(wait_ms, int((deadline_s - trio.current_time()) * 1000))
+                if wait_ms <= 0:
                     return
-            records = await self._consumer.poll(timeout_ms=left_ms)
+            records = await self._consumer.poll(timeout_ms=wait_ms)
             if deadline_s is None:
                 if not records:
                     return
@@ -333,6 +335,18 @@ class Running:
                 task = self._ownership.task(record.partition)
                 touched[record.partition] = task
                 task.take(record)
+
+    def _check_kept(self) -> None:
+        """Refuse to write what was read, if partitions were given up since.
+
+        It would not be committed. Without a transaction it would count all the same: in changelogs
+        it would stand behind what others may have written by now, and undo that.
+
+        Raises:
+            TransactionAbortedError: Some were.
+        """
+        if self._gave_up:
+            raise TransactionAbortedError("partitions went to other instances")
 
     async def _write(
         self,

@@ -237,9 +237,9 @@ class Ownership:
         """Know that these may be others' now."""
         self.to_restore.difference_update(numbers)
 
-    def restored(self) -> None:
-        """Know that all are as far as their changelogs."""
-        self.to_restore.clear()
+    def restored(self, numbers: Iterable[int]) -> None:
+        """Know that these are as far as their changelogs."""
+        self.to_restore.difference_update(numbers)
 
     def task(self, number: int) -> Task:
         """Return an owned task."""

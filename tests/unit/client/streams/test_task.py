@@ -171,7 +171,7 @@ def test_a_task_that_comes_back_at_once_keeps_its_state() -> None:
     ownership = Ownership(stream("in").to("out"), skip_unreadable=False)
     ownership.assigned({0, 1}, {0, 1})
     assert ownership.to_restore == {0, 1}
-    ownership.restored()
+    ownership.restored({0, 1})
     zero, one = ownership.task(0), ownership.task(1)
     ownership.given_up({0, 1})
     ownership.assigned({0}, {0})
@@ -182,3 +182,11 @@ def test_a_task_that_comes_back_at_once_keeps_its_state() -> None:
     ownership.assigned({0, 1}, {0, 1})
     assert ownership.task(1) is not one, "others may have gone on with it"
     assert set(ownership.tasks()) == {0, 1}
+
+
+def test_what_came_while_others_were_restored_is_yet_to_be() -> None:
+    ownership = Ownership(stream("in").to("out"), skip_unreadable=False)
+    ownership.assigned({0}, {0})
+    ownership.assigned({1}, {0, 1})
+    ownership.restored({0})
+    assert ownership.to_restore == {1}
