@@ -5,6 +5,7 @@ from typing import Final
 
 from quorate.broker.groups import consumer_heartbeats
 from quorate.broker.handlers.context import Broker, Caller
+from quorate.broker.handlers.features import check_consumer_protocol
 from quorate.broker.handlers.gathering import Gathering, kept
 from quorate.errors import ErrorCode, KafkaError
 from quorate.promise import Promise
@@ -54,6 +55,7 @@ def consumer_group_describe(
 
 
 def _check_served(broker: Broker) -> None:
-    """Refuse what ``group.coordinator.rebalance.protocols`` has switched off."""
+    """Refuse what ``group.coordinator.rebalance.protocols`` or a feature has switched off."""
+    check_consumer_protocol(broker.replicas.image)
     if PROTOCOL not in broker.config.group_coordinator_rebalance_protocols:
         raise KafkaError(code=ErrorCode.UNSUPPORTED_VERSION)

@@ -3,6 +3,7 @@
 from typing import Final
 
 from quorate.broker.handlers.context import Broker, Caller
+from quorate.broker.handlers.features import finalized_features, supported_features
 from quorate.broker.handlers.transactions import init_transactional_producer
 from quorate.errors import ErrorCode
 from quorate.promise import Promise
@@ -10,30 +11,11 @@ from quorate.protocol.messages.session import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
-    FinalizedFeatureKey,
-    SupportedFeatureKey,
 )
 from quorate.protocol.messages.transactions import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-
-GROUP_VERSION: Final = "group.version"
-"""The feature by which Kafka's tools see that groups may use the new protocol (KIP-848).
-
-Every version of Quorate that has groups has these, so the level is the same on all brokers. The
-cluster's other features are no business of clients.
-"""
-
-GROUP_LEVEL: Final = 1
-
-TRANSACTION_VERSION: Final = "transaction.version"
-"""The feature by which producers see that each transaction has an epoch of its own, and partitions
-join it by being written (KIP-890). As with groups, the level is the same on all brokers."""
-
-TRANSACTION_LEVEL: Final = 2
-
-FEATURES: Final = ((GROUP_VERSION, GROUP_LEVEL), (TRANSACTION_VERSION, TRANSACTION_LEVEL))
 
 ZERO_LEVELS_FROM: Final = 4
 """The version from which a feature may be told that could be switched off, with a level of 0."""
@@ -54,17 +36,9 @@ class ApiVersionsHandler:
             return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST))
         return ApiVersionsResponse(
             api_keys=self._versions,
-            supported_features=[
-                SupportedFeatureKey(name=name, min_version=0, max_version=level)
-                for name, level in FEATURES
-            ]
-            if caller.api_version >= ZERO_LEVELS_FROM
-            else [],
+            supported_features=supported_features(with_zero=caller.api_version >= ZERO_LEVELS_FROM),
             finalized_features_epoch=broker.replicas.image.version,
-            finalized_features=[
-                FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-                for name, level in FEATURES
-            ],
+            finalized_features=finalized_features(broker.replicas.image),
         )
 
     def unsupported(self) -> ApiVersionsResponse:

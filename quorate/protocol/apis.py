@@ -10,6 +10,7 @@ from quorate.protocol.messages import (
     configs,
     consumer_groups,
     data,
+    features,
     groups,
     metadata,
     offsets,
@@ -62,6 +63,7 @@ class ApiKey(IntEnum):
     LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
     DESCRIBE_QUORUM = 55
+    UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
     UNREGISTER_BROKER = 64
@@ -229,6 +231,9 @@ APIS: Final[dict[int, Api]] = {
         ),
         _api(ApiKey.OFFSET_DELETE, offsets.OffsetDeleteRequest, offsets.OffsetDeleteResponse),
         _api(ApiKey.DESCRIBE_QUORUM, quorum.DescribeQuorumRequest, quorum.DescribeQuorumResponse),
+        _api(
+            ApiKey.UPDATE_FEATURES, features.UpdateFeaturesRequest, features.UpdateFeaturesResponse
+        ),
         _api(
             ApiKey.DESCRIBE_CLUSTER,
             metadata.DescribeClusterRequest,

@@ -15,7 +15,8 @@ from quorate.quorum.metadata.features import (
     METADATA_VERSION,
     REPLICATION_LEVEL,
     SUPPORTED,
-    metadata_level,
+    level_in,
+    public_name,
     supports,
 )
 from quorate.quorum.metadata.image import MetadataImage, TopicImage
@@ -36,12 +37,12 @@ def update_features(
         raise InvalidRequestError("a feature is named twice")
     records: list[FeatureLevelSet] = []
     for update in request.updates:
-        before = image.features.get(update.name, 0)
-        if update.name == METADATA_VERSION:
-            before = metadata_level(image.features)
+        before = level_in(image.features, update.name)
         problem = _problem(image, update, before)
         if problem:
-            message = f"{update.name} cannot go from {before} to {update.level}: {problem}"
+            message = (
+                f"{public_name(update.name)} cannot go from {before} to {update.level}: {problem}"
+            )
             raise KafkaError(message, code=ErrorCode.INVALID_UPDATE_VERSION)
         if update.level != before:
             records.append(FeatureLevelSet(reason.cause, reason.time_ms, update.name, update.level))

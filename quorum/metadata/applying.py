@@ -12,6 +12,7 @@ from quorate.quorum.metadata.delta import MetadataDelta, Touched
 from quorate.quorum.metadata.features import (
     METADATA_VERSION,
     REPLICATION_LEVEL,
+    UNSAID,
     check_supported,
     level_of,
     metadata_level,
@@ -218,7 +219,7 @@ class _Draft:
         """Work at another level."""
         check_supported(record.name, record.level)
         _require(record.level > 0 or record.name != METADATA_VERSION, "metadata has a level")
-        if record.level:
+        if record.level or record.name in UNSAID:
             self._features[record.name] = record.level
         else:
             self._features.discard(record.name)

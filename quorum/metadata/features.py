@@ -1,8 +1,8 @@
 """Levels of features: what the nodes of a cluster, perhaps of different versions, may rely on.
 
 ``metadata.version`` is the level of the metadata itself: a record is only written once the level
-that brought it is finalized, which needs every node to know it. A cluster whose metadata does not
-say has level 1.
+that brought it is finalized, which needs every node to know it. The other features are Kafka's:
+what brokers offer to clients. See :data:`UNSAID` for a cluster whose metadata does not say.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,10 +24,29 @@ FIRST_LEVEL: Final = 1
 REPLICATION_LEVEL: Final = 3
 """Brought eligible leader replicas, reassignments, and brokers that shut down or are drained."""
 
+GROUP_VERSION: Final = "group.version"
+"""At 1, groups may use the new protocol (KIP-848)."""
+
+TRANSACTION_VERSION: Final = "transaction.version"
+"""From 2 on, each transaction of a producer that can has an epoch of its own, and partitions join
+it by being written (KIP-890). Below, producers are told not to; what is kept of transactions does
+not differ, as it does between 0 and 1 on Kafka."""
+
 SUPPORTED: Final[Mapping[str, SupportedFeature]] = {
     METADATA_VERSION: SupportedFeature(METADATA_VERSION, FIRST_LEVEL, REPLICATION_LEVEL),
+    GROUP_VERSION: SupportedFeature(GROUP_VERSION, 0, 1),
+    TRANSACTION_VERSION: SupportedFeature(TRANSACTION_VERSION, 0, 2),
 }
 """What this version of Quorate can work at."""
+
+UNSAID: Final[Mapping[str, int]] = {METADATA_VERSION: FIRST_LEVEL} | {
+    GROUP_VERSION: 1,
+    TRANSACTION_VERSION: 2,
+}
+"""The levels of a cluster, or of a broker, that does not say: its features were always on."""
+
+PUBLIC_NAMES: Final[Mapping[str, str]] = {METADATA_VERSION: "quorate.metadata.version"}
+"""What clients call a feature: they take ``metadata.version`` for the number of a Kafka release."""
 
 LEVELS: Final[Mapping[type[object], int]] = {
     r.AclAdded: 2,
@@ -89,13 +108,23 @@ def supports(features: Iterable[SupportedFeature], name: str, level: int) -> boo
     """Return whether a node with these features can work at a level; 0 is "switched off"."""
     found = next((f for f in features if f.name == name), None)
     if found is None:
-        return level == 0 or (name == METADATA_VERSION and level == FIRST_LEVEL)
+        return level in (0, UNSAID.get(name, 0))
     return level == 0 or found.level_min <= level <= found.level_max
+
+
+def level_in(features: Mapping[str, int], name: str) -> int:
+    """Return the level that a feature works at, given those that the metadata say."""
+    return features.get(name, UNSAID.get(name, 0))
+
+
+def public_name(name: str) -> str:
+    """Return what clients call a feature."""
+    return PUBLIC_NAMES.get(name, name)
 
 
 def metadata_level(features: Mapping[str, int]) -> int:
     """Return the level of the metadata, given the finalized features."""
-    return features.get(METADATA_VERSION, FIRST_LEVEL)
+    return level_in(features, METADATA_VERSION)
 
 
 def bootstrap_records(

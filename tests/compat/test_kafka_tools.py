@@ -79,6 +79,33 @@ def test_no_partition_is_in_trouble(tool: ConsoleTool, new_topic: NewTopic) -> N
         assert tool(f"{TOOLS}.TopicCommand", "--describe", question).stdout.strip() == ""
 
 
+@pytest.mark.feature("kafka-features describe, upgrade, downgrade, disable")
+def test_levels_of_features_are_told_lowered_and_raised(tool: ConsoleTool) -> None:
+    main = f"{TOOLS}.FeatureCommand"
+
+    def level() -> int:
+        told = tool(main, "describe").stdout
+        found = re.search(r"transaction.version.*FinalizedVersionLevel: (\d)", told)
+        assert found, told
+        return int(found[1])
+
+    assert level() == 2
+    lower = ["downgrade", "--feature", "transaction.version=1"]
+    assert "can be downgraded to 1" in tool(main, *lower, "--dry-run").stdout
+    assert level() == 2
+    try:
+        assert "transaction.version was downgraded to 1." in tool(main, *lower).stdout
+        assert level() == 1
+    finally:
+        told = tool(main, "upgrade", "--feature", "transaction.version=2").stdout
+    assert "transaction.version was upgraded to 2." in told
+    assert level() == 2
+    refused = tool(main, "upgrade", "--feature", "transaction.version=9", status=1)
+    assert "Could not upgrade transaction.version to 9" in refused.stdout
+    refused = tool(main, "upgrade", "--release-version", "4.1", status=1)
+    assert "Could not upgrade metadata.version" in refused.stdout
+
+
 @pytest.mark.feature("kafka-leader-election")
 def test_leaders_that_are_preferred_already_are_told(
     tool: ConsoleTool, new_topic: NewTopic, tmp_path: Path

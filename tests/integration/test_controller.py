@@ -142,15 +142,20 @@ async def test_leaders_tell_who_is_in_sync_and_operators_elect_and_upgrade(tmp_p
         epoch = await join(service)
         await create(service, "a")
         topic = service.image.topics["a"]
-        assert service.image.features == {"metadata.version": 3}
+        newest = {name: feature.level_max for name, feature in SUPPORTED.items()}
+        assert service.image.features == newest
         alone_in_sync = PartitionAlteration(topic.topic_id, 0, 0, 0, (InSyncReplica(1, epoch),))
         altered = await service.handle(AlterPartition(1, epoch, (alone_in_sync,)))
         assert [p.failure.code for p in altered.partitions] == [0]
         elected = await service.handle(ElectLeaders(Election.PREFERRED, {"a": (0,)}))
         assert [p.failure.code for p in elected.partitions] == [ErrorCode.ELECTION_NOT_NEEDED]
         lower = FeatureUpdate("metadata.version", 1, Upgrade.SAFE_DOWNGRADE)
-        await service.handle(UpdateFeatures((lower,)))
-        assert service.image.features == {"metadata.version": 1}
+        off = FeatureUpdate("group.version", 0, Upgrade.SAFE_DOWNGRADE)
+        await service.handle(UpdateFeatures((lower, off)))
+        levels = {**newest, "metadata.version": 1, "group.version": 0}
+        assert service.image.features == levels
+    async with controller(tmp_path) as service:
+        assert service.image.features == levels
 
 
 async def test_who_is_far_behind_gets_a_snapshot_made_once(

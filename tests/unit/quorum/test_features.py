@@ -8,17 +8,20 @@ from quorate.control.messages import SupportedFeature
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records
 from quorate.quorum.metadata.features import (
+    GROUP_VERSION,
     LEVELS,
     METADATA_VERSION,
     REPLICATION_LEVEL,
     SUPPORTED,
     UnsupportedLevelError,
     bootstrap_records,
+    level_in,
     level_of,
     metadata_level,
     supports,
 )
 from quorate.quorum.metadata.image import EMPTY_IMAGE, InconsistentRecordError
+from quorate.quorum.metadata.snapshot import decode_image, encode_image
 
 ACL = r.AclAdded("c", 1, b"a", 2, "t", 3, "User:alice", "*", 3, 3)
 
@@ -86,6 +89,19 @@ def test_partitions_as_they_always_were_have_no_level() -> None:
 def test_a_node_that_does_not_know_the_level_of_its_cluster_stops(name: str, number: int) -> None:
     with pytest.raises(UnsupportedLevelError, match=f"works at {name} {number}.*upgrade this node"):
         apply_records(EMPTY_IMAGE, 1, [level(number, name)])
+
+
+def test_what_was_always_on_is_remembered_as_off() -> None:
+    image = apply_records(EMPTY_IMAGE, 1, bootstrap_records("x", 1))
+    assert level_in(image.features, GROUP_VERSION) == 1
+    image = apply_records(image, 2, [level(0, GROUP_VERSION)])
+    assert level_in(image.features, GROUP_VERSION) == 0
+    assert level_in(EMPTY_IMAGE.features, GROUP_VERSION) == 1
+    assert level_in(decode_image(encode_image(image)).features, GROUP_VERSION) == 0
+
+
+def test_a_broker_that_does_not_say_is_at_the_levels_that_always_were() -> None:
+    assert [n for n in range(4) if supports([], "transaction.version", n)] == [0, 2]
 
 
 def test_features_can_be_switched_off_but_not_the_metadata() -> None:

@@ -8,15 +8,13 @@ from quorate.broker.handlers.consumer_groups import (
     consumer_group_describe,
     consumer_group_heartbeat,
 )
-from quorate.broker.handlers.session import GROUP_VERSION, TRANSACTION_VERSION
-from quorate.broker.handlers.table import API_VERSIONS_HANDLER
 from quorate.errors import ErrorCode
 from quorate.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
 )
 from quorate.protocol.messages.groups import HeartbeatRequest, LeaveGroupRequest, MemberIdentity
-from quorate.protocol.messages.session import ApiVersionsRequest
+from quorate.quorum.metadata import records as r
 from tests.unit.broker.handlers.grouping import commit, coordinator_of, join, new_coordinator
 from tests.unit.broker.harness import Node, now, over
 
@@ -111,16 +109,10 @@ def test_classic_members_of_a_consumer_group_are_heard_and_leave() -> None:
     assert now(leave_group(node.broker, alone, over(2))).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_clients_are_told_at_which_levels_groups_and_transactions_work() -> None:
+def test_a_cluster_at_group_version_0_has_classic_groups_only() -> None:
     node = new_coordinator()
-    request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
-    features = [(GROUP_VERSION, 0, 1), (TRANSACTION_VERSION, 0, 2)]
-    for version, supported in ((3, []), (4, features)):
-        told = API_VERSIONS_HANDLER(node.broker, request, over(version))
-        found = [(f.name, f.min_version, f.max_version) for f in told.supported_features]
-        assert found == supported
-        assert [
-            (level.name, level.min_version_level, level.max_version_level)
-            for level in told.finalized_features
-        ] == [(GROUP_VERSION, 1, 1), (TRANSACTION_VERSION, 2, 2)]
-        assert told.finalized_features_epoch == node.replicas.image.version
+    node.apply(r.FeatureLevelSet("test", 0, "group.version", 0))
+    assert beat(node).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [g.error_code for g in describe(node, "g")] == [ErrorCode.UNSUPPORTED_VERSION]
+    node.apply(r.FeatureLevelSet("test", 0, "group.version", 1))
+    assert beat(node).error_code == NONE
