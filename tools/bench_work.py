@@ -2,7 +2,6 @@
 
 import os
 import platform
-import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +11,12 @@ from quorate.client.admin import Admin
 from quorate.client.delivery import Delivery
 from quorate.client.producer import Producer
 from quorate.errors import ErrorCode, KafkaError
+from quorate.tools.bench_figures import MEBIBYTE, percentile, rounded
 from quorate.tools.output import Column, Table
 from quorate.tools.topics import Client
 
 TIMED_EVERY: Final = 100
 """Of so many records, the time to the acknowledgement of one is taken."""
-MEBIBYTE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +54,7 @@ class Measured:
 
     def percentile_ms(self, percent: int) -> float | None:
         """Return a percentile of the times; None if none was taken."""
-        if len(self.took_ms) < 2:
-            return self.took_ms[0] if self.took_ms else None
-        return statistics.quantiles(self.took_ms, n=100, method="inclusive")[percent - 1]
+        return percentile(self.took_ms, percent)
 
 
 async def produce(client: Client, load: Load, transactional: bool) -> list[Measured]:  # noqa: FBT001
@@ -66,14 +63,15 @@ async def produce(client: Client, load: Load, transactional: bool) -> list[Measu
     Raises:
         QuorateError: they are not taken.
     """
-    await _make_topic(client, load.topic)
+    await make_topic(client, load.topic)
     measured = [await _plain(client, load)]
     if transactional:
         measured.append(await _transactions(client, load))
     return measured
 
 
-async def _make_topic(client: Client, topic: str) -> None:
+async def make_topic(client: Client, topic: str) -> None:
+    """Make a topic if it is not there."""
     async with client.admin() as admin:
         try:
             await admin.create_topic(topic)
@@ -154,16 +152,12 @@ def produce_table(measured: Sequence[Measured]) -> Table:
         (
             m.mode, m.load.records, round(m.records_per_s),
             round(m.records_per_s * m.load.size / MEBIBYTE, 2),
-            _rounded(m.percentile_ms(50)), _rounded(m.percentile_ms(99)),
+            rounded(m.percentile_ms(50)), rounded(m.percentile_ms(99)),
             round(m.records_per_s / measured[0].records_per_s, 2),
         )
         for m in measured
     )  # fmt: skip
     return Table("bench_produce", columns, rows)
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 2)
 
 
 def machine_text() -> str:

@@ -35,6 +35,18 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "quorate bench produce load -n 1000000 --size 1024 --acks 1 -z lz4",
         "quorate bench produce load --transactional --json",
     ),
+    "bench consume": (
+        "quorate bench consume load",
+        "quorate bench consume load -g readers -n 500000 --fetch-size 262144 --json",
+    ),
+    "bench e2e": (
+        "quorate bench e2e load",
+        "quorate bench e2e load -n 5000 --rate 500 --size 1024 --acks 1",
+    ),
+    "bench metadata": (
+        "quorate bench metadata",
+        "quorate bench metadata -n 1000 -p 6 -r 3 --at-once 8",
+    ),
     "topics create": (
         "quorate topics create orders",
         "quorate topics create orders -p 6 -r 3 -c min.insync.replicas=2 --if-not-exists",

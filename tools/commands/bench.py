@@ -5,23 +5,33 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from quorate.tools.bench_figures import VALUE_BYTES_MIN
 from quorate.tools.command_line import Command, noun_app, options_of
-from quorate.tools.session import print_table, run, say
+from quorate.tools.session import note, print_table, run, say
 
 if TYPE_CHECKING:
+    from quorate.tools.bench_figures import Consumed, Requests
     from quorate.tools.bench_work import Measured
 
-app = noun_app("Measure a cluster with the client of this machine.")
+app = noun_app("Measure a cluster with our client.")
 
 TURN = 100
 ACKS: dict[str, object] = {"0": 0, "1": 1, "all": "all", "-1": "all"}
 
 
+TopicOption = Annotated[
+    str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="The topic, as Kafka's tools.")
+]
+
+
 @app.command("produce", cls=Command)
 def produce(
     context: typer.Context,
-    topic: Annotated[str, typer.Argument(help="Where to send; made if it is not there.")],
+    topic: Annotated[
+        str | None, typer.Argument(help="Where to send; made if it is not there.")
+    ] = None,
     *,
+    topic_option: TopicOption = None,
     records: Annotated[int, typer.Option("-n", "--num-records", min=1, help="How many.")] = 100_000,
     size: Annotated[
         int, typer.Option("--size", "--record-size", min=1, help="Bytes of a value.")
@@ -55,7 +65,7 @@ def produce(
             hint="--acks all",
         )  # fmt: skip
     turn = turn or (TURN if transactional else 0)
-    load = work.Load(topic, records, size, turn, ACKS[acks], compression)
+    load = work.Load(_one(topic, topic_option), records, size, turn, ACKS[acks], compression)
     client = client_of(options, os.environ)
     measured: list[Measured] = run(work.produce, client, load, transactional)
     print_table(options, work.produce_table(measured))
@@ -63,3 +73,134 @@ def produce(
     if transactional:
         price = measured[1].records_per_s / measured[0].records_per_s
         say(options, f"transactions of {turn} records: {price:.2f} of plain")
+
+
+@app.command("consume", cls=Command)
+def consume(
+    context: typer.Context,
+    topic: Annotated[str | None, typer.Argument(help="What to read.")] = None,
+    *,
+    topic_option: TopicOption = None,
+    records: Annotated[
+        int, typer.Option("-n", "--num-records", "--messages", min=1, help="How many at most.")
+    ] = 1_000_000,
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", help="As a member of this group.")
+    ] = None,
+    fetch_size: Annotated[
+        int,
+        typer.Option("--fetch-size", min=1, help="Bytes of a partition in one answer."),
+    ] = 1 << 20,
+    read_committed: Annotated[
+        bool, typer.Option("--read-committed", help="No records of open transactions.")
+    ] = False,
+    timeout_ms: Annotated[
+        int, typer.Option("--timeout-ms", min=1, help="Stop after so long without any.")
+    ] = 10_000,
+) -> None:
+    """Read a topic as fast as it comes: records and mebibytes a second.
+
+    It reads all partitions from their beginnings to where they end; with -g what the group assigns,
+    from where the group is, and says how long it took to join. Nothing is committed.
+    """
+    from quorate.tools import bench_reading as work
+    from quorate.tools.bench_figures import consume_table
+    from quorate.tools.reaching import client_of
+
+    options = options_of(context)
+    level = "read_committed" if read_committed else "read_uncommitted"
+    plan = work.ReadPlan(
+        _one(topic, topic_option), group, records, fetch_size, timeout_ms / 1e3, level
+    )
+    consumed: Consumed = run(work.consume, client_of(options, os.environ), plan)
+    print_table(options, consume_table(consumed))
+    if consumed.records < records:
+        note(options, f"{plan.topic} has no more for it than {consumed.records} records")
+
+
+@app.command("e2e", cls=Command)
+def end_to_end(
+    context: typer.Context,
+    topic: Annotated[
+        str | None, typer.Argument(help="Where to send, and read; made if it is not there.")
+    ] = None,
+    *,
+    topic_option: TopicOption = None,
+    records: Annotated[int, typer.Option("-n", "--num-records", min=1, help="How many.")] = 1_000,
+    size: Annotated[
+        int, typer.Option("--size", "--record-size", min=VALUE_BYTES_MIN, help="Bytes of a value.")
+    ] = 100,
+    rate: Annotated[
+        float,
+        typer.Option(
+            "--rate",
+            "--throughput",
+            min=-1,
+            help="Records a second; 0: each as soon as the one before came.",
+        ),
+    ] = 0,
+    acks: Annotated[str, typer.Option("--acks", "--producer-acks", help="1 or all.")] = "all",
+) -> None:
+    """Send records and read them again: how soon they are acknowledged, and how soon they come.
+
+    With --rate, times count from when a record was due, so that what holds one up is told of all
+    that waited behind it. The records stay in the topic.
+    """
+    from quorate.tools import bench_reading as work
+    from quorate.tools import bench_work
+    from quorate.tools.bench_figures import round_trips_table
+    from quorate.tools.problems import UsageError
+    from quorate.tools.reaching import client_of
+
+    options = options_of(context)
+    if ACKS.get(acks, 0) == 0:
+        raise UsageError(
+            f"--acks {acks}", why="what nobody acknowledges has no such time", hint="--acks all"
+        )
+    client = client_of(options, os.environ)
+    plan = work.TripPlan(_one(topic, topic_option), records, size, max(0.0, rate), ACKS[acks])
+    run(bench_work.make_topic, client, plan.topic)
+    trips, seconds = run(work.end_to_end, client, plan)
+    print_table(options, round_trips_table(trips, seconds))
+    say(options, f"{run(bench_work.brokers, client)} brokers; {bench_work.machine_text()}")
+
+
+@app.command("metadata", cls=Command)
+def metadata(
+    context: typer.Context,
+    *,
+    topics: Annotated[int, typer.Option("-n", "--topics", min=1, help="How many topics.")] = 100,
+    partitions: Annotated[
+        int | None, typer.Option("-p", "--partitions", min=1, help="Of each topic.")
+    ] = None,
+    replicas: Annotated[
+        int | None, typer.Option("-r", "--replication-factor", min=1, help="Of each partition.")
+    ] = None,
+    at_once: Annotated[int, typer.Option("--at-once", min=1, help="So many ask at a time.")] = 1,
+) -> None:
+    """Create topics, describe and delete them, one in a request: how many a second, how soon.
+
+    They are called quorate-bench-..., and none is left, also if it is interrupted.
+    """
+    from quorate.tools import bench_work
+    from quorate.tools.bench_figures import requests_table
+    from quorate.tools.bench_topics import TopicPlan, measure_topics
+    from quorate.tools.reaching import client_of
+
+    options = options_of(context)
+    client = client_of(options, os.environ)
+    plan = TopicPlan(topics, partitions, replicas, min(at_once, topics))
+    measured: list[Requests] = run(measure_topics, client, plan)
+    print_table(options, requests_table(measured))
+    say(options, f"{run(bench_work.brokers, client)} brokers; {bench_work.machine_text()}")
+
+
+def _one(positional: str | None, named: str | None) -> str:
+    """Return the topic that is named behind the verb, or in ``--topic``."""
+    from quorate.tools.problems import UsageError
+    from quorate.tools.topic_options import topic_names
+
+    names = topic_names([positional] if positional else [], [named] if named else [])
+    if len(names) > 1:
+        raise UsageError("two topics are named", why=" and ".join(names), hint="name one")
+    return names[0]
