@@ -25,6 +25,8 @@ NOUNS: Final = {
     "profiles": "profile",
     "jepsen": "verify",
 }
+DEFAULT_VERBS: Final = {"doctor": "machine"}
+"""What a noun means by itself; most mean nothing, and show their help."""
 VERBS: Final = {"ls": "list", "rm": "delete", "desc": "describe"}
 
 

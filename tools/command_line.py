@@ -15,7 +15,13 @@ from typing import Annotated, Any, Final, Literal
 import typer
 import typer.core
 
-from quorate.tools.arguments import DEFAULT_TIMEOUT_S, NOUNS, VERBS, GlobalOptions
+from quorate.tools.arguments import (
+    DEFAULT_TIMEOUT_S,
+    DEFAULT_VERBS,
+    NOUNS,
+    VERBS,
+    GlobalOptions,
+)
 from quorate.tools.log_format import set_up
 from quorate.tools.problems import EXIT_OK, EXIT_USAGE, UsageError
 
@@ -151,7 +157,11 @@ class Group(typer.core.TyperGroup):
         _format_options(self, ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Show the help if nothing was said; a noun alone is no command, though."""
+        """Show the help if nothing was said; most nouns alone are no command, though."""
+        verb = DEFAULT_VERBS.get(ctx.info_name)
+        if verb and all(word.startswith("-") and word not in {"-h", "--help"} for word in args[:1]):
+            named = any(word in self.list_commands(ctx) for word in args)
+            args = args if named else [verb, *args]
         if not args and not ctx.resilient_parsing:
             sys.stdout.write(ctx.get_help() + "\n")
             raise typer.Exit(EXIT_OK if ctx.parent is None else EXIT_USAGE)

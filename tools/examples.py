@@ -173,6 +173,13 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "why offline": ("quorate why offline orders:0 --dir .quorate",),
     "why rebalance": ("quorate why rebalance billing",),
     "why lag": ("quorate why lag billing --topic orders",),
+    "why stuck": ("quorate why stuck orders:0", "quorate why stuck orders:0 --json"),
+    "why rejected": (
+        "quorate why rejected orders",
+        "quorate why rejected orders:0 --json",
+        "quorate why rejected --transactional-id payments",
+        "quorate why rejected --group billing",
+    ),
     "quorum status": ("quorate quorum status", "quorate quorum status -C controller:9093"),
     "quorum replication": ("quorate quorum replication",),
     "quorum watch": ("quorate quorum watch", "quorate quorum watch -i 1 -n 10"),
@@ -180,7 +187,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "quorum remove": ("quorate quorum remove 3 --dry-run",),
     "quorum transfer": ("quorate quorum transfer --to 2",),
     "doctor connect": ("quorate doctor connect broker:9092",),
-    "doctor machine": ("quorate doctor machine --dir /data --port 9092",),
+    "doctor machine": ("quorate doctor", "quorate doctor machine --dir /data --port 9092"),
     "verify run": (
         "quorate verify run append --time 60",
         "quorate verify run groups --faults kill,pause --seed 7",

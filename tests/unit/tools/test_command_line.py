@@ -83,6 +83,22 @@ def test_verbs_have_other_names() -> None:
     assert run("ls", "a")[1]["names"] == ["a"]
 
 
+@pytest.mark.parametrize(
+    "words", [(), ("--json",), ("--port", "1"), ("machine",), ("-q", "machine")]
+)
+def test_a_doctor_who_is_told_nothing_looks_at_this_machine(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "open files" in told(capsys, "doctor", *words)[1]
+
+
+def test_a_doctor_is_asked_for_help_and_for_what_is_not_there(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "connect" in told(capsys, "doctor", "--help")[1]
+    assert "machine" in told(capsys, "doctor", "machin")[1]
+
+
 def test_a_verb_that_is_not_there_is_answered_with_those_that_are() -> None:
     with pytest.raises(UsageError, match="did you mean list"):
         run("lsit")
