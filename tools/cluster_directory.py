@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from quorate.broker.log.directory import META_NAME
 from quorate.quorum.directory import SUBDIRECTORY
-from quorate.tools.clusters.layout import Layout, LayoutError, decode, encode
-from quorate.tools.nearby import LAYOUT_NAME
+from quorate.tools.clusters.layout import LAYOUT_NAME, Layout, LayoutError, decode, encode
 from quorate.tools.problems import CommandError, RefusedError
 from quorate.tools.processes import ProcessId, is_running, process_id
 

@@ -5,14 +5,11 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
+from quorate.tools.clusters.layout import DEFAULT_DIRECTORY, LAYOUT_NAME
 from quorate.tools.processes import ProcessId, is_running, process_id
 
 LISTENING_NAME: Final = "listening.json"
 """In the directory of a single node."""
-LAYOUT_NAME: Final = "cluster.json"
-"""In the directory of a cluster: which nodes it has."""
-DEFAULT_DIRECTORY: Final = Path(".quorate")
-"""Where ``quorate up`` keeps its data unless told otherwise."""
 
 
 def write_listening(directory: Path, bootstrap: str) -> None:
