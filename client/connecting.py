@@ -106,13 +106,11 @@ async def _run_again_and_again(connector: Connector, context: Context, status: S
         except _FINAL as error:
             _fail(context, status, error)
             return
-        except sqlite3.Error as error:
-            if not isinstance(error, sqlite3.OperationalError):
-                _fail(context, status, error)
-                return
-            trouble: Exception = error
         except _PASSING as error:
-            trouble = error
+            trouble: Exception = error
+        except sqlite3.Error as error:
+            _fail(context, status, error)
+            return
         else:
             status.state = "done"
             return

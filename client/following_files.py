@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 from quorate.client.connect.lines import (
@@ -85,10 +86,6 @@ class FollowedFile:
         head = os.pread(self._descriptor, HEAD_BYTES, 0)
         return Seen(state.st_ino, state.st_size, head)
 
-    @staticmethod
-    def _nothing(notice: str) -> Piece:
-        return Piece([], None, is_end=True, is_last=True, notice=notice)
-
     # Where to begin
 
     def start(self, position: Position | None) -> Piece:
@@ -99,7 +96,8 @@ class FollowedFile:
         """
         if position is None:
             if not self._open(self._path):
-                return self._nothing(f"{self._path} is not there yet")
+                notice = f"{self._path} is not there yet"
+                return Piece([], None, is_end=True, is_last=True, notice=notice)
             first = beginning_of(self._inode)
             if self._source.start_at_end:
                 seen = self._seen()
@@ -115,11 +113,10 @@ class FollowedFile:
         ):
             return Piece([], position)
         lost = f"the file that was read is gone, perhaps with lines behind byte {position.offset}"
-        return self._begin(self._path, f"{lost}; {self._path} is read from its beginning")
-
-    def _begin(self, path: Path, notice: str) -> Piece:
-        if not self._open(path):
-            return self._nothing(notice)
+        notice = f"{lost}; {self._path} is read from its beginning"
+        if not self._open(self._path):
+            # To forget the position would be to begin for the first time, perhaps at the end.
+            return Piece([], position, is_end=True, is_last=True, notice=notice)
         return Piece([], beginning_of(self._inode), notice=notice)
 
     def _check(self, position: Position) -> Piece:
@@ -132,13 +129,10 @@ class FollowedFile:
     def _entries(self) -> list[Entry]:
         try:
             with os.scandir(self._path.parent) as found:
-                return [
-                    Entry(each.name, each.stat().st_ino, each.stat().st_mtime_ns)
-                    for each in found
-                    if each.name.startswith(self._path.name) and each.is_file()
-                ]
-        except FileNotFoundError:  # the folder; or a file, just now: the next look will tell
+                mine = [each for each in found if each.name.startswith(self._path.name)]
+        except FileNotFoundError:  # the folder
             return []
+        return [entry for each in mine if (entry := _entry_of(each)) is not None]
 
     # Reading
 
@@ -203,3 +197,15 @@ class FollowedFile:
         if names:
             self._open(self._path.with_name(names[0]))
             self._waited_ms = self._source.rotation_wait_ms
+
+
+def _entry_of(found: os.DirEntry[str]) -> Entry | None:
+    """Return a file of a folder; None for what is none, or was removed since the folder was read.
+
+    Rotation removes the oldest file; those between it and the newest may have lines to be read.
+    """
+    try:
+        state = found.stat()
+    except FileNotFoundError:
+        return None
+    return Entry(found.name, state.st_ino, state.st_mtime_ns) if S_ISREG(state.st_mode) else None

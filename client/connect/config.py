@@ -185,7 +185,7 @@ def _connector(name: str, table: object) -> Connector:
     kind = given.get("type")
     if kind is None:
         raise ConfigError(f"{place} has no type: {' or '.join(_KINDS)}")
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise ConfigError(f"{place}.type is {kind!r}, but must be {' or '.join(_KINDS)}")
     return _KINDS[kind](place, name, given)
 

@@ -69,14 +69,19 @@ def row_of(sink: SqliteSink, record: Record) -> tuple[Cell, ...]:
     """Return the values of a record's row.
 
     Raises:
-        UnreadableError: There is no JSON object in it, and columns need one.
+        UnreadableError: There is no JSON object in it, and columns need one; or what a column needs
+            of it is no text in any encoding.
     """
     where = (record.topic, record.partition, record.offset, record.timestamp_ms)
     own = (*where, text_or_bytes(record.key))
     if not sink.columns:
         return (*own, text_or_bytes(record.value))
     value = _object_of(record)
-    return (*own, *(_cell(_at(value, path)) for _, path in sink.columns))
+    try:
+        return (*own, *(_cell(_at(value, path)) for _, path in sink.columns))
+    except UnicodeEncodeError as error:
+        message = f"{_place_of(record)}: its value has half of a character: {error}"
+        raise UnreadableError(message) from error
 
 
 def text_or_bytes(data: bytes | None) -> Cell:
@@ -93,14 +98,18 @@ def _object_of(record: Record) -> dict[str, Any]:
     """Return the JSON object in a record; an empty one for a null."""
     if record.value is None:
         return {}
-    place = f"{record.topic_partition} at offset {record.offset}"
     try:
         value: Any = json.loads(record.value)
     except (ValueError, RecursionError) as error:
-        raise UnreadableError(f"{place}: its value is no JSON: {error}") from error
+        raise UnreadableError(f"{_place_of(record)}: its value is no JSON: {error}") from error
     if not isinstance(value, dict):
-        raise UnreadableError(f"{place}: its value is JSON, but no object with names")
+        message = f"{_place_of(record)}: its value is JSON, but no object with names"
+        raise UnreadableError(message)
     return cast("dict[str, Any]", value)
+
+
+def _place_of(record: Record) -> str:
+    return f"{record.topic_partition} at offset {record.offset}"
 
 
 def _at(value: Any, path: tuple[str, ...]) -> Any:
@@ -114,9 +123,21 @@ def _at(value: Any, path: tuple[str, ...]) -> Any:
 
 def _cell(value: Any) -> Cell:
     match value:
-        case None | str() | float():
+        case None | float():
             return value
+        case str():
+            return _encodable(value)
         case int():  # true and false are 1 and 0, as SQLite has them
             return int(value) if -INT64_MAX <= value <= INT64_MAX else str(value)
         case _:
-            return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+            return _encodable(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def _encodable(text: str) -> str:
+    r"""Return a text, which SQLite keeps as UTF-8.
+
+    Raises:
+        UnicodeEncodeError: JSON may have half of a character, such as ``"\ud800"``: it cannot.
+    """
+    text.encode()
+    return text

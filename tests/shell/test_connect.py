@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -179,6 +179,46 @@ def test_a_file_that_is_gone_is_told(path: Path, reader: Reader) -> None:
     path.rename(path.with_name("there"))
     reader.start_again()
     assert reader.lines() == []
+
+
+def test_a_file_that_is_not_there_when_it_starts_again_is_read_from_its_beginning(
+    path: Path,
+) -> None:
+    late = Reader(source(path, start_at_end=True))
+    append(path, "old\n")
+    late.lines()
+    append(path, "one\n")
+    assert late.lines() == [b"one"]
+    path.unlink()
+    late.start_again()
+    assert late.lines() == []
+    append(path, "two\n")
+    assert late.lines() == [b"two"]
+    late.file.__exit__()
+
+
+def test_an_old_file_is_found_beside_one_that_is_just_removed(
+    path: Path, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(path, "one\n")
+    assert reader.lines() == [b"one"]
+    reader.start_again()
+    append(path, "two\n")
+    path.rename(path.with_name("a.log.1"))
+    append(path, "three\n")
+    removed = path.with_name("a.log.7")
+    append(removed, "zero\n")
+
+    def remove(folder: Path) -> Any:
+        with scandir(folder) as entries:
+            found = list(entries)
+        removed.unlink(missing_ok=True)
+        return nullcontext(found)
+
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", remove)
+    assert reader.lines(looks=20) == [b"two", b"three"]
+    assert reader.notices == []
 
 
 # SQLite

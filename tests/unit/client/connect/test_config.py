@@ -68,6 +68,7 @@ def test_one_topic_need_be_no_list() -> None:
             "is 'file-sink', but must be file-source or sqlite-sink",
         ),
         ("[connectors.log]\ntype = 7", "is 7, but must be"),
+        ('[connectors.log]\ntype = ["file-source"]', "is \\['file-source'\\], but must be"),
         ('bootsrap = "h"\n' + FILE, "the file has 'bootsrap'.*did you mean 'bootstrap'"),
         ('[connector.log]\ntype = "x"', "the file has 'connector'.*did you mean 'connectors'"),
         (FILE + "poll_interval = 1", "did you mean 'poll_interval_ms'"),

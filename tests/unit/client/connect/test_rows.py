@@ -53,6 +53,12 @@ def test_what_is_not_there_is_null(value: bytes | None) -> None:
     assert row_of(sink(c="a.b"), record(value))[-1] is None
 
 
+@pytest.mark.parametrize("value", [b'{"a": "\\ud800"}', b'{"a": {"\\udc00": 1}}'])
+def test_what_is_no_text_in_any_encoding_is_refused_with_its_place(value: bytes) -> None:
+    with pytest.raises(UnreadableError, match=r"t-1 at offset 3: .* half of a character"):
+        row_of(sink(c="a"), record(value))
+
+
 @pytest.mark.parametrize("value", [b"x", b"\xff", b"[1]", b"1", b"[" * 100_000])
 def test_what_is_no_object_is_refused_with_its_place(value: bytes) -> None:
     with pytest.raises(UnreadableError, match="t-1 at offset 3"):
