@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 from quorate.client import placement
-from quorate.client.admin_base import AdminBase, check, error_of
+from quorate.client.admin_base import check, error_of
+from quorate.client.admin_features import FeatureAdmin
 from quorate.client.admin_results import (
     BrokerDescription,
     BrokerLogDirs,
@@ -53,7 +54,7 @@ FETCH_BY_NAME: Final = 12
 """The last version of Fetch that names topics."""
 
 
-class PlacementAdmin(AdminBase):
+class PlacementAdmin(FeatureAdmin):
     """The part of the Admin client that is about brokers and replicas."""
 
     async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from quorate.errors import QuorateError
     from quorate.model import Endpoint, TopicPartition
+    from quorate.net.rpc import VersionRange
 
 
 class OffsetSpec(IntEnum):
@@ -198,6 +199,40 @@ class BrokerDescription:
     is_fenced: bool
     is_shutting_down: bool = False
     is_draining: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerVersions:
+    """What a broker speaks and supports, and what its cluster agreed on.
+
+    Attributes:
+        apis: The versions of each API, by the API's number.
+        supported_features: The levels of each feature that this broker could work at.
+        finalized_features: The level that the cluster works at; what is switched off is missing.
+        features_epoch: Grows with whatever is finalized; -1 if the broker does not know.
+    """
+
+    apis: Mapping[int, VersionRange]
+    supported_features: Mapping[str, VersionRange]
+    finalized_features: Mapping[str, int]
+    features_epoch: int
+
+
+class FeatureUpgrade(IntEnum):
+    """Which way the level of a feature may go; the numbers are the protocol's."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureChange:
+    """A feature shall work at a level; 0 switches it off."""
+
+    name: str
+    level: int
+    upgrade: FeatureUpgrade = FeatureUpgrade.UPGRADE
 
 
 @dataclass(frozen=True, slots=True)

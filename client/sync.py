@@ -535,6 +535,8 @@ class Admin(_Facade[async_admin.Admin]):
     alter_partition_reassignments = _waiting(async_admin.Admin.alter_partition_reassignments)
     list_partition_reassignments = _waiting(async_admin.Admin.list_partition_reassignments)
     describe_quorum = _waiting(async_admin.Admin.describe_quorum)
+    describe_versions = _waiting(async_admin.Admin.describe_versions)
+    update_features = _waiting(async_admin.Admin.update_features)
     list_transactions = _waiting(async_admin.Admin.list_transactions)
     describe_transactions = _waiting(async_admin.Admin.describe_transactions)
     describe_producers = _waiting(async_admin.Admin.describe_producers)

@@ -22,6 +22,7 @@ NOUNS: Final = {
     "brokers": "broker",
     "controllers": "controller",
     "quorums": "quorum",
+    "feature": "features",
     "profiles": "profile",
     "jepsen": "verify",
 }

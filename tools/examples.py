@@ -22,6 +22,15 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "chaos pause": ("quorate chaos pause 3 -y",),
     "chaos resume": ("quorate chaos resume 3",),
     "chaos start": ("quorate chaos start broker-2",),
+    "features describe": ("quorate features describe", "quorate features describe --json"),
+    "features upgrade": (
+        "quorate features upgrade --dry-run",
+        "quorate features upgrade transaction.version=2",
+    ),
+    "features downgrade": (
+        "quorate features downgrade transaction.version=1 --dry-run",
+        "quorate features downgrade group.version=0 -y",
+    ),
     "storage info": ("quorate storage info", "quorate storage info --dir /var/lib/quorate --json"),
     "storage random-uuid": ("quorate storage random-uuid",),
     "demo": (

@@ -6,14 +6,23 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from quorate.client import Admin, PartitionDescription, Reassignment, TopicPartition
+from quorate.client import (
+    Admin,
+    FeatureChange,
+    FeatureUpgrade,
+    PartitionDescription,
+    Reassignment,
+    TopicPartition,
+)
 from quorate.errors import ErrorCode, KafkaError
+from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.messages.data import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
+from quorate.protocol.messages.features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from quorate.protocol.messages.metadata import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -153,6 +162,29 @@ async def test_a_replica_is_read_from_the_broker_that_has_it(cluster: FakeCluste
     assert isinstance(refused, KafkaError)
     assert refused.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert "t-0 on broker 1" in str(silent)
+
+
+async def test_brokers_say_what_they_speak_and_what_is_finalized(cluster: FakeCluster) -> None:
+    cluster.features = {"transaction.version": 2}
+    async with admin(cluster) as a:
+        told = await a.describe_versions(1)
+        assert told.apis[ApiKey.METADATA].last == APIS[ApiKey.METADATA].max_version
+        assert (told.finalized_features, told.features_epoch) == ({"transaction.version": 2}, 1)
+        assert await a.describe_versions() == told
+
+
+async def test_levels_are_changed_or_the_refusal_says_why(cluster: FakeCluster) -> None:
+    code = ErrorCode.INVALID_UPDATE_VERSION
+    refused = UpdateFeaturesResponse(error_code=code, error_message="too high")
+    cluster.script(UpdateFeaturesRequest, UpdateFeaturesResponse(error_message=None), refused)
+    changes = [FeatureChange("f", 1, FeatureUpgrade.SAFE_DOWNGRADE), FeatureChange("g", 2)]
+    async with admin(cluster) as a:
+        await a.update_features(changes, validate_only=True)
+        with pytest.raises(KafkaError, match="too high"):
+            await a.update_features(changes)
+    asked = cluster.requests_of(UpdateFeaturesRequest)[0]
+    found = [(u.feature, u.max_version_level, u.upgrade_type) for u in asked.feature_updates]
+    assert (found, asked.validate_only) == ([("f", 1, 2), ("g", 2, 1)], True)
 
 
 async def test_a_broker_is_taken_out_or_not(cluster: FakeCluster) -> None:

@@ -1,0 +1,62 @@
+"""Commands for those who operate a cluster, against a node: features, brokers, directories."""
+
+import json
+from collections.abc import Callable, Generator
+
+import pytest
+
+from quorate.tools.cli import run_command
+from tests.compat.serving import Broker, quorate
+from tests.conftest import IN_A_HURRY
+
+pytestmark = pytest.mark.integration
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Generator[Broker]:
+    with quorate(IN_A_HURRY, tmp_path_factory.mktemp("admin")) as running:
+        yield running
+
+
+@pytest.fixture
+def run(node: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command line in this process; return its exit code, output and errors."""
+    monkeypatch.setenv("QUORATE_BOOTSTRAP", node.server.bootstrap)
+
+    def tell(*words: str) -> tuple[int, str, str]:
+        code = run_command(list(words))
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return code, captured.out, captured.err
+
+    return tell
+
+
+def levels(run: Run) -> dict[str, int]:
+    items = json.loads(run("features", "describe", "--json")[1])["items"]
+    return {item["feature"]: item["finalized"] for item in items}
+
+
+def test_levels_are_lowered_and_raised_again(run: Run) -> None:
+    newest = levels(run)
+    assert (newest["group.version"], newest["transaction.version"]) == (1, 2)
+    lower = ["features", "downgrade", "transaction.version=1", "--feature", "group.version=0"]
+    assert run(*lower)[0] == 2  # nobody to ask
+    assert "would be off" in run(*lower, "--dry-run")[1]
+    assert levels(run) == newest
+    told = run(*lower, "-y")[1]
+    assert "group.version is off" in told
+    assert "transaction.version works at 1" in told
+    assert levels(run) == {**newest, "group.version": 0, "transaction.version": 1}
+    assert run("features", "upgrade")[0] == 0
+    assert levels(run) == newest
+    assert "nothing to do" in run("features", "upgrade")[1]
+
+
+def test_a_level_that_cannot_be_is_refused_with_the_reason(run: Run) -> None:
+    code, _, told = run("features", "upgrade", "transaction.version=7")
+    assert (code, "controller supports 0 to 2" in told) == (1, True)
+    assert "INVALID_UPDATE_VERSION" in told
+    assert run("features", "downgrade", "-y")[0] == 2
