@@ -38,6 +38,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "quorate demo list",
         "quorate demo three-failures",
         "quorate demo isr-shrink --json",
+        "quorate demo exactly-once",
     ),
     "bench produce": (
         "quorate bench produce load",

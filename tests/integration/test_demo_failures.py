@@ -21,16 +21,18 @@ def test_three_replicas_die_one_after_the_other_and_the_first_that_is_back_has_t
     assert (end["acknowledged"], end["lost"], end["ok"]) == (300, [100, 299], True)
 
 
-def test_replicas_hang_and_come_back_while_a_group_hands_partitions_on() -> None:
-    stories = ("isr-shrink", "rebalance")
+def test_stories_of_replicas_that_hang_of_a_group_and_of_a_killed_program_end_well() -> None:
+    stories = ("isr-shrink", "rebalance", "exactly-once")
 
     def play(story: str) -> Done:
         return quorate("demo", story, "--format", "jsonl")
 
     with ThreadPoolExecutor() as pool:
         ends = list(pool.map(play, stories))
-    shrink, rebalance = ([json.loads(line) for line in done.out.splitlines()] for done in ends)
-    assert [done.code for done in ends] == [0, 0], [done.err for done in ends]
+    shrink, rebalance, once = (
+        [json.loads(line) for line in done.out.splitlines()] for done in ends
+    )
+    assert [done.code for done in ends] == [0, 0, 0], [done.err for done in ends]
     assert [len(step["isr"]) for step in shrink[:-1]] == [3, 2, 1, 3, 3]
     assert "NOT_ENOUGH_REPLICAS" in shrink[2]["what"]
     assert (shrink[-1]["acknowledged"], shrink[-1]["lost"], shrink[-1]["ok"]) == (200, None, True)
@@ -39,3 +41,9 @@ def test_replicas_hang_and_come_back_while_a_group_hands_partitions_on() -> None
         {"A": 6}, {"A": 3, "B": 3}, {"A": 2, "B": 2, "C": 2}, {"A": 3, "C": 3}, {"A": 6},
     ]  # fmt: skip
     assert (rebalance[-1]["missed"], rebalance[-1]["ok"]) == (0, True)
+    assert sum("the program was killed" in step["what"] for step in once[:-1]) == 4
+    assert sum("broker" in step["what"] for step in once[:-1]) == 2
+    results = [step["results"] for step in once[:-1]]
+    assert results == sorted(set(results))
+    assert (once[-1]["missing"], once[-1]["repeated"], once[-1]["wrong"]) == (0, 0, 0)
+    assert once[-1]["cut_off"] > 0  # what was killed had written something that does not count

@@ -29,6 +29,7 @@ class Story(StrEnum):
     UNCLEAN = "unclean"
     ISR_SHRINK = "isr-shrink"
     REBALANCE = "rebalance"
+    EXACTLY_ONCE = "exactly-once"
     LIST = "list"
 
 
@@ -38,6 +39,7 @@ STORIES: Final = {
     Story.UNCLEAN: "The same, but another one has to lead at once: what that loses, exactly.",
     Story.ISR_SHRINK: "Replicas hang, leave those in sync, catch up; writes wait, then fail.",
     Story.REBALANCE: "Members of a group join, die and leave; partitions go from hand to hand.",
+    Story.EXACTLY_ONCE: "A program that reads and writes is killed again and again: all is once.",
 }
 
 
@@ -70,6 +72,8 @@ def demo(
             _failover(options)
         case Story.REBALANCE:
             _rebalance(options)
+        case Story.EXACTLY_ONCE:
+            _exactly_once(options)
         case Story.ISR_SHRINK:
             _isr_shrink(options)
         case _:
@@ -127,6 +131,22 @@ def _rebalance(options: "GlobalOptions") -> None:
         raise ProblemFoundError(
             f"{end.missed} records were never read", why="a group reads all", hint="report this bug"
         )
+
+
+def _exactly_once(options: "GlobalOptions") -> None:
+    from quorate.tools import demo_exactly_once as story
+
+    note(options, "numbers in a topic, and a program that writes their squares to another one ...")
+    as_json = options.format in {"json", "jsonl"}
+
+    def tell(moment: story.Moment) -> None:
+        print(story.moment_object(moment) if as_json else story.moment_text(moment), flush=True)
+
+    end: story.Reckoning = run(story.exactly_once, tell)
+    said = story.reckoning_text(end)
+    print(story.reckoning_object(end) if as_json else said)
+    if not end.ok:
+        raise ProblemFoundError("not each came once", why=said, hint="report this bug")
 
 
 def _play(options: "GlobalOptions", play: "Callable[[Tell], Awaitable[Ending]]") -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from quorate.tools import demo_exactly_once as once
 from quorate.tools.demo_failures import Ending, Step
 from quorate.tools.demo_failures_report import ending_lines, ending_object, step_object, step_text
 from quorate.tools.demo_rebalance import (
@@ -77,3 +78,21 @@ def test_a_group_reads_all_at_least_once() -> None:
     assert "each was read, 2 of them twice" in reckoning_text(good)
     assert "1 WERE NOT read" in reckoning_text(bad)
     assert json.loads(reckoning_object(bad))["ok"] is False
+
+
+def test_each_number_has_its_square_once_or_it_is_told_what_is_wrong() -> None:
+    assert once.reckon(3, {(0, 0): 1, (1, 1): 1, (2, 4): 1}, 5) == once.Reckoning(3, 0, 0, 0, 2)
+    lost = once.reckon(3, {(0, 0): 1, (1, 1): 3}, 4)
+    assert (lost.missing, lost.repeated, lost.wrong) == (1, 2, 0)
+    strange = once.reckon(1, {(0, 0): 1, (1, 1): 1, (0, 5): 1}, 3)
+    assert (strange.missing, strange.wrong, strange.ok) == (0, 2, False)
+
+
+def test_a_kill_is_told_with_what_came_of_it() -> None:
+    moment = once.Moment("it was killed", 0.42, 1200, 1100)
+    assert once.moment_text(moment) == "  1200 numbers    1100 squares   0.4 s  <- it was killed"
+    assert json.loads(once.moment_object(moment))["results"] == 1100
+    good, bad = once.Reckoning(9, 0, 0, 0, 4), once.Reckoning(9, 1, 2, 0, 4)
+    assert "each has its square, once. 4 more" in once.reckoning_text(good)
+    assert "1 HAVE NO SQUARE, 2 SQUARES CAME AGAIN" in once.reckoning_text(bad)
+    assert [json.loads(once.reckoning_object(end))["ok"] for end in (good, bad)] == [True, False]
