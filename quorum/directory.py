@@ -103,7 +103,7 @@ def new_cluster_id() -> str:
 
 
 def open_controller_directory(
-    node_directory: Path, node_id: int, *, cluster_id: str | None
+    node_directory: Path, node_id: int, *, cluster_id: str | None, directory_id: bytes = b""
 ) -> ControllerDirectory:
     """Lock a controller's directory and check whose it is, making it ours if it is nobody's.
 
@@ -111,6 +111,7 @@ def open_controller_directory(
         node_directory: the node's directory; the controller's is in it.
         node_id: who we are.
         cluster_id: which cluster's it must be if it is formatted, ``None`` for any.
+        directory_id: which directory it must be; a new one gets this id, a random one if empty.
 
     Raises:
         ControllerDirectoryError: it cannot be used, and why.
@@ -122,8 +123,9 @@ def open_controller_directory(
     except OSError as error:
         raise ControllerDirectoryError(f"cannot use {path}: {error.strerror}") from error
     try:
-        meta = _read_meta(path) or _new_identity(path, node_id)
+        meta = _read_meta(path) or _new_identity(path, node_id, directory_id)
         _check_owner(path, meta, node_id, cluster_id)
+        _check_directory_id(path, meta, directory_id)
         return ControllerDirectory(path, meta, lock)
     except BaseException:
         os.close(lock)
@@ -222,10 +224,11 @@ def _write_meta(path: Path, meta: ControllerMeta) -> None:
         storage.close()
 
 
-def _new_identity(path: Path, node_id: int) -> ControllerMeta:
+def _new_identity(path: Path, node_id: int, directory_id: bytes) -> ControllerMeta:
     if (path / JOURNAL).exists():
         raise ControllerDirectoryError(f"{path} has a journal, but no {META}: whose is it?")
-    meta = ControllerMeta(ReplicaKey(node_id, secrets.token_bytes(DIRECTORY_ID_BYTES)))
+    drawn = directory_id or secrets.token_bytes(DIRECTORY_ID_BYTES)
+    meta = ControllerMeta(ReplicaKey(node_id, drawn))
     _write_meta(path, meta)
     return meta
 
@@ -237,3 +240,9 @@ def _check_owner(path: Path, meta: ControllerMeta, node_id: int, cluster_id: str
         )
     if meta.node_id != node_id:
         raise ControllerDirectoryError(f"{path} belongs to node {meta.node_id}, not to {node_id}")
+
+
+def _check_directory_id(path: Path, meta: ControllerMeta, directory_id: bytes) -> None:
+    if directory_id and meta.key.directory_id != directory_id:
+        wanted = ReplicaKey(meta.node_id, directory_id)
+        raise ControllerDirectoryError(f"{path} is the directory of {meta.key}, not of {wanted}")

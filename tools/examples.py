@@ -31,6 +31,11 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "quorate features downgrade transaction.version=1 --dry-run",
         "quorate features downgrade group.version=0 -y",
     ),
+    "storage format": (
+        "quorate storage format --dry-run",
+        "quorate storage format --role controller --id 101 --standalone --dir /data/controller",
+        "quorate storage format --role broker --id 1 -t 4L6g3nShT-eMCtK--X86sw --dir /data/broker",
+    ),
     "storage info": ("quorate storage info", "quorate storage info --dir /var/lib/quorate --json"),
     "storage random-uuid": ("quorate storage random-uuid",),
     "demo": (

@@ -42,6 +42,15 @@ def owned_in(directory: Path) -> list[Owned]:
     return [_owned(path) for path in metas]
 
 
+def owned_by(meta: Path) -> Owned | None:
+    """Return whose a directory is by its ``meta.json``; None if there is none.
+
+    Raises:
+        CommandError: it cannot be read.
+    """
+    return _owned(meta) if meta.exists() else None
+
+
 def _owned(meta: Path) -> Owned:
     try:
         found = dict(_leaves(json.loads(meta.read_text())))

@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Callable, Generator
+from pathlib import Path
 
 import pytest
 
+from quorate.client.sync import Admin
 from quorate.tools.cli import run_command
 from tests.compat.serving import Broker, quorate
 from tests.conftest import IN_A_HURRY
@@ -60,3 +62,12 @@ def test_a_level_that_cannot_be_is_refused_with_the_reason(run: Run) -> None:
     assert (code, "controller supports 0 to 2" in told) == (1, True)
     assert "INVALID_UPDATE_VERSION" in told
     assert run("features", "downgrade", "-y")[0] == 2
+
+
+def test_a_node_is_who_its_formatted_directory_says(run: Run, tmp_path: Path) -> None:
+    where = ["--dir", str(tmp_path / "data")]
+    assert run("storage", "format", "-t", "formatted-before", *where)[0] == 0
+    with quorate(IN_A_HURRY, tmp_path) as started, Admin(started.server.bootstrap) as admin:
+        assert admin.describe_cluster().cluster_id == "formatted-before"
+    assert run("storage", "format", *where)[0] == 1
+    assert run("storage", "format", *where, "--ignore-formatted")[0] == 0

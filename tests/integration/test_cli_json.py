@@ -82,6 +82,7 @@ COMMANDS = (
     "features describe",
     "features upgrade",
     "features downgrade transaction.version=1 --dry-run",
+    "storage format --dir {cluster}/node --dry-run",
     "storage info --dir {dir}",
     "storage random-uuid",
     "demo list",
