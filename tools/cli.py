@@ -33,7 +33,7 @@ COMMANDS: Final = {
     "features": "Show and change the levels of features that a cluster works at.",
     "storage": "Say whose directories are; make ids.",
     "metadata": "Look at what the controllers agreed on: records, and the state they made.",
-    "why": "Ask why: who leads, what is in sync or offline, why a group rebalances or lags.",
+    "why": "Ask why: who leads, what is in sync or offline, what lags, is stuck or refused.",
     "quorum": "Show and change the controllers: who leads, who votes, how far each is.",
     "doctor": "Look for what is wrong: on the way to a cluster (connect), or with this machine.",
     "chaos": "Kill, pause, resume and start nodes of a cluster of up; see what happens.",

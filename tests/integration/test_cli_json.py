@@ -59,6 +59,8 @@ COMMANDS = (
     "why leader orders:0 --dir {dir}",
     "why isr orders:0 --dir {dir}",
     "why lag billing --dir {dir}",
+    "why stuck paid:0 --dir {dir}",
+    "why rejected orders --dir {dir}",
     "status",
     "version",
     "log verify {dir}",
@@ -253,3 +255,13 @@ def test_a_file_that_is_there_is_kept(told: Any, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="is there already"):
         told(f"topics export orders --to {path}")
     assert path.read_text() == "mine"
+
+
+def test_an_open_transaction_is_named_with_what_it_keeps_from_readers(told: Any) -> None:
+    code, text = told("why stuck paid:0 --dir {dir} --json")
+    assert code == 0
+    assert "a transaction of payments is open since" in json.loads(text)["headline"]
+    code, text = told("why rejected --transactional-id payments --dir {dir} --json")
+    assert code == 0
+    said = [(line["log"], line["text"]) for line in json.loads(text)["lines"]]
+    assert any(log.startswith("__transaction_state-") and "Ongoing" in what for log, what in said)

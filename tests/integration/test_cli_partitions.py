@@ -13,6 +13,9 @@ from tests.integration.controllers import TIMEOUT_S, Done, quorate
 pytestmark = pytest.mark.integration
 
 POLL_S = 0.2
+KNOWN = ("broker-1", "broker-2", "broker-3", "brokers")
+"""Who answers what is measured."""
+
 Run = Callable[..., Done]
 
 
@@ -108,7 +111,17 @@ def test_why_cites_records_that_are_in_the_log(run: Run) -> None:
         cited = {(line["offset"], line["time_ms"]) for line in answer["lines"]}
         assert cited
         assert cited <= there
+    for words in (("stuck", partition), ("rejected", partition), ("rejected", "t")):
+        answer = json.loads(run("why", *words, "--json").out)
+        assert "not" in answer["headline"]
+        lines = answer["lines"]
+        measured = {line["log"] for line in lines if line["offset"] is None}
+        assert all(who.partition("/")[0] in KNOWN for who in measured), measured
+        assert measured
+        assert {(o["offset"], o["time_ms"]) for o in lines if o["log"] == "metadata"} <= there
     assert run("consume", "t", "--from-beginning", "-g", "g", "-n", "5", "-q").code == 0
+    commits = run("why", "rejected", "--group", "g")
+    assert "__consumer_offsets-" in commits.out, commits
     rebalance, lag = (run("why", question, "g") for question in ("rebalance", "lag"))
     assert "__consumer_offsets-" in rebalance.out, rebalance
     assert "it has no members" in lag.out, lag

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quorate.tools.command_line import Command, noun_app, options_of
+from quorate.tools.problems import UsageError
 from quorate.tools.session import run
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 app = noun_app(
     "Ask why things are as they are. Each line of an answer names the record that says so: "
-    "the time, and log@offset; metadata@14 is what quorate metadata cat shows at offset 14."
+    "the time, and log@offset; metadata@14 is what quorate metadata cat shows at offset 14. "
+    "What was measured names who answered what: broker-1/ListOffsets."
 )
 
 Partition = Annotated[str, typer.Argument(metavar="PARTITION", help="orders:0 or orders-0.")]
@@ -73,6 +75,59 @@ def lag(
     asked = run(whom_to_ask, options, os.environ, directory)
     answer: Answer = run(ask_about_lag, asked, group, topic or ())
     _print(options, answer, "lag", group)
+
+
+@app.command("stuck", cls=Command)
+def stuck(context: typer.Context, partition: Partition, *, directory: Where = None) -> None:
+    """Say why a partition stands still: its high watermark, its last stable offset, its move.
+
+    Who is in sync and behind, whether too few are, which transaction is open and whose it is.
+    """
+    from quorate.tools.why_work import ask_about_stuck, parse_partition, whom_to_ask
+
+    options = options_of(context)
+    wanted = parse_partition(partition)
+    asked = run(whom_to_ask, options, os.environ, directory)
+    answer: Answer = run(ask_about_stuck, asked, wanted)
+    _print(options, answer, "stuck", partition)
+
+
+@app.command("rejected", cls=Command)
+def rejected(
+    context: typer.Context,
+    subject: Annotated[
+        str, typer.Argument(metavar="[TOPIC|PARTITION]", help="orders or orders:0.")
+    ] = "",
+    *,
+    transactional_id: Annotated[
+        str, typer.Option("--transactional-id", help="Its writes, instead.")
+    ] = "",
+    group: Annotated[str, typer.Option("--group", "-g", help="Its commits, instead.")] = "",
+    directory: Where = None,
+) -> None:
+    """Say why writes are refused, or which would be; nothing is written to find out.
+
+    What was measured names the answer that it comes from; what a setting forbids is told as
+    configured.
+    """
+    from quorate.tools import why_work as work
+
+    options = options_of(context)
+    if len([each for each in (subject, transactional_id, group) if each]) != 1:
+        raise UsageError(
+            "it takes one of a topic, a partition, a transactional id and a group",
+            why="each is refused by somebody else: a leader, a coordinator",
+            hint="quorate why rejected orders:0",
+        )
+    asked = run(work.whom_to_ask, options, os.environ, directory)
+    answer: Answer
+    if transactional_id:
+        answer = run(work.ask_about_producer, asked, transactional_id)
+    elif group:
+        answer = run(work.ask_about_commits, asked, group)
+    else:
+        answer = run(work.ask_about_writes, asked, *work.parse_topic(subject))
+    _print(options, answer, "rejected", subject or transactional_id or group)
 
 
 def _about_partition(

@@ -1,4 +1,4 @@
-"""What an answer to "why?" is: a headline, lines that each cite a record, and what to do."""
+"""What an answer to "why?" is: a headline, lines that each cite what they come from, what to do."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,17 +18,20 @@ class Line:
     """A fact, and where it is written: the offset in a log, and the time that the record bears.
 
     The time is None where the log has none any more: the fact was found in a snapshot.
+
+    What was measured is in no log, but in an answer to a request: then ``log`` is who answered
+    what (``broker-1/ListOffsets``), the offset is None, and the time is that of the answer.
     """
 
     text: str
-    offset: int
+    offset: int | None
     time_ms: int | None
     log: str = METADATA
 
     @property
     def citation(self) -> str:
-        """The log and the offset, as people write it."""
-        return f"{self.log}@{self.offset}"
+        """The log and the offset, or who answered what, as people write it."""
+        return self.log if self.offset is None else f"{self.log}@{self.offset}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +81,25 @@ def cite(decided: Decided, text: str) -> Line:
     return Line(text, decided.offset, decided.time_ms)
 
 
+def measured(text: str, who: str, api: str, time_ms: int) -> Line:
+    """Return a line that comes from the answer to a request."""
+    return Line(text, None, time_ms, f"{who}/{api}")
+
+
 def in_order(lines: Iterable[Line]) -> tuple[Line, ...]:
     """Return lines without repetitions, oldest first; those of one log by offset."""
     unique = dict.fromkeys(lines)
     logs = {line.log for line in unique}
     if len(logs) == 1:
-        return tuple(sorted(unique, key=lambda line: line.offset))
-    return tuple(sorted(unique, key=lambda line: (line.time_ms or 0, line.log, line.offset)))
+        return tuple(sorted(unique, key=lambda line: line.offset or 0))
+    return tuple(sorted(unique, key=_age))
+
+
+def _age(line: Line) -> tuple[int, str, int]:
+    """Return what lines of several logs are sorted by; what was measured stays as it is."""
+    if line.offset is None:
+        return line.time_ms or 0, "", 0
+    return line.time_ms or 0, line.log, line.offset
 
 
 def numbers(brokers: Iterable[int]) -> str:

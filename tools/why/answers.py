@@ -49,7 +49,7 @@ def why_leader(decided: Sequence[Decided], partition: TopicPartition) -> Answer:
     """
     past = past_of(decided, partition)
     if past is None:
-        return _deleted(decided, partition)
+        return deleted_answer(decided, partition)
     now, changes = past.now, past.leaderships()
     preferred = now.replicas[0]
     lines = [placed_line(past), *_leader_lines(decided, past)]
@@ -118,7 +118,7 @@ def why_isr(decided: Sequence[Decided], partition: TopicPartition) -> Answer:
     """
     past = past_of(decided, partition)
     if past is None:
-        return _deleted(decided, partition)
+        return deleted_answer(decided, partition)
     now = past.now
     missing = [broker_id for broker_id in now.replicas if broker_id not in now.isr]
     lines = [placed_line(past)]
@@ -204,10 +204,10 @@ def why_offline(decided: Sequence[Decided], partition: TopicPartition) -> Answer
     """
     past = past_of(decided, partition)
     if past is None:
-        return _deleted(decided, partition)
+        return deleted_answer(decided, partition)
     now = past.now
     if now.leader_id != NO_LEADER:
-        last = next((new for _, new in reversed(past.leaderships())), past.steps[0])
+        last = past.leader_since
         text = f"{leader_text(last.leader_id)} leads in epoch {last.leader_epoch}: {last.cause}"
         return Answer(
             f"{past.name} is not offline: broker {now.leader_id} leads it.",
@@ -233,7 +233,12 @@ def why_offline(decided: Sequence[Decided], partition: TopicPartition) -> Answer
     return Answer(headline, in_order(lines), hint)
 
 
-def _deleted(decided: Sequence[Decided], partition: TopicPartition) -> Answer:
+def deleted_answer(decided: Sequence[Decided], partition: TopicPartition) -> Answer:
+    """Return that a partition is not there any more.
+
+    Raises:
+        CommandError: there never was such a partition.
+    """
     removal = removal_of(decided, partition.topic)
     if removal is None or past_of(decided, TopicPartition(partition.topic, 0)) is not None:
         raise no_partition(decided, partition)

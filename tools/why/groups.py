@@ -15,6 +15,7 @@ from quorate.broker.groups.records import (
 )
 from quorate.broker.shards.formats import decode_value, leading_number
 from quorate.broker.shards.shards import partition_of
+from quorate.broker.shards.topics import GROUPS_TOPIC
 from quorate.errors import CorruptRecordError
 from quorate.model import TopicPartition
 from quorate.quorum.metadata import records as r
@@ -23,7 +24,6 @@ from quorate.tools.metadata.decided import Decided
 from quorate.tools.why.answer import Line, cite, name_of
 from quorate.tools.why.past import cause_of, leader_text, past_of
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 FACTS: Final = frozenset({KeyType.CONSUMER_GROUP_METADATA, KeyType.CONSUMER_GROUP_MEMBER_METADATA})
 
 
@@ -173,13 +173,18 @@ def _member_name(client_id: str, host: str) -> str:
     return f"{client_id or 'a nameless member'} ({host.lstrip('/')})"
 
 
-def coordinating_partition(decided: Iterable[Decided], group_id: str) -> TopicPartition:
-    """Return the partition whose leader coordinates a group; 0 if there is none yet."""
+def coordinating_partition(
+    decided: Iterable[Decided], key: str, topic: str = GROUPS_TOPIC
+) -> TopicPartition:
+    """Return the partition whose leader coordinates a group; 0 if there is none yet.
+
+    With the topic of transactions, it is a transactional id that is coordinated.
+    """
     count = 0
     for each in decided:
-        if each.topic == OFFSETS_TOPIC and isinstance(each.record, r.PartitionCreated):
+        if each.topic == topic and isinstance(each.record, r.PartitionCreated):
             count = max(count, each.record.partition + 1)
-    return TopicPartition(OFFSETS_TOPIC, partition_of(group_id, max(1, count)))
+    return TopicPartition(topic, partition_of(key, max(1, count)))
 
 
 def coordinator_lines(

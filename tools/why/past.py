@@ -68,6 +68,16 @@ class Past:
             found = step
         return found
 
+    @property
+    def leader_since(self) -> Step:
+        """The step with which its leader, or nobody, came to lead in the present epoch."""
+        found = self.now
+        for step in reversed(self.steps):
+            if (step.leader_id, step.leader_epoch) != (found.leader_id, found.leader_epoch):
+                break
+            found = step
+        return found
+
     def leaderships(self) -> list[tuple[Step, Step]]:
         """Return each change of leader: what was before, and what came."""
         pairs = zip(self.steps, self.steps[1:], strict=False)
@@ -116,6 +126,21 @@ def past_of(decided: Iterable[Decided], partition: TopicPartition) -> Past | Non
             case _:
                 pass
     return Past(partition, tuple(steps)) if steps else None
+
+
+def pasts_of(decided: Sequence[Decided], topic: str, number: int | None = None) -> list[Past]:
+    """Return the pasts of a topic's partitions, or of one; empty if there are none."""
+    last = max(
+        (
+            each.record.partition
+            for each in decided
+            if each.topic == topic and isinstance(each.record, r.PartitionCreated)
+        ),
+        default=-1,
+    )
+    numbers_wanted = range(last + 1) if number is None else (number,)
+    found = (past_of(decided, TopicPartition(topic, each)) for each in numbers_wanted)
+    return [past for past in found if past is not None]
 
 
 def _after(before: Step, decided: Decided, changed: r.PartitionChanged) -> Step:
@@ -276,3 +301,12 @@ def placed_line(past: Past) -> Line:
 def leader_text(leader_id: int) -> str:
     """Return who leads, in words."""
     return "nobody" if leader_id == NO_LEADER else f"broker {leader_id}"
+
+
+def leader_line(past: Past) -> Line:
+    """Return who leads a partition, as the metadata have it."""
+    step = past.leader_since
+    who = leader_text(step.leader_id)
+    return cite(
+        step.decided, f"{who} leads {past.name} since epoch {step.leader_epoch}: {step.cause}"
+    )

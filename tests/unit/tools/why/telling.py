@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 from quorate.model import NO_LEADER, Endpoint
 from quorate.quorum.metadata import records as r
+from quorate.records.record import Record
 from quorate.tools.metadata.decided import Batch, Decided, Reader
-from quorate.tools.why.answer import METADATA, Answer
+from quorate.tools.why.answer import METADATA, Answer, name_of
 
 TOPIC_ID = bytes(16)
 ENDPOINTS = {"PLAINTEXT": Endpoint("127.0.0.1", 9092)}
@@ -61,12 +62,14 @@ class Diary:
         *,
         elr: tuple[int, ...] | None = None,
         last: int | None = None,
+        replicas: tuple[int, ...] | None = None,
+        adding: tuple[int, ...] | None = None,
         topic_id: bytes = TOPIC_ID,
         partition: int = 0,
     ) -> r.PartitionChanged:
         return r.PartitionChanged(
             cause, self.now_ms, topic_id, partition, leader_id, epoch, isr, elr=elr,
-            last_known_leader=last,
+            last_known_leader=last, replicas=replicas, adding_replicas=adding,
         )  # fmt: skip
 
     def decided(self) -> list[Decided]:
@@ -93,3 +96,16 @@ def check_citations(answer: Answer, decided: Iterable[Decided]) -> None:
     for line in answer.lines:
         if line.log == METADATA:
             assert (line.offset, line.time_ms) in there, line
+
+
+def check_measured(
+    answer: Answer, asked: Iterable[tuple[str, int]], records: Iterable[Record] = ()
+) -> None:
+    """Every other line names a record that was read, or who answered what, at a time it did."""
+    answers = set(asked)
+    read = {(name_of(r.topic_partition), r.offset, r.timestamp_ms) for r in records}
+    for line in answer.lines:
+        if line.offset is None:
+            assert (line.log, line.time_ms) in answers, line
+        elif line.log != METADATA:
+            assert (line.log, line.offset, line.time_ms) in read, line
