@@ -31,6 +31,10 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "quorate features downgrade transaction.version=1 --dry-run",
         "quorate features downgrade group.version=0 -y",
     ),
+    "metadata export": (
+        "quorate metadata export --to metadata.json --dir .quorate",
+        "quorate metadata export -1h --to before.cbor -C 127.0.0.1:9190",
+    ),
     "storage format": (
         "quorate storage format --dry-run",
         "quorate storage format --role controller --id 101 --standalone --dir /data/controller",

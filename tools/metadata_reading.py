@@ -16,6 +16,7 @@ from quorate.tools.arguments import GlobalOptions
 from quorate.tools.controllers import ask_once
 from quorate.tools.metadata.decided import HEADING, Batch, Decided, Filter, Reader, plain
 from quorate.tools.metadata.directory import batches_of, controller_folder
+from quorate.tools.metadata.exported import read_exported
 from quorate.tools.metadata.tree import Folder, root_of
 from quorate.tools.metadata_feed import follow_feed, read_feed
 from quorate.tools.session import note, run
@@ -61,7 +62,23 @@ class Controllers:
         return _quorum_values(answer)
 
 
-Source = Directory | Controllers
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of ``quorate metadata export``."""
+
+    path: Path
+
+    def read(self, take: Callable[[Batch], None]) -> None:
+        """Hand over what it holds, as a snapshot."""
+        image = read_exported(self.path).image
+        take(Batch(image.version, None, image=image))
+
+    def quorum(self) -> Mapping[str, Any] | None:
+        """Return nothing: who leads is not exported."""
+        return None
+
+
+Source = Directory | Controllers | File
 
 
 def _quorum_values(answer: DescribeQuorumAnswer) -> dict[str, Any]:

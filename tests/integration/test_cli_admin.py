@@ -71,3 +71,16 @@ def test_a_node_is_who_its_formatted_directory_says(run: Run, tmp_path: Path) ->
         assert admin.describe_cluster().cluster_id == "formatted-before"
     assert run("storage", "format", *where)[0] == 1
     assert run("storage", "format", *where, "--ignore-formatted")[0] == 0
+
+
+def test_metadata_go_to_a_file_that_is_read_like_a_node(
+    run: Run, node: Broker, tmp_path: Path
+) -> None:
+    data, path = ["--dir", str(node.data)], str(tmp_path / "m.cbor")
+    assert run("metadata", "export", "--to", path, *data)[0] == 0
+    assert run("metadata", "export", "--to", path, *data)[0] == 5
+    kept = run("metadata", "at", "now", "/features", "--file", path)[1]
+    assert kept == run("metadata", "at", "now", "/features", *data)[1]
+    told = run("metadata", "shell", "--file", path, "cat", "/cluster/id")[1]
+    assert told.strip() in (node.data / "meta.json").read_text()
+    assert run("metadata", "cat", "--file", path, *data)[0] == 2

@@ -56,6 +56,7 @@ COMMANDS = (
     "metadata at now --dir {dir}",
     "metadata cat --dir {dir}",
     "metadata diff 1 --dir {dir}",
+    "metadata export --dir {dir} --to {cluster}/m.json",
     "why leader orders:0 --dir {dir}",
     "why isr orders:0 --dir {dir}",
     "why lag billing --dir {dir}",

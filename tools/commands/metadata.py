@@ -23,6 +23,9 @@ Where = Annotated[
     Path | None,
     typer.Option("--dir", help="A node's directory, read only, instead of controllers that run."),
 ]
+Exported = Annotated[
+    Path | None, typer.Option("--file", help="A file of quorate metadata export, likewise.")
+]
 
 
 @app.command("cat", cls=Command)
@@ -30,6 +33,7 @@ def cat(
     context: typer.Context,
     *,
     directory: Where = None,
+    file: Exported = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on with what is decided from now on.")
     ] = False,
@@ -52,14 +56,14 @@ def cat(
     from quorate.tools.metadata_reading import print_records
 
     options = options_of(context)
-    if follow and directory is not None:
+    if follow and not (directory is None and file is None):
         raise UsageError(
-            "a directory cannot be followed",
+            "what lies on a disk cannot be followed",
             why="what is decided next is known to the controllers that run",
             hint="quorate metadata cat --follow -C 127.0.0.1:9190",
         )
     wanted = Filter(parse_types(types or ()), since_offset, topic)
-    print_records(options, _source(options, directory), wanted, sys.stdout, follow=follow)
+    print_records(options, _source(options, directory, file), wanted, sys.stdout, follow=follow)
 
 
 @app.command("shell", cls=Command)
@@ -70,6 +74,7 @@ def shell(
     ] = None,
     *,
     directory: Where = None,
+    file: Exported = None,
 ) -> None:
     """Walk through the metadata as through folders.
 
@@ -80,7 +85,7 @@ def shell(
     from quorate.tools.metadata.browser import BrowseError, Browser, Screen
     from quorate.tools.metadata_reading import browse, read_records, read_root
 
-    source = _source(options_of(context), directory)
+    source = _source(options_of(context), directory, file)
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     browser = Browser(lambda: read_root(source), lambda: read_records(source), Screen(columns))
     if not words:
@@ -116,6 +121,7 @@ def at(
     path: Path_ = "/",
     *,
     directory: Where = None,
+    file: Exported = None,
 ) -> None:
     """Print the metadata as they were at an offset or a time."""
     from quorate.tools.metadata.travel import contents_of, image_at, leaves, parse_point, text_of
@@ -124,7 +130,7 @@ def at(
 
     options = options_of(context)
     point = parse_point(moment, time.time_ns() // 1_000_000)
-    found = contents_of(image_at(read_batches(_source(options, directory)), point), path)
+    found = contents_of(image_at(read_batches(_source(options, directory, file)), point), path)
     if options.format in {"table", "wide"}:
         prefix = path.rstrip("/")
         for name, value in leaves(found):
@@ -142,6 +148,7 @@ def diff(
     path: Path_ = "/",
     *,
     directory: Where = None,
+    file: Exported = None,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="End with 3 if anything differs.")
     ] = False,
@@ -155,7 +162,7 @@ def diff(
     options = options_of(context)
     now_ms = time.time_ns() // 1_000_000
     points = [parse_point(text, now_ms) for text in (before, after)]
-    batches = read_batches(_source(options, directory))
+    batches = read_batches(_source(options, directory, file))
     old, new = (image_at(batches, point) for point in points)
     table = diff_table(old, new, path)
     print_table(options, table)
@@ -163,10 +170,53 @@ def diff(
         raise typer.Exit(EXIT_PROBLEM_FOUND)
 
 
-def _source(options: "GlobalOptions", directory: Path | None) -> "Source":
-    from quorate.tools.metadata_reading import Controllers, Directory
+@app.command("export", cls=MomentCommand)
+def export(
+    context: typer.Context,
+    moment: Annotated[
+        str, typer.Argument(metavar="[MOMENT]", help="Offset, time, -1h; now.")
+    ] = "now",
+    *,
+    to: Annotated[Path, typer.Option("--to", help="A file: .json, or .cbor, which is smaller.")],
+    directory: Where = None,
+    file: Exported = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="If the file is there.")] = False,
+) -> None:
+    """Write the metadata of a moment to a file, which appears when it is whole.
+
+    "quorate metadata shell --file FILE" walks through it; cat, at and diff read it, too.
+    """
+    from quorate.tools.metadata import exported as files
+    from quorate.tools.metadata.travel import image_at, parse_point
+    from quorate.tools.metadata_reading import read_batches
+    from quorate.tools.output import document_text
+    from quorate.tools.session import say
+
+    options = options_of(context)
+    files.check_name(to)
+    point = parse_point(moment, time.time_ns() // 1_000_000)
+    batches = read_batches(_source(options, directory, file))
+    one = files.exported(image_at(batches, point), batches)
+    data = files.encode(one, to.suffix)
+    files.write_exported(to, data, overwrite=overwrite)
+    if options.format not in {"table", "wide"}:
+        written = {**one.document(), "path": str(to), "size_bytes": len(data)}
+        sys.stdout.write(document_text(written, options.format))
+    say(options, f"Wrote the metadata at offset {one.image.version} to {to}.")
+
+
+def _source(options: "GlobalOptions", directory: Path | None, file: Path | None) -> "Source":
+    from quorate.tools.metadata_reading import Controllers, Directory, File
     from quorate.tools.reaching import find_controllers, tls_of
 
+    if directory is not None and file is not None:
+        raise UsageError(
+            "--dir and --file are two places",
+            why="metadata are read from one of them",
+            hint="leave one out",
+        )
+    if file is not None:
+        return File(file)
     if directory is not None:
         return Directory(directory)
     endpoints = run(find_controllers, options, os.environ)
