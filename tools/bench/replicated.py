@@ -35,23 +35,8 @@ SETTLE_S = 2.0
 MEMORY = Metric("rss_bytes", "resident memory of all processes", "B", "less")
 
 
-class Scenario(Protocol):
+class Scenario(command_line.Measurable, Protocol):
     """Something to be measured on each cluster."""
-
-    @property
-    def name(self) -> str:
-        """A short name for the command line."""
-        ...
-
-    @property
-    def title(self) -> str:
-        """A name for people."""
-        ...
-
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        """What is reported of a sample."""
-        ...
 
     def measure(self, bench: Bench, cluster: Cluster) -> Sample:
         """Measure once; raises MeasurementFailedError and what the peers raise."""

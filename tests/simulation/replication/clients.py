@@ -1,6 +1,6 @@
 """Producers and consumers: they go on whatever happens, and remember what they were told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, Final
 
@@ -11,14 +11,14 @@ from quorate.protocol.messages.data import (
     FetchRequest,
     FetchResponse,
     FetchTopic,
+    PartitionData,
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from quorate.records.batch import parse_header
 from quorate.records.record import ProducerStamp
-from tests.simulation.replication.ledger import Batch, Ledger
+from tests.simulation.replication.ledger import Batch, Ledger, split
 from tests.simulation.replication.network import Network
 from tests.simulation.timeline import Timeline
 from tests.simulation.trace import Trace
@@ -28,6 +28,7 @@ TIMEOUT_S: Final = 1.0
 PAUSE_S: Final = 0.06
 RECORDS_MAX: Final = 4
 ACKS_ALL: Final = -1
+READ_UNCOMMITTED: Final = 0
 READ_BYTES: Final = 1 << 20
 
 
@@ -129,6 +130,10 @@ class Producer(Client):
 class Consumer(Client):
     """Reads a partition from its beginning to its end, again and again."""
 
+    ISOLATION_LEVEL = READ_UNCOMMITTED
+    ANEW = 0.02
+    """How often it begins anew."""
+
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
         self.position = 0
@@ -143,6 +148,7 @@ class Consumer(Client):
             max_wait_ms=200,
             min_bytes=1,
             max_bytes=READ_BYTES,
+            isolation_level=self.ISOLATION_LEVEL,
             topics=[FetchTopic(topic=topic, partitions=[partition])],
         )
         self.ask(request, self._answered)
@@ -155,17 +161,15 @@ class Consumer(Client):
                 self.elsewhere()
             else:
                 records: Any = data.records
-                self._take(bytes(records or b""))
+                self._take(data, split(bytes(records or b"")))
         else:
             self.elsewhere()
-        if self.rng.random() < 0.02:
+        if self.rng.random() < self.ANEW:
             self.position = 0
         self.later(self._fetch)
 
-    def _take(self, data: bytes) -> None:
-        at = 0
-        while at < len(data):
-            header = parse_header(data, at)
-            self.ledger.consumed(self.partition, Batch(header, data[at : at + header.size_bytes]))
-            at += header.size_bytes
-            self.position = header.next_offset
+    def _take(self, data: PartitionData, batches: Iterable[Batch]) -> None:
+        del data
+        for batch in batches:
+            self.ledger.consumed(self.partition, batch)
+            self.position = batch.header.next_offset

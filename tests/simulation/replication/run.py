@@ -46,7 +46,7 @@ class _Run:
         self._trace = trace
         self._world = World(seed, scenario, trace, timeline)
         self._producers: list[Producer | Transactor] = []
-        self._consumers: list[Consumer | CommittedReader] = []
+        self._consumers: list[Consumer] = []
 
     def all(self) -> None:
         world = self._world

@@ -4,16 +4,13 @@ The coordinator is one that never fails (those that do are tested elsewhere): it
 producer how its transactions end. What is looked at here is what leaders and followers make of it.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from quorate.broker.replication.replica import Replica
 from quorate.errors import ErrorCode
 from quorate.protocol.messages.data import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
     PartitionData,
     PartitionProduceData,
     ProduceRequest,
@@ -29,8 +26,8 @@ from quorate.protocol.messages.transactions import (
 from quorate.records.batch import TRANSACTIONAL_BIT
 from quorate.records.control import find_end_marker
 from quorate.records.record import ProducerStamp
-from tests.simulation.replication.clients import ACKS_ALL, READ_BYTES, Client
-from tests.simulation.replication.ledger import Batch, batches_of, split
+from tests.simulation.replication.clients import ACKS_ALL, Client, Consumer
+from tests.simulation.replication.ledger import READ_BYTES, Batch, batches_of, split
 from tests.simulation.trace import Trace
 from tests.unit.broker.log.batches import bytes_of, make_batch
 
@@ -228,50 +225,23 @@ class Transactor(Client):
         self.later(self._begin)
 
 
-class CommittedReader(Client):
+class CommittedReader(Consumer):
     """Reads what is committed from the beginning to the end, again and again."""
 
+    ISOLATION_LEVEL = READ_COMMITTED
+    ANEW = 0.05
+
     def __init__(self, coordinator: Coordinator, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
+        super().__init__(*args)
         self._coordinator = coordinator
-        self._position = 0
-        self.later(self._fetch)
 
-    def _fetch(self) -> None:
-        topic, number = self.partition
-        partition = FetchPartition(
-            partition=number, fetch_offset=self._position, partition_max_bytes=READ_BYTES
-        )
-        request = FetchRequest(
-            max_wait_ms=200,
-            min_bytes=1,
-            max_bytes=READ_BYTES,
-            isolation_level=READ_COMMITTED,
-            topics=[FetchTopic(topic=topic, partitions=[partition])],
-        )
-        self.ask(request, self._answered)
-
-    def _answered(self, answer: object) -> None:
-        if isinstance(answer, FetchResponse) and answer.responses:
-            data = answer.responses[0].partitions[0]
-            if data.error_code:
-                self.elsewhere()
-            else:
-                self._take(data)
-        else:
-            self.elsewhere()
-        if self.rng.random() < 0.05:
-            self._position = 0
-        self.later(self._fetch)
-
-    def _take(self, data: PartitionData) -> None:
+    def _take(self, data: PartitionData, batches: Iterable[Batch]) -> None:
         """Leave out what was aborted, as all consumers do (KIP-98)."""
         to_come = sorted(
             data.aborted_transactions or (), key=lambda each: each.first_offset, reverse=True
         )
         aborted: set[int] = set()
-        records: Any = data.records
-        for batch in split(bytes(records or b"")):
+        for batch in batches:
             header = batch.header
             self.ledger.consumed(self.partition, batch)
             while to_come and to_come[-1].first_offset <= header.last_offset:
@@ -282,7 +252,7 @@ class CommittedReader(Client):
                 is_aborted = header.producer_id in aborted
                 self._coordinator.shown(self.name, batch, committed=not is_aborted)
                 self.trace.counts["aborted batches" if is_aborted else "committed batches"] += 1
-            self._position = header.next_offset
+            self.position = header.next_offset
 
 
 def _ignored(_answer: object) -> None:
