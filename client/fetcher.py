@@ -267,5 +267,5 @@ class Fetcher:
             self._cluster.refresh_soon()
         self.changed.unpark_all()
         self._request()
-        # The task looks after the streams that must wait.
-        self.wake()
+        if self._next_retry_s() < NEVER_S:
+            self.wake()  # the task looks after the streams that must wait

@@ -1,5 +1,6 @@
 """Frames off a byte stream: large ones are received straight to where they stay."""
 
+import os
 from collections import deque
 from typing import Final
 
@@ -8,6 +9,13 @@ import trio
 from quorate.protocol.frames import FrameBuffer
 
 RECEIVE_BYTES: Final = 64 * 1024
+HEAD_BYTES: Final = 4 * 1024
+"""After a large frame, so much is received of what follows: another large one, usually, and what is
+received together with its size is copied once more."""
+
+TURN_BYTES: Final = 1024 * 1024
+"""So much may be received before others get their turn."""
+
 LARGE_BYTES: Final = 128 * 1024
 """A frame that is as large, and does not come whole, is received into memory of its own."""
 
@@ -39,6 +47,7 @@ class FrameReader:
         self._buffer = FrameBuffer(frame_bytes_max)
         self._large: bytearray | None = None
         self._received_bytes = 0
+        self._receive_bytes = RECEIVE_BYTES
         self._kept: deque[bytearray] = deque(maxlen=KEPT)
 
     async def next_frame(self) -> bytearray | None:
@@ -54,6 +63,7 @@ class FrameReader:
                 return await self._rest_of(self._large, self._socket)
             frame = self._buffer.next_frame()
             if frame is not None:
+                self._receive_bytes = RECEIVE_BYTES
                 return frame
             if self._socket is not None and self._buffer.awaited_bytes >= LARGE_BYTES:
                 if not self._kept:
@@ -61,7 +71,7 @@ class FrameReader:
                 self._large = self._room_for(self._buffer.awaited_bytes)
                 self._received_bytes = self._buffer.move_into(self._large)
                 continue
-            chunk = await self.stream.receive_some(RECEIVE_BYTES)
+            chunk = await self.stream.receive_some(self._receive_bytes)
             if not chunk:
                 return None
             self._buffer.feed(chunk)
@@ -69,15 +79,22 @@ class FrameReader:
     async def _rest_of(self, frame: bytearray, socket: trio.socket.SocketType) -> bytearray | None:
         with memoryview(frame) as view:
             while self._received_bytes < len(frame):
-                with view[self._received_bytes :] as rest:
+                at = self._received_bytes
+                with view[at : at + TURN_BYTES] as room:
                     try:
-                        count = await socket.recv_into(rest)
+                        count = os.readv(socket.fileno(), [room])
+                    except BlockingIOError:
+                        await trio.lowlevel.wait_readable(socket)
+                        continue
                     except OSError as error:
                         raise trio.BrokenResourceError(f"receiving failed: {error}") from error
                 if not count:
                     return None
                 self._received_bytes += count
+                if count == TURN_BYTES:
+                    await trio.lowlevel.checkpoint()
         self._large = None
+        self._receive_bytes = HEAD_BYTES
         if len(frame) <= KEPT_BYTES_MAX:
             self._kept.append(frame)
         return frame

@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from quorate.net.frame_reader import KEPT_BYTES_MAX, LARGE_BYTES, FrameReader
+from quorate.net import frame_reader
+from quorate.net.frame_reader import KEPT_BYTES_MAX, LARGE_BYTES, RECEIVE_BYTES, FrameReader
 from quorate.protocol.primitives import DecodeError
 
 FRAME_BYTES_MAX = 64 << 20
@@ -64,6 +65,26 @@ async def test_memory_is_filled_again_once_nobody_has_a_view_into_it() -> None:
     assert frames[3] is not frames[1]
     for size, view in zip(sizes[1:], views[1:], strict=True):
         assert view == framed(size)[14:24]
+
+
+async def test_others_get_their_turn_while_a_large_frame_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(frame_reader, "TURN_BYTES", 10_000)
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async with pair() as (sending, reader), trio.open_nursery() as nursery:
+        await sending.send_all(framed(LARGE_BYTES))
+        nursery.start_soon(take_turns)
+        await next_bytes(reader)
+        assert turns >= (LARGE_BYTES - RECEIVE_BYTES) // 10_000
+        nursery.cancel_scope.cancel()
 
 
 async def test_being_cancelled_loses_nothing() -> None:
