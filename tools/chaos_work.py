@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -13,12 +14,16 @@ from quorate.tools.cluster_looking import node_states
 from quorate.tools.clusters.chaos import (
     ACTIONS,
     KILL,
+    NO_FAULTS,
     PAUSE,
     RESUME,
     START,
+    Faults,
     check_majority,
     check_possible,
+    faults_text,
     named_member,
+    plan_healing,
 )
 from quorate.tools.clusters.picture import NodeState
 from quorate.tools.problems import CommandError
@@ -36,6 +41,83 @@ def states(path: Path) -> tuple[NodeState, ...]:
     """
     directory = ClusterDirectory(path)
     return node_states(directory, directory.layout())
+
+
+def faults_by_name(path: Path) -> dict[str, Faults]:
+    """Return what is wrong below the nodes, where something may be.
+
+    Raises:
+        CommandError: there is no cluster.
+    """
+    directory = ClusterDirectory(path)
+    layout = directory.layout()
+    if not directory.has_chaos:
+        return {}
+    from quorate.tools.chaos_equipment import faults_of
+
+    return {m.name: faults_of(directory, m.name) for m in layout.members}
+
+
+def break_below(path: Path, word: str, change: Callable[[Faults], Faults], *, dry_run: bool) -> str:
+    """Make something wrong below a node; return what is, in a line.
+
+    Raises:
+        CommandError: it does not run, or not over what could be broken.
+        UsageError: there is no such node.
+    """
+    directory = ClusterDirectory(path)
+    layout = directory.layout()
+    member = named_member(layout, word)
+    node = next(each for each in node_states(directory, layout) if each.member == member)
+    if node.pid is None:
+        raise CommandError(
+            f"{member.name} does not run", why=f"it is {node.process}",
+            hint=f"quorate chaos start {member.name}",
+        )  # fmt: skip
+    if not directory.has_chaos:
+        raise _not_equipped(path, "the cluster was not started with --chaos")
+    from quorate.tools.chaos_equipment import Equipment
+
+    with Equipment(directory, member.name) as equipment:
+        if not equipment.is_below(node.pid):
+            raise _not_equipped(path, f"{member.name} was started before that was said")
+        faults = change(equipment.faults)
+        if not dry_run:
+            equipment.faults = faults
+    return f"{'would be: ' if dry_run else ''}{member.title}: {faults_text(faults) or 'all right'}"
+
+
+def _not_equipped(path: Path, why: str) -> CommandError:
+    return CommandError(
+        "its clock and its disk are those of the machine", why=why,
+        hint=f"quorate down --dir {path}; quorate up --chaos --detach --dir {path}",
+    )  # fmt: skip
+
+
+async def heal(path: Path, word: str | None, *, dry_run: bool) -> list[str]:
+    """Undo what was done to a node, or to all; return what that was, a line each.
+
+    Raises:
+        CommandError: there is no cluster, or a node does not start.
+        UsageError: there is no such node.
+    """
+    directory = ClusterDirectory(path)
+    layout = directory.layout()
+    chosen = layout.members if word is None else (named_member(layout, word),)
+    nodes = [node for node in node_states(directory, layout) if node.member in chosen]
+    plan = plan_healing(nodes, faults_by_name(path))
+    if not dry_run and plan.mended:
+        from quorate.tools.chaos_equipment import Equipment
+
+        for name in plan.mended:
+            with Equipment(directory, name) as equipment:
+                equipment.faults = NO_FAULTS
+    if not dry_run:
+        for name in plan.resumed:
+            send(directory.running().nodes[name], SIGNALS[RESUME])
+        if plan.started:
+            await _start_missing(path)
+    return plan.lines(not dry_run) or ["there is nothing to heal"]
 
 
 async def act(

@@ -19,6 +19,8 @@ from quorate.tools.processes import ProcessId, is_running, process_id
 LOCK_NAME: Final = "cluster.lock"
 PIDS_NAME: Final = "pids.json"
 LOGS_NAME: Final = "logs"
+CHAOS_NAME: Final = "chaos"
+"""What ``up --chaos`` puts below nodes, if it was ever said."""
 PARTITION: Final = re.compile(r".+-\d+")
 """The name of a partition's directory; what is to be removed is called otherwise."""
 
@@ -170,6 +172,11 @@ class ClusterDirectory:
             for member in layout.brokers
             if member.name not in running and not _has_records(self.path / member.name)
         }
+
+    @property
+    def has_chaos(self) -> bool:
+        """Whether nodes are started so that their clocks and disks can be broken."""
+        return (self.path / CHAOS_NAME).exists()
 
     def log_of(self, name: str) -> Path:
         """Return where a node's output goes."""

@@ -58,7 +58,7 @@ OWN_PROPERTIES: Final = (
 class UpRequest:
     """What the command line says; None where it says nothing.
 
-    ``with_parent``: all ends when standard input does.
+    ``with_parent``: all ends when standard input does. ``chaos``: clocks and disks can be broken.
     """
 
     wish: Wish
@@ -68,6 +68,7 @@ class UpRequest:
     detach: bool
     with_parent: bool = False
     metrics: bool = False
+    chaos: bool = False
 
 
 def node_options(
@@ -113,6 +114,10 @@ async def up(options: GlobalOptions, request: UpRequest) -> None:
     directory = ClusterDirectory(request.directory or DEFAULT_DIRECTORY)
     words = node_options(options, request.config, metrics=request.metrics)
     directory.make()
+    if request.chaos:
+        from quorate.tools.chaos_equipment import make_equipment
+
+        make_equipment(directory)
     if not await _lock(directory):
         await _have_it_started(options, request, directory)
         return

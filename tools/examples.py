@@ -6,6 +6,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "up": (
         "quorate up",
         "quorate up --brokers 3 --controllers 3 --detach",
+        "quorate up --brokers 3 --controllers 3 --chaos",
         "quorate up --port 0 --dir /tmp/q -X log.segment.bytes=64M",
     ),
     "status": ("quorate status", "quorate status -b broker:9092 --json"),
@@ -21,6 +22,9 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "chaos kill": ("quorate chaos kill broker-2", "quorate chaos kill controller-101 -y"),
     "chaos pause": ("quorate chaos pause 3 -y",),
     "chaos resume": ("quorate chaos resume 3",),
+    "chaos skew": ("quorate chaos skew broker-2 --by -10m -y", "quorate chaos skew 101 --rate 2"),
+    "chaos slow-disk": ("quorate chaos slow-disk controller-101 --by 300ms",),
+    "chaos heal": ("quorate chaos heal", "quorate chaos heal broker-2 --dry-run"),
     "chaos start": ("quorate chaos start broker-2",),
     "features describe": ("quorate features describe", "quorate features describe --json"),
     "features upgrade": (

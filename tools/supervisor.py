@@ -153,10 +153,18 @@ class Supervisor:
             process = await trio.lowlevel.open_process(
                 command, stdin=stdin, stdout=output, stderr=subprocess.STDOUT,
                 start_new_session=True, pass_fds=kept,
+                env=self._environment(member),
             )  # fmt: skip
         # Nobody has waited for it yet, so the number is still its own even if it ended already.
         known = process_id(process.pid) or ProcessId(process.pid, -1)
         return Node(member, process, known, log, begin)
+
+    def _environment(self, member: Member) -> dict[str, str]:
+        if not self.directory.has_chaos:
+            return dict(os.environ)
+        from quorate.tools.chaos_equipment import environment_of
+
+        return {**os.environ, **environment_of(self.directory, member.name)}
 
     async def watch(self, node: Node) -> None:
         """Wait until a node ends, and note how."""

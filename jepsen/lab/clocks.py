@@ -19,10 +19,11 @@ class Clock:
     Owns the page that they share with us.
     """
 
-    def __init__(self, file: Path) -> None:
-        """Begin with the right time; ``file`` is made."""
+    def __init__(self, file: Path, *, keep: bool = False) -> None:
+        """Begin with the right time; ``file`` is made, or taken as it is to ``keep``."""
         self._file = file
-        file.write_bytes(bytes(mmap.PAGESIZE))
+        if not (keep and file.exists()):
+            file.write_bytes(bytes(mmap.PAGESIZE))
         with file.open("r+b") as opened:
             self._page = mmap.mmap(opened.fileno(), mmap.PAGESIZE)
 
@@ -35,6 +36,18 @@ class Clock:
         extra = round((rate - 1) * MILLIONTHS)
         now_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
         FIELDS.pack_into(self._page, 0, now_ns, round(ahead_s * SECOND_NS), extra, self.reads)
+
+    @property
+    def ahead_s(self) -> float:
+        """How far it was ahead when it was set."""
+        ahead_ns: int = FIELDS.unpack_from(self._page, 0)[1]
+        return ahead_ns / SECOND_NS
+
+    @property
+    def rate(self) -> float:
+        """How many times as fast as the right one it runs since."""
+        extra: int = FIELDS.unpack_from(self._page, 0)[2]
+        return 1 + extra / MILLIONTHS
 
     @property
     def reads(self) -> int:

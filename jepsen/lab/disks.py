@@ -37,19 +37,28 @@ class Shim:
     """
 
     def __init__(
-        self, root: Path, work: Path, *, journal: bool, library: Path | None = None
+        self,
+        root: Path,
+        work: Path,
+        *,
+        journal: bool,
+        library: Path | None = None,
+        keep: bool = False,
     ) -> None:
-        """Begin with a disk that works; ``root`` is what is watched."""
+        """Begin with a disk that works, or is as it was to ``keep``; ``root`` is watched."""
         self.root = root
         self.journal_path = work / "shim.journal"
         self._control_path = work / "shim.control"
-        self._control_path.write_bytes(bytes(mmap.PAGESIZE))
+        begins = not (keep and self._control_path.exists())
+        if begins:
+            self._control_path.write_bytes(bytes(mmap.PAGESIZE))
         with self._control_path.open("r+b") as file:
             self._page = mmap.mmap(file.fileno(), mmap.PAGESIZE)
         self._journal = journal
         self._library = library or build_library(SHIM_C, work)
-        self.set("space_bytes", UNLIMITED)
-        self.set("sync_for_real", 1)
+        if begins:
+            self.set("space_bytes", UNLIMITED)
+            self.set("sync_for_real", 1)
 
     def environment(self) -> dict[str, str]:
         """Return what a process must have in its environment to use this disk."""

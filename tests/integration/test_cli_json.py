@@ -97,7 +97,8 @@ NO_TABLE = {
         "configs unset", "partitions elect", "partitions reassign cancel", "produce", "down",
         "groups undo", "groups delete", "groups kick", "txns abort", "quorum add", "quorum remove",
         "quorum transfer", "broker drain", "broker undrain", "broker decommission", "chaos kill",
-        "chaos pause", "chaos resume", "chaos start", "profile add", "profile use",
+        "chaos pause", "chaos resume", "chaos start", "chaos skew", "chaos slow-disk", "chaos heal",
+        "profile add", "profile use",
         "profile remove", "spark read",
     ),
     "they run, and tell events as lines of JSON: test_clusters, test_controller, test_cli": (

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from quorate.client.sync import Admin, Producer
 from tests.integration.controllers import COMMAND, TIMEOUT_S, Done, environment, quorate
 
 pytestmark = pytest.mark.integration
@@ -240,6 +241,9 @@ def test_what_is_missing_of_a_detached_cluster_is_started(cluster: Cluster) -> N
     done = cluster.run("chaos", "start", "1")
     assert done.code == 0, done.err
     assert cluster.run("chaos", "start", "1").code == 1  # it runs
+    refused = cluster.run("chaos", "slow-disk", "1")
+    assert refused.code == 1
+    assert "not started with --chaos" in refused.err
     wait_for(lambda: cluster.status()["good"])
     assert "all nodes run already" in cluster.run("up").err
     assert cluster.run("down").code == 0
@@ -355,3 +359,36 @@ def test_the_screen_of_a_terminal_is_left_as_it_was(cluster: Cluster) -> None:
     assert b"stopped cleanly" in seen
     assert SHOW_CURSOR in seen
     assert cluster.pids() == {}
+
+
+def test_a_clock_goes_wrong_a_disk_is_slow_and_all_is_healed(cluster: Cluster) -> None:
+    words = ("up", "--brokers", "1", "--controllers", "1", "--detach", "--port", "0", "--chaos")
+    done = cluster.run(*words, "--format", "jsonl")
+    assert done.code == 0, done.err
+    (brokers,) = [
+        e["bootstrap"] for e in map(json.loads, done.out.splitlines()) if "bootstrap" in e
+    ]
+    assert cluster.run("chaos", "skew", "1", "--by", "-2h").code == 2  # nobody is there to be asked
+    assert cluster.run("chaos", "skew", "1", "--by", "-2h", "-y").code == 0
+    slowed = cluster.run("chaos", "slow-disk", "controller-101", "--by", "400ms")
+    assert slowed.out == "controller 101: each sync 400ms longer\n"
+    with Admin(brokers) as admin, Producer(brokers) as producer:
+        admin.create_topic("t", configs={"message.timestamp.type": "LogAppendTime"})
+        behind_ms = time.time_ns() // 1_000_000 - producer.send("t", b"x").timestamp_ms
+        assert behind_ms == pytest.approx(7_200_000, abs=60_000)
+
+        listed = cluster.run("chaos", "list", "--json").items()
+        faults = ["each sync 400ms longer", "clock 2h behind"]
+        assert [node["faults"] for node in listed] == faults
+        begun_s = time.monotonic()
+        admin.create_topic("slowly")
+        assert time.monotonic() - begun_s >= 0.4
+
+        assert cluster.run("chaos", "kill", "1", "-y").code == 0
+        assert cluster.run("chaos", "heal").out == (
+            "set right the clock and disk of controller-101, broker-1\nstarted broker-1\n"
+        )
+        wait_for(lambda: cluster.status()["good"])
+        behind_ms = time.time_ns() // 1_000_000 - producer.send("t", b"x").timestamp_ms
+        assert abs(behind_ms) < 60_000
+    assert cluster.run("down").code == 0

@@ -7,6 +7,7 @@ from typing import Final
 from quorate.tools.clusters.layout import Layout, Member
 from quorate.tools.clusters.picture import DEAD, PAUSED, STOPPED, NodeState
 from quorate.tools.output import Column, Table
+from quorate.tools.positions import parse_duration
 from quorate.tools.problems import CommandError, RefusedError, UsageError
 
 KILL: Final = "kill"
@@ -30,6 +31,88 @@ ACTIONS: Final[Mapping[str, Action]] = {
     RESUME: Action("r", "SIGCONT: it goes on where it hung", "resumed"),
     START: Action("s", "start it again, as quorate up does", "started"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """What is wrong below a node: its wall clock, and how long its disk takes to sync.
+
+    Attributes:
+        ahead_ms: how far the clock was ahead when it was set wrong; negative if behind.
+        rate: how many times as fast as the right one it runs since.
+        sync_delay_ms: how much longer each sync takes.
+    """
+
+    ahead_ms: int = 0
+    rate: float = 1.0
+    sync_delay_ms: int = 0
+
+
+NO_FAULTS: Final = Faults()
+
+
+def faults_text(faults: Faults) -> str:
+    """Return what is wrong in a few words; empty if nothing is."""
+    said: list[str] = []
+    if faults.ahead_ms:
+        way = "ahead" if faults.ahead_ms > 0 else "behind"
+        said.append(f"clock {span_text(abs(faults.ahead_ms))} {way}")
+    if faults.rate != 1:
+        said.append(f"clock {faults.rate:g} times as fast")
+    if faults.sync_delay_ms:
+        said.append(f"each sync {span_text(faults.sync_delay_ms)} longer")
+    return ", ".join(said)
+
+
+def span_text(span_ms: int) -> str:
+    """Return a time as it may be typed: the largest unit of which it is a whole number."""
+    units = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
+    return next(f"{span_ms // ms}{unit}" for unit, ms in units if span_ms % ms == 0)
+
+
+def parse_shift(text: str) -> int:
+    """Return the milliseconds of ``10m``, or of ``-1h30m`` for backwards.
+
+    Raises:
+        UsageError: it is no time.
+    """
+    ms = parse_duration(text.lstrip("+-"))
+    if ms is None or text[:2] in {"--", "++", "+-", "-+"}:
+        raise UsageError(
+            f"{text!r} is no time", why="such as 500ms, 90s, 10m, -1h", hint="--by 10m"
+        )
+    return -ms if text.startswith("-") else ms
+
+
+@dataclass(frozen=True, slots=True)
+class Healing:
+    """What is to be undone, by the nodes' names."""
+
+    mended: Sequence[str]
+    resumed: Sequence[str]
+    started: Sequence[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.mended or self.resumed or self.started)
+
+    def lines(self, done: bool) -> list[str]:  # noqa: FBT001
+        """Say what was done, or would be."""
+        words = ("set right the clock and disk of", "resumed", "started")
+        if not done:
+            words = ("would set right the clock and disk of", "would resume", "would start")
+        those = (self.mended, self.resumed, self.started)
+        return [
+            f"{word} {', '.join(names)}" for word, names in zip(words, those, strict=True) if names
+        ]
+
+
+def plan_healing(nodes: Sequence[NodeState], faults: Mapping[str, Faults]) -> Healing:
+    """Return how to undo what was done to nodes; what was stopped in order is let alone."""
+    return Healing(
+        [n.member.name for n in nodes if faults.get(n.member.name, NO_FAULTS) != NO_FAULTS],
+        [n.member.name for n in nodes if n.process == PAUSED],
+        [n.member.name for n in nodes if n.process == DEAD],
+    )
 
 
 def named_member(layout: Layout, word: str) -> Member:
@@ -94,14 +177,18 @@ def check_majority(action: str, node: NodeState, nodes: Sequence[NodeState]) -> 
         )
 
 
-def nodes_table(nodes: Sequence[NodeState]) -> Table:
-    """Return a row for each node: its process, and how it is."""
+def nodes_table(nodes: Sequence[NodeState], faults: Mapping[str, Faults]) -> Table:
+    """Return a row for each node: its process, how it is, and what is wrong below it."""
     columns = (
         Column("node"), Column("address"), Column("process"), Column("pid"),
-        Column("uptime_ms", wide_only=True), Column("memory_bytes", wide_only=True),
+        Column("faults"), Column("uptime_ms", wide_only=True),
+        Column("memory_bytes", wide_only=True),
     )  # fmt: skip
     rows = tuple(
-        (n.member.name, str(n.member.endpoint), n.process, n.pid, n.uptime_ms, n.memory_bytes)
+        (
+            n.member.name, str(n.member.endpoint), n.process, n.pid,
+            faults_text(faults.get(n.member.name, NO_FAULTS)) or None, n.uptime_ms, n.memory_bytes,
+        )
         for n in nodes
-    )
+    )  # fmt: skip
     return Table("nodes", columns, rows)

@@ -1,5 +1,6 @@
 """``quorate chaos``."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ from quorate.tools.session import confirm, print_table, run, say
 if TYPE_CHECKING:
     from quorate.tools.arguments import GlobalOptions
 
-app = noun_app("Kill, pause, resume and start nodes of a cluster of quorate up.")
+app = noun_app("Kill, pause, slow down, heal nodes of a cluster of quorate up.")
 
 DEFAULT_DIRECTORY = Path(".quorate")
 
@@ -25,10 +26,10 @@ Force = Annotated[bool, typer.Option("--force", help="Even if no majority of con
 @app.command("list", cls=Command)
 def list_nodes(context: typer.Context, *, directory: Directory = DEFAULT_DIRECTORY) -> None:
     """List the nodes: their processes, and how they are."""
-    from quorate.tools.chaos_work import states
+    from quorate.tools.chaos_work import faults_by_name, states
     from quorate.tools.clusters.chaos import nodes_table
 
-    print_table(options_of(context), nodes_table(states(directory)))
+    print_table(options_of(context), nodes_table(states(directory), faults_by_name(directory)))
 
 
 def _add_breaking(action: str, meaning: str) -> None:
@@ -87,3 +88,75 @@ _add_mending("resume", "Let a paused node go on.")
 _add_mending(
     "start", "Start a node that was killed, and all others that do not run, as quorate up does."
 )
+
+
+@app.command("skew", cls=Command)
+def skew(
+    context: typer.Context,
+    node: Node,
+    *,
+    by: Annotated[
+        str, typer.Option("--by", help="10m ahead, or -1h behind; 0s is right again.")
+    ] = "0s",
+    rate: Annotated[
+        float, typer.Option("--rate", min=0.001, max=1000, help="So many times as fast.")
+    ] = 1.0,
+    directory: Directory = DEFAULT_DIRECTORY,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Set a node's wall clock wrong, in a cluster of quorate up --chaos.
+
+    Only this node sees that time. With a clock that is far ahead, retention may delete records.
+    """
+    from quorate.tools.chaos_work import break_below
+    from quorate.tools.clusters.chaos import Faults, parse_shift
+
+    ahead_ms = parse_shift(by)
+
+    def change(faults: Faults) -> Faults:
+        return replace(faults, ahead_ms=ahead_ms, rate=rate)
+
+    confirm(f"Set the clock of {node} of {directory} wrong?", yes=yes or dry_run)
+    say(options_of(context), break_below(directory, node, change, dry_run=dry_run))
+
+
+@app.command("slow-disk", cls=Command)
+def slow_disk(
+    context: typer.Context,
+    node: Node,
+    *,
+    by: Annotated[
+        str, typer.Option("--by", help="How much longer a sync takes: 500ms; 0s for none.")
+    ] = "500ms",
+    directory: Directory = DEFAULT_DIRECTORY,
+    dry_run: DryRun = False,
+) -> None:
+    """Let each sync of a node's disk take longer, in a cluster of quorate up --chaos.
+
+    Controllers sync before they answer; brokers where flush.messages says so, or a segment ends.
+    """
+    from quorate.tools.chaos_work import break_below
+    from quorate.tools.clusters.chaos import Faults, parse_shift
+
+    delay_ms = max(0, parse_shift(by))
+
+    def change(faults: Faults) -> Faults:
+        return replace(faults, sync_delay_ms=delay_ms)
+
+    say(options_of(context), break_below(directory, node, change, dry_run=dry_run))
+
+
+@app.command("heal", cls=Command)
+def heal(
+    context: typer.Context,
+    node: Annotated[str | None, typer.Argument(help="This one; all, if none is named.")] = None,
+    *,
+    directory: Directory = DEFAULT_DIRECTORY,
+    dry_run: DryRun = False,
+) -> None:
+    """Undo it all: clocks right, disks quick, what is paused goes on, what was killed starts."""
+    from quorate.tools import chaos_work as work
+
+    for line in run(work.heal, directory, node, dry_run=dry_run):
+        say(options_of(context), line)

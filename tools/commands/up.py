@@ -44,6 +44,10 @@ def up(
     metrics: Annotated[
         bool, typer.Option("--metrics", help="Serve metrics for Prometheus on a free port.")
     ] = False,
+    chaos: Annotated[
+        bool,
+        typer.Option("--chaos", help="A cluster for quorate chaos skew and slow-disk, too."),
+    ] = False,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
     """Start a node on this machine, or a cluster: --brokers 3 --controllers 3.
@@ -54,7 +58,7 @@ def up(
     goes to a directory that is formatted by itself.
     """
     options = options_of(context)
-    is_cluster = bool(brokers or controllers or racks or detach)
+    is_cluster = bool(brokers or controllers or racks or detach or chaos)
     if not is_cluster and not ((directory or DEFAULT_DIRECTORY) / LAYOUT_NAME).exists():
         from quorate.tools.starting import StartArguments, local_defaults, start_up
 
@@ -70,4 +74,5 @@ def up(
     from quorate.tools.session import run
 
     wish = Wish(brokers, controllers, tuple(filter(None, racks.split(","))))
-    run(up, options, UpRequest(wish, directory, port, config, detach, with_parent, metrics))
+    request = UpRequest(wish, directory, port, config, detach, with_parent, metrics, chaos)
+    run(up, options, request)

@@ -5,13 +5,18 @@ import pytest
 from quorate.tools.clusters.chaos import (
     ACTIONS,
     KILL,
+    NO_FAULTS,
     PAUSE,
     RESUME,
     START,
+    Faults,
     check_majority,
     check_possible,
+    faults_text,
     named_member,
     nodes_table,
+    parse_shift,
+    plan_healing,
 )
 from quorate.tools.clusters.layout import Layout, Member
 from quorate.tools.clusters.picture import DEAD, PAUSED, RUNNING, STOPPED, NodeState
@@ -75,7 +80,53 @@ def test_the_majority_of_controllers_is_not_taken_away_by_mistake() -> None:
 
 
 def test_nodes_are_listed_with_their_processes() -> None:
-    table = nodes_table([node(VOTERS[0]), node(BROKERS[0], DEAD)])
-    assert table.rows[0] == ("controller-101", "127.0.0.1:20001", RUNNING, 77, 2_000, 1_000)
+    table = nodes_table(
+        [node(VOTERS[0]), node(BROKERS[0], DEAD)], {"controller-101": Faults(sync_delay_ms=50)}
+    )
+    first = ("controller-101", "127.0.0.1:20001", RUNNING, 77, "each sync 50ms longer", 2000, 1000)
+    assert table.rows[0] == first
+    assert table.rows[1][4] is None
     assert table.rows[1][2:4] == (DEAD, None)
     assert len({action.key for action in ACTIONS.values()}) == len(ACTIONS)
+
+
+@pytest.mark.parametrize(
+    ("faults", "text"),
+    [
+        (NO_FAULTS, ""),
+        (Faults(ahead_ms=5_400_000), "clock 90m ahead"),
+        (Faults(ahead_ms=-86_400_000, rate=0.5), "clock 1d behind, clock 0.5 times as fast"),
+        (Faults(sync_delay_ms=1_500), "each sync 1500ms longer"),
+    ],
+)
+def test_what_is_wrong_is_said_in_few_words(faults: Faults, text: str) -> None:
+    assert faults_text(faults) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"), [("500ms", 500), ("+10m", 600_000), ("-1h30m", -5_400_000), ("0s", 0)]
+)
+def test_clocks_are_set_ahead_and_back(text: str, ms: int) -> None:
+    assert parse_shift(text) == ms
+
+
+@pytest.mark.parametrize("text", ["", "-", "10", "--1h", "+-1h", "soon"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is no time"):
+        parse_shift(text)
+
+
+def test_healing_undoes_what_was_done_and_starts_nothing_that_was_stopped() -> None:
+    nodes = [
+        node(VOTERS[0]), node(VOTERS[1], PAUSED), node(VOTERS[2], STOPPED), node(BROKERS[0], DEAD),
+    ]  # fmt: skip
+    faults = {"controller-101": Faults(rate=2), "controller-102": NO_FAULTS}
+    plan = plan_healing(nodes, faults)
+    assert plan.lines(done=True) == [
+        "set right the clock and disk of controller-101",
+        "resumed controller-102",
+        "started broker-1",
+    ]
+    assert plan.lines(done=False)[1] == "would resume controller-102"
+    assert plan
+    assert not plan_healing(nodes[:1], {})
