@@ -18,6 +18,7 @@ from quorate.tools.tui.app import QuorateApp
 from quorate.tools.tui.asked import Asked
 from quorate.tools.tui.gathering import Gatherer
 from quorate.tools.tui.main_screen import Mode
+from quorate.tools.tui.running import local_cluster
 from quorate.tools.tui.views.places import Place
 from tests.compat import serving
 from tests.integration.controllers import COMMAND, TIMEOUT_S, environment
@@ -48,7 +49,8 @@ class Seat:
 
     async def type(self, text: str) -> None:
         names = {" ": "space", "/": "slash", ".": "full_stop", "=": "equals_sign"}
-        await self.press(*(names.get(character, character) for character in text))
+        await self.pilot.press(*(names.get(character, character) for character in text))
+        await self.pilot.pause()
 
     async def command(self, text: str) -> None:
         await self.press("colon")
@@ -155,7 +157,7 @@ def look_at(bootstrap: str, data: Path, body: Callable[[Seat], object]) -> None:
 
     async def main() -> None:
         app = QuorateApp(
-            Gatherer(Asked(options, client_of(options), data)),
+            Gatherer(Asked(options, client_of(options), data, ids=local_cluster(data)[1])),
             Place("topics"),
             Mode(can_write=True),
         )

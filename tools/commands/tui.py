@@ -1,6 +1,5 @@
 """``quorate tui``."""
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -46,23 +45,15 @@ def tui(
     decisions, kept up to date; ? shows the keys. Read-only without --rw, but for clusters of
     quorate up.
     """
-    from quorate.tools.session import names_a_cluster, run
-    from quorate.tools.topic_options import client_of
     from quorate.tools.tui import running
-    from quorate.tools.tui.asked import Asked
     from quorate.tools.tui.views.lens import Lens
 
     options = options_of(context)
     place = running.place_of(view or [])
-    local_bootstrap, ids = running.local_cluster(directory or Path(".quorate"))
-    if not names_a_cluster(options, os.environ):
-        options = running.with_bootstrap(options, local_bootstrap)
-    client = client_of(options)
+    asked = running.asked_of(options, directory)
     if once:
         lens = Lens(pattern, sort.lstrip("-"), sort.startswith("-"), options.format == "wide")
-        ours = place.view == "events" and bool(ids) and run(running.cluster_id_of, client) in ids
-        alone = (directory or Path(".quorate")) if ours and not local_bootstrap else None
-        running.print_once(Asked(options, client, alone), place, lens)
+        running.print_once(asked, place, lens)
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
@@ -70,7 +61,4 @@ def tui(
             why="standard input or output goes elsewhere",
             hint="quorate tui --once prints one frame",
         )
-    ours = bool(ids) and run(running.cluster_id_of, client) in ids
-    here = (directory or Path(".quorate")) if ours else None
-    alone, cluster = (None, here) if local_bootstrap else (here, None)
-    running.run_screen(Asked(options, client, alone, cluster), place, can_write=rw or ours)
+    running.run_screen(asked, place, can_write=rw)

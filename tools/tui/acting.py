@@ -28,7 +28,7 @@ class Actor:
     """Does one thing at a time for each request; keeps nothing."""
 
     def __init__(self, asked: Asked) -> None:
-        self._directory = asked.directory
+        self._asked = asked
         self._options = asked.options
         self._client = asked.client
         self._cluster = asked.cluster
@@ -41,7 +41,7 @@ class Actor:
         """
         match request:
             case ask.ReadTimeline():
-                return Answer(request, value=await self._timeline())
+                return Answer(request, value=await self._timeline(snapshot))
             case ask.Describe() | ask.Why() | ask.ReadConfigs() | ask.PlanReset():
                 return await self._read(request, snapshot)
             case ask.Elect():
@@ -59,8 +59,12 @@ class Actor:
                 said = await self._change(request)
         return Answer(request, said=said)
 
-    async def _timeline(self) -> Timeline:
-        asked = await why_work.whom_to_ask(self._options, os.environ, self._directory)
+    async def _whom_to_ask(self, snapshot: Snapshot) -> why_work.Asked:
+        directory = self._asked.directory_of(snapshot.cluster_id)
+        return await why_work.whom_to_ask(self._options, os.environ, directory)
+
+    async def _timeline(self, snapshot: Snapshot) -> Timeline:
+        asked = await self._whom_to_ask(snapshot)
         return timeline_of(await why_work.read_batches(asked))
 
     async def _read(
@@ -140,7 +144,7 @@ class Actor:
         return f"broker {request.broker_id} leads nothing now{left}"
 
     async def _why(self, request: ask.Why, snapshot: Snapshot) -> tuple[Line, ...]:
-        asked = await why_work.whom_to_ask(self._options, os.environ, self._directory)
+        asked = await self._whom_to_ask(snapshot)
         subject = request.subject
         match request.place.view:
             case places.PARTITIONS if isinstance(subject, TopicPartition):

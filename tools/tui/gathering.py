@@ -8,6 +8,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import trio
@@ -16,16 +17,16 @@ from quorate.errors import QuorateError
 from quorate.records.record import Record
 from quorate.tools.metadata.decided import Decided
 from quorate.tools.problems import explain, root_error
+from quorate.tools.reaching import client_of
 from quorate.tools.tui.acting import Actor
 from quorate.tools.tui.asked import Asked
 from quorate.tools.tui.following import Pause, follow_directory, follow_events, follow_records
 from quorate.tools.tui.looking import Looker
 from quorate.tools.tui.requests import READING, Answer, Request
-from quorate.tools.tui.source import Tell
+from quorate.tools.tui.source import INTERVAL_S, Tell
 from quorate.tools.tui.views import places
 from quorate.tools.tui.views.places import Place
 
-INTERVAL_S: Final = 2.0
 STREAM_INTERVAL_S: Final = 0.5
 """How often records that come are shown, at most."""
 
@@ -111,6 +112,8 @@ class _Inside:
         self._nursery: trio.Nursery | None = None
         self._following = trio.CancelScope()
         self._has_more = False
+        self._seen = trio.Event()
+        """Some broker has told which cluster it is."""
 
     async def run(self) -> None:
         """Look, follow, act, until it is stopped."""
@@ -162,9 +165,24 @@ class _Inside:
                     raise
                 self._looker.trouble(cause)
                 await self._tick()
+                self._look_elsewhere()
+
+    def _look_elsewhere(self) -> None:
+        """Ask somebody else if another address holds by now: a cluster of ours was started."""
+        try:
+            client = client_of(self._asked.options, os.environ)
+        except (QuorateError, OSError):
+            return  # a file is being written, or was removed
+        if client.bootstrap != self._asked.client.bootstrap:
+            self._asked = replace(self._asked, client=client)
+            self._looker.turn_to(client)
+            self._actor = Actor(self._asked)
+            self._follow()
 
     async def _tick(self) -> None:
         """Tell what was seen; wait until it is time to look again."""
+        if self._looker.snapshot.cluster_id:
+            self._seen.set()
         self._tell(self._looker.snapshot)
         with trio.move_on_after(INTERVAL_S):
             await self.wake.wait()
@@ -197,10 +215,13 @@ class _Inside:
 
         with scope:
             trouble = self._looker.stream_trouble
-            if self._asked.directory is None:
+            if self._asked.directory is not None:
+                await self._seen.wait()  # it may be the log of another cluster
+            directory = self._asked.directory_of(self._looker.snapshot.cluster_id)
+            if directory is None:
                 await follow_events(self._asked.options, dict(os.environ), tell, trouble)
             else:
-                await follow_directory(self._asked.directory, tell, trouble)
+                await follow_directory(directory, tell, trouble)
 
     def _take_stream(self, **found: Any) -> None:
         self._looker.take_stream(**found)

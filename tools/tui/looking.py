@@ -11,7 +11,7 @@ from quorate.tools.cluster_looking import min_isr_of
 from quorate.tools.configs import parse_resource
 from quorate.tools.groups_work import described, lags_of, with_times
 from quorate.tools.partitions_work import replicas_on_brokers, topics_of
-from quorate.tools.problems import CommandError
+from quorate.tools.problems import CommandError, explain
 from quorate.tools.quorum.view import QuorumView, view_of_answers, view_of_description
 from quorate.tools.quorum_work import ask_all, wall_clock_ms
 from quorate.tools.reaching import tls_of
@@ -62,6 +62,11 @@ class Looker:
         self._stream_trouble = ""
         self.snapshot = Snapshot(0, bootstrap=asked.client.bootstrap)
 
+    def turn_to(self, client: Client) -> None:
+        """Ask others from now on."""
+        self._client = patient_client(client)
+        self._take(bootstrap=client.bootstrap)
+
     async def look_on(
         self, place: Callable[[], Place], tick: Callable[[], Awaitable[None]]
     ) -> None:
@@ -94,6 +99,7 @@ class Looker:
         self._take(
             now_ms=now_ms,
             answered_ms=now_ms,
+            problem=None,
             cluster_id=cluster.cluster_id,
             brokers=cluster.brokers,
             topics=tuple(topics),
@@ -141,6 +147,7 @@ class Looker:
         self._take(
             now_ms=wall_clock_ms(),
             troubles=(f"no broker answers: {_short(error)}",),
+            problem=explain(error),
         )
 
     def stream_trouble(self, error: Exception) -> None:

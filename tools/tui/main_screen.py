@@ -1,6 +1,8 @@
 """The screen that all views share: header, table, prompt, keys."""
 
+import itertools
 from dataclasses import dataclass, replace
+from textwrap import wrap
 from typing import ClassVar
 
 from rich.text import Text
@@ -11,8 +13,10 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
+from quorate.tools.problems import Problem
 from quorate.tools.tui.dialogs import text_of
 from quorate.tools.tui.prompt import FILTER, Prompt
+from quorate.tools.tui.source import INTERVAL_S
 from quorate.tools.tui.table import GUTTER, RowsTable
 from quorate.tools.tui.views.cells import Frame, Line, Part, Row, Tone
 from quorate.tools.tui.views.cluster import header_lines
@@ -40,16 +44,34 @@ CHANGED = "±"
 AGE_COLUMNS = ("time", "lag", "rate/s", "behind", "log_end", "replicas")
 
 
+def told_of(problem: Problem, width: int) -> str:
+    """Return why nobody answers, in lines: what, why, what to try; and that it goes on."""
+    told = [*problem.lines(), "", f"It is asked again every {INTERVAL_S:.0f} s."]
+    indent = " " * len("error: ")
+    lines = (wrap(text, width, subsequent_indent=indent) or [""] for text in told)
+    return "\n".join(itertools.chain.from_iterable(lines))
+
+
 @dataclass(frozen=True, slots=True)
 class Mode:
     """Whether the cluster may be changed from here; ``alarm`` if that is none of this machine.
 
     ``chaos``: its nodes are processes that ``quorate up`` started, which may be killed.
+    ``ours`` are the ids of the clusters that it made here: these may be changed, and it is only
+    their nodes that may be killed. Empty if it made none.
     """
 
     can_write: bool
     alarm: bool = False
     chaos: bool = False
+    ours: frozenset[str] = frozenset()
+
+    def toward(self, cluster_id: str) -> "Mode":
+        """Return what may be done to a cluster, now that it is known which it is."""
+        if not self.ours or not cluster_id:
+            return self
+        is_ours = cluster_id in self.ours
+        return replace(self, can_write=self.can_write or is_ours, chaos=self.chaos and is_ours)
 
 
 class ClusterScreen(Screen[None]):
@@ -64,7 +86,7 @@ class ClusterScreen(Screen[None]):
     def __init__(self, place: Place, mode: Mode) -> None:
         super().__init__()
         self.history = History((place,))
-        self.mode = mode
+        self._asked_for = mode
         self.snapshot: Snapshot | None = None
         self.frame: Frame | None = None
         self.paused = False
@@ -100,6 +122,11 @@ class ClusterScreen(Screen[None]):
         self.call_after_refresh(self.draw)
 
     # What is seen
+
+    @property
+    def mode(self) -> Mode:
+        """What may be done to the cluster that is seen; little while none is."""
+        return self._asked_for.toward("" if self.snapshot is None else self.snapshot.cluster_id)
 
     @property
     def place(self) -> Place:
@@ -169,7 +196,10 @@ class ClusterScreen(Screen[None]):
             return past_frame(self.place, self._past)
         frame = frame_of(self.place, self.snapshot or Snapshot(0))
         if self.snapshot is None or self.snapshot.answered_ms is None:
-            return replace(frame, remark="nothing seen yet")
+            problem = None if self.snapshot is None else self.snapshot.problem
+            width = max(20, self.table.size.width - 2 * GUTTER)
+            remark = "nothing seen yet" if problem is None else told_of(problem, width)
+            return replace(frame, remark=remark)
         return frame
 
     def _header_lines(self) -> tuple[Line, ...]:

@@ -17,8 +17,11 @@ from quorate.broker.log.directory import META_NAME
 from quorate.errors import QuorateError
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.cluster_directory import cluster_around
+from quorate.tools.clusters.layout import DEFAULT_DIRECTORY
+from quorate.tools.nearby import nearby_bootstrap
 from quorate.tools.problems import UsageError, root_error
-from quorate.tools.topics import Client
+from quorate.tools.reaching import client_of
+from quorate.tools.session import names_a_cluster
 from quorate.tools.tui.asked import Asked
 from quorate.tools.tui.following import (
     Pause,
@@ -58,9 +61,9 @@ def place_of(words: list[str]) -> Place:
 
 
 def local_cluster(directory: Path) -> tuple[str, frozenset[str]]:
-    """Return where the brokers of a cluster of ``quorate up`` listen, and the cluster's ids.
+    """Return where brokers of ``quorate up`` in a directory listen, and the cluster's ids.
 
-    Both are empty if there is none in the directory, nor around it. A single node has ids only.
+    Both are empty if there is none in the directory, nor around it.
     """
     ids: set[str] = set()
     for path in (directory / META_NAME, *sorted(directory.glob(f"*/{META_NAME}"))):
@@ -70,7 +73,7 @@ def local_cluster(directory: Path) -> tuple[str, frozenset[str]]:
             continue
         ids |= {text for text in _texts(document, "cluster_id") if text}
     home = cluster_around(directory)
-    bootstrap = home.layout().bootstrap if home.exists else ""
+    bootstrap = home.layout().bootstrap if home.exists else nearby_bootstrap(directory)
     return bootstrap, frozenset(ids)
 
 
@@ -92,14 +95,22 @@ def is_loopback(bootstrap: str) -> bool:
     return all(host in ("localhost", "[::1]") or host.startswith("127.") for host in hosts)
 
 
-async def cluster_id_of(client: Client) -> str:
-    """Return the id of the cluster that brokers tell.
+def asked_of(options: GlobalOptions, directory: Path | None) -> Asked:
+    """Return whom the screen asks, and what is in a directory of ``quorate up``.
+
+    The brokers that run from a directory are asked if it was named, and no brokers were.
 
     Raises:
-        QuorateError: none answers.
+        QuorateError: the options contradict each other.
     """
-    async with client.admin() as admin:
-        return (await admin.describe_cluster()).cluster_id
+    where = DEFAULT_DIRECTORY if directory is None else directory
+    found, ids = local_cluster(where)
+    if directory is not None and not names_a_cluster(options, os.environ):
+        options = with_bootstrap(options, found)
+    several = cluster_around(where).exists
+    alone, cluster = (None, where) if several else (where, None)
+    client = client_of(options, os.environ)
+    return Asked(options, client, alone if ids else None, cluster, ids)
 
 
 def run_screen(asked: Asked, place: Place, *, can_write: bool) -> None:
@@ -110,7 +121,7 @@ def run_screen(asked: Asked, place: Place, *, can_write: bool) -> None:
 
     alarm = can_write and not is_loopback(asked.client.bootstrap)
     QuorateApp(
-        Gatherer(asked), place, Mode(can_write, alarm, chaos=asked.cluster is not None)
+        Gatherer(asked), place, Mode(can_write, alarm, asked.cluster is not None, asked.ids)
     ).run()
 
 
@@ -150,6 +161,7 @@ async def _look_once(asked: Asked, place: Place) -> Snapshot:
 async def _stream_once(asked: Asked, place: Place, looker: Looker) -> None:
     """Take what there is, until nothing came for a moment."""
     errors: list[Exception] = []
+    directory = asked.directory_of(looker.snapshot.cluster_id)
     with trio.move_on_after(STREAM_WAIT_S) as patience:
 
         def take(name: str, found: Any) -> None:
@@ -160,8 +172,8 @@ async def _stream_once(asked: Asked, place: Place, looker: Looker) -> None:
         if place.view == places.MESSAGES:
             tell = partial(take, "records")
             await follow_records(asked.client, place.argument, Pause(), tell, errors.append)
-        elif asked.directory is not None:
-            await follow_directory(asked.directory, events, errors.append)
+        elif directory is not None:
+            await follow_directory(directory, events, errors.append)
         else:
             await follow_events(asked.options, dict(os.environ), events, errors.append)
     if errors and isinstance(errors[0], QuorateError):

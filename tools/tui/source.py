@@ -1,11 +1,14 @@
 """What the screen needs of whoever gathers: a test has another one than the program."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from quorate.tools.tui.requests import Answer, Request
 from quorate.tools.tui.views.places import Place
 from quorate.tools.tui.views.snapshot import Snapshot
+
+INTERVAL_S: Final = 2.0
+"""How long after a look the next one is."""
 
 Tell = Callable[[Snapshot | Answer], None]
 

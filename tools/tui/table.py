@@ -177,7 +177,8 @@ class RowsTable(ScrollView, can_focus=True):
         elif y - 1 + scroll_y < len(self.shown.rows):
             strip = Strip(self._row_segments(y - 1 + scroll_y, base))
         else:
-            text = f"  {self.shown.remark}" if y == 2 and not self.shown.rows else ""
+            lines = [] if self.shown.rows else self.shown.remark.split("\n")
+            text = f"  {lines[y - 2]}" if 2 <= y < 2 + len(lines) else ""
             strip = Strip([Segment(text, base + STYLES[Tone.DIM])])
         return strip.crop_extend(scroll_x, scroll_x + width, base)
 

@@ -16,6 +16,7 @@ from quorate.records.record import Record
 from quorate.tools.clusters.health import BrokerLoad, Health, health_of, loads_of
 from quorate.tools.groups.lag import Lag, PartitionLag, summed
 from quorate.tools.metadata.decided import Decided
+from quorate.tools.problems import Problem
 from quorate.tools.quorum.view import QuorumView
 
 OnBrokers = Mapping[int, Mapping[TopicPartition, LogDirReplica]]
@@ -46,6 +47,7 @@ class Snapshot:
         troubles: What could not be asked just now, in a few words each; then it is shown as it
             was when it last could.
         answered_ms: When brokers last answered.
+        problem: Why none does, and what to try; None while one does.
         earlier: What it was a while ago, for rates and trends.
     """
 
@@ -67,6 +69,7 @@ class Snapshot:
     events: tuple[Decided, ...] = ()
     troubles: tuple[str, ...] = ()
     answered_ms: int | None = None
+    problem: Problem | None = None
     earlier: Measures | None = None
 
     @property

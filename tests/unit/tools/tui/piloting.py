@@ -117,6 +117,7 @@ def sit(
     view: Place = TOPICS,
     can_write: bool = True,
     chaos: bool = False,
+    mode: Mode | None = None,
     size: tuple[int, int] = (100, 24),
     source: FakeSource | None = None,
 ) -> FakeSource:
@@ -124,7 +125,7 @@ def sit(
     source = source or FakeSource()
 
     async def main() -> None:
-        app = QuorateApp(source, view, Mode(can_write, chaos=chaos))
+        app = QuorateApp(source, view, mode or Mode(can_write, chaos=chaos))
         async with app.run_test(size=size) as pilot:
             await pilot.pause()
             await body(Seat(app, pilot, source))

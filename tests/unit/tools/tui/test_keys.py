@@ -13,10 +13,12 @@ from quorate.tools.groups.resetting import Change
 from quorate.tools.groups_work import Planned
 from quorate.tools.problems import Problem
 from quorate.tools.tui import requests as ask
+from quorate.tools.tui.main_screen import Mode
 from quorate.tools.tui.requests import Answer
 from quorate.tools.tui.views.cells import Part
 from quorate.tools.tui.views.keys import KEYS
 from quorate.tools.tui.views.places import Place
+from quorate.tools.tui.views.snapshot import Snapshot
 from tests.unit.tools.tui import clusters
 from tests.unit.tools.tui.piloting import TOPICS, FakeSource, Seat, sit
 
@@ -457,6 +459,42 @@ def test_whoever_follows_a_topic_at_its_top_stays_there() -> None:
         assert seat.app.main.table.cursor == 2
 
     sit(body, view=Place("messages", "orders"))
+
+
+def test_while_nobody_answers_the_screen_says_what_why_and_what_to_try() -> None:
+    problem = Problem("no broker at h:1: " + "far " * 20, "NETWORK_EXCEPTION", "quorate up", 4)
+    nobody = Snapshot(0, troubles=("no broker answers",), problem=problem)
+    source = FakeSource(nobody)
+
+    async def body(seat: Seat) -> None:
+        lines = [line.strip() for line in seat.drawn()]
+        assert lines[2].startswith("error: no broker at h:1: far far")
+        assert lines[3].startswith("far far"), "a long line goes on in the next"
+        assert lines[4:8] == [
+            "why: NETWORK_EXCEPTION", "try: quorate up", "", "It is asked again every 2 s.",
+        ]  # fmt: skip
+        assert "read-only" in seat.app.main.subtitle
+        await seat.press("down", "w", "enter", "ctrl+n")
+        assert seat.over == ""
+        seat.source.say(clusters.snapshot())
+        await seat.pilot.pause()
+        assert seat.keys == ["clicks", "orders", "payments"]
+        assert "read-only" not in seat.app.main.subtitle
+        await seat.press("ctrl+n")
+        assert seat.over == "FormScreen"
+
+    mode = Mode(can_write=False, chaos=True, ours=frozenset({"the-cluster"}))
+    sit(body, source=source, mode=mode, size=(80, 24))
+
+
+def test_only_clusters_that_were_made_here_may_be_changed_without_being_asked_for() -> None:
+    ours = Mode(can_write=False, chaos=True, ours=frozenset({"a"}))
+    assert ours.toward("a") == Mode(True, chaos=True, ours=ours.ours)
+    assert ours.toward("b") == Mode(False, chaos=False, ours=ours.ours)
+    asked_for = replace(ours, can_write=True)
+    assert asked_for.toward("b").can_write
+    assert not asked_for.toward("b").chaos
+    assert not ours.toward("").can_write
 
 
 @pytest.mark.parametrize("size", [(80, 24), (480, 120)])
