@@ -29,7 +29,7 @@ COMMANDS: Final = {
     "txns": "List and describe transactions; find and end those that hang.",
     "offsets": "Show first and next offsets of partitions.",
     "configs": "Show and change configurations of topics and brokers.",
-    "log": "Print and check log files without a broker.",
+    "log": "Print, check and follow log files without a broker.",
     "features": "Show and change the levels of features that a cluster works at.",
     "storage": "Say whose directories are; make ids.",
     "metadata": "Look at what the controllers agreed on: records, and the state they made.",

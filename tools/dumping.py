@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from quorate.broker.log.files import File
+from quorate.broker.log.scan import PlacedBatch
 from quorate.errors import KafkaError
 from quorate.records.record import Record
 from quorate.tools.arguments import GlobalOptions
@@ -61,17 +63,28 @@ def dump(options: GlobalOptions, paths: Sequence[Path], out: TextIO, *, with_rec
 
 def _dump_segment(path: Path, *, with_records: bool, as_json: bool) -> Iterator[str]:
     for file, batch in batches_of(path):
-        fields = describe_batch(batch)
-        marker = marker_of(file, batch)
-        if marker is not None:
-            fields |= describe_marker(marker)
-        if as_json:
-            yield json.dumps({"kind": "batch", "file": str(path), **fields})
-        else:
-            yield "batch  " + _fields_text(fields)
-        if with_records and marker is None:
-            for record in records_of(path, file, batch):
-                yield _record_line(record, as_json=as_json)
+        yield from batch_lines(path, file, batch, with_records=with_records, as_json=as_json)
+
+
+def batch_lines(
+    path: Path, file: File, batch: PlacedBatch, *, with_records: bool, as_json: bool
+) -> Iterator[str]:
+    """Yield a line for a batch of a segment, then, if wanted, one for each of its records.
+
+    Raises:
+        KafkaError: the records cannot be read.
+    """
+    fields = describe_batch(batch)
+    marker = marker_of(file, batch)
+    if marker is not None:
+        fields |= describe_marker(marker)
+    if as_json:
+        yield json.dumps({"kind": "batch", "file": str(path), **fields})
+    else:
+        yield "batch  " + _fields_text(fields)
+    if with_records and marker is None:
+        for record in records_of(path, file, batch):
+            yield _record_line(record, as_json=as_json)
 
 
 def _fields_text(fields: dict[str, Any]) -> str:

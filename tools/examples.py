@@ -35,6 +35,10 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "quorate features downgrade transaction.version=1 --dry-run",
         "quorate features downgrade group.version=0 -y",
     ),
+    "log tail-segments": (
+        "quorate log tail-segments .quorate/orders-0",
+        "quorate log tail-segments .quorate/orders-0 --data --from-beginning -n 10 --json",
+    ),
     "metadata export": (
         "quorate metadata export --to metadata.json --dir .quorate",
         "quorate metadata export -1h --to before.cbor -C 127.0.0.1:9190",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.client.sync import Admin
+from quorate.client.sync import Admin, Producer
 from quorate.tools.cli import run_command
 from tests.compat.serving import Broker, quorate
 from tests.conftest import IN_A_HURRY
@@ -84,3 +84,14 @@ def test_metadata_go_to_a_file_that_is_read_like_a_node(
     told = run("metadata", "shell", "--file", path, "cat", "/cluster/id")[1]
     assert told.strip() in (node.data / "meta.json").read_text()
     assert run("metadata", "cat", "--file", path, *data)[0] == 2
+
+
+def test_what_a_broker_appends_can_be_followed_in_its_files(run: Run, node: Broker) -> None:
+    assert run("topics", "create", "followed")[0] == 0
+    with Producer(node.server.bootstrap) as producer:
+        producer.send("followed", b"first", partition=0)
+    path = node.partition_folder("followed")
+    told = run("log", "tail-segments", str(path), "--from-beginning", "--data", "-n", "2")[1]
+    batch, record = told.splitlines()
+    assert batch.startswith("batch  base_offset=0 ")
+    assert "value='first'" in record

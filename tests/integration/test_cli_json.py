@@ -66,6 +66,7 @@ COMMANDS = (
     "version",
     "log verify {dir}",
     "log dump {dir}/orders-0",
+    "log tail-segments {dir}/orders-0 --from-beginning -n 1",
     "doctor connect {bootstrap}",
     "doctor machine",
     "profile list",
