@@ -3,6 +3,7 @@
 import os
 import platform
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -91,6 +92,7 @@ async def _plain(client: Client, load: Load) -> Measured:
     """Send without transactions; wait for each turn, if there are any, else for the last."""
     took_ms: list[float] = []
     value = os.urandom(load.size)
+    unsettled = _Unsettled()
     async with _producer(client, load) as producer:
         await producer.send(load.topic, value)  # what the first one brings along is not counted
         begun = time.perf_counter()
@@ -98,6 +100,7 @@ async def _plain(client: Client, load: Load) -> Measured:
             turn_begun = time.perf_counter()
             for number in range(at, min(at + (load.turn or load.records), load.records)):
                 delivery = await producer.enqueue(load.topic, value)
+                unsettled.add(delivery)
                 if not load.turn and number % TIMED_EVERY == 0:
                     delivery.add_callback(_timer(took_ms))
             if load.turn:
@@ -105,7 +108,38 @@ async def _plain(client: Client, load: Load) -> Measured:
                 took_ms.append(1e3 * (time.perf_counter() - turn_begun))
         await producer.flush()
         seconds = time.perf_counter() - begun
+        unsettled.check()
     return Measured("plain", load, seconds, took_ms)
+
+
+class _Unsettled:
+    """Notices records that are not delivered, as flushing does not: one of each batch is looked at.
+
+    State: the deliveries that are to be looked at, no more than there are batches under way.
+    """
+
+    def __init__(self) -> None:
+        self._batch: object = None
+        self._deliveries: deque[Delivery] = deque()
+
+    def add(self, delivery: Delivery) -> None:
+        """Look at this one, too, if it is the first of a batch."""
+        batch, _ = delivery
+        if batch is not self._batch:
+            self._batch = batch
+            self._deliveries.append(delivery)
+            self.check()
+
+    def check(self) -> None:
+        """Look at those whose outcome is known.
+
+        Raises:
+            QuorateError: why one was not delivered.
+        """
+        while self._deliveries and self._deliveries[0].done:
+            error = self._deliveries.popleft().error
+            if error is not None:
+                raise error
 
 
 def _timer(took_ms: list[float]) -> Any:

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Final, cast
 
 from quorate.broker.log.directory import META_NAME
@@ -59,15 +61,25 @@ def _owned(meta: Path) -> Owned:
             f"cannot read {meta}", why=str(error), hint="put it back from a copy"
         ) from None
     is_controller = meta.parent.name == SUBDIRECTORY
-    files = (path for path in meta.parent.rglob("*") if path.is_file())
     return Owned(
         meta.parent,
         "controller" if is_controller else "broker",
         int(found.get("node_id", -1)),
         str(found.get("cluster_id", "")),
         str(found.get("directory_id", "")),
-        sum(path.stat().st_size for path in files),
+        _size_bytes(meta.parent, besides=None if is_controller else meta.parent / SUBDIRECTORY),
     )
+
+
+def _size_bytes(directory: Path, *, besides: Path | None) -> int:
+    """Return what the files of a directory take, without those of another one in it."""
+    size_bytes = 0
+    for path in directory.rglob("*"):
+        if besides is None or besides not in path.parents:
+            with suppress(FileNotFoundError):  # nodes that run remove and rename files
+                state = path.stat()
+                size_bytes += state.st_size if S_ISREG(state.st_mode) else 0
+    return size_bytes
 
 
 def _leaves(value: Any) -> Iterator[tuple[str, Any]]:

@@ -28,7 +28,24 @@ def test_the_directories_of_a_cluster_are_told_apart(tmp_path: Path) -> None:
 def test_a_node_alone_has_both_in_one(tmp_path: Path) -> None:
     write(tmp_path / "node" / "controller", VOTER)
     (tmp_path / "node" / "meta.json").write_text(json.dumps(BROKER))
-    assert [owned.node_id for owned in owned_in(tmp_path / "node")] == [101, 1]
+    controller, broker = owned_in(tmp_path / "node")
+    assert [controller.node_id, broker.node_id] == [101, 1]
+    sizes = [len(json.dumps(VOTER)), len(json.dumps(BROKER))]
+    assert [controller.size_bytes, broker.size_bytes] == sizes, "each byte is counted once"
+
+
+def test_a_file_that_a_node_just_removed_takes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "node", BROKER)
+    listed = Path.rglob
+
+    def rglob(folder: Path, pattern: str) -> list[Path]:
+        return [*listed(folder, pattern), folder / "removed"]
+
+    monkeypatch.setattr(Path, "rglob", rglob)
+    (owned,) = owned_in(tmp_path)
+    assert owned.size_bytes == len(json.dumps(BROKER))
 
 
 def test_what_belongs_to_nobody_or_is_damaged_is_told(tmp_path: Path) -> None:
