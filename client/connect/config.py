@@ -57,7 +57,8 @@ class FileSource:
         key: The key of all records, so that they are in one partition and in order; None: no key.
         start_at_end: Whether lines that are there at the first start are left out.
         poll_interval_ms: How often to look for more.
-        batch_bytes: How much of the file is one transaction, about.
+        batch_bytes: How much of the file is one transaction at most; but at least one line of
+            ``line_bytes_max``.
         line_bytes_max: Longer lines become several records.
         rotation_wait_ms: How long a file that was renamed may still grow.
     """
@@ -141,7 +142,7 @@ _FILE_SOURCE: Final = (
     _text("key", "The key of all records."),
     _text("start", "Where to begin the first time.", "beginning", ("beginning", "end")),
     _number("poll_interval_ms", 200, "How often to look.", unit="ms", high=3_600_000),
-    _number("batch_bytes", 1 << 18, "How much is one transaction.", unit="bytes", high=1 << 26),
+    _number("batch_bytes", 1 << 20, "How much is one transaction.", unit="bytes", high=1 << 26),
     _number("line_bytes_max", 1_000_000, "Where to cut lines.", unit="bytes", high=1 << 26),
     _number("rotation_wait_ms", 1_000, "How long an old file grows.", unit="ms", high=3_600_000),
 )

@@ -23,7 +23,7 @@ def parsed(text: str) -> ConnectConfig:
 
 def test_what_is_not_said_has_a_default() -> None:
     source = FileSource(
-        Common("log", 10, 500), "a.log", "t", None, False, 200, 1 << 18, 1_000_000, 1_000
+        Common("log", 10, 500), "a.log", "t", None, False, 200, 1 << 20, 1_000_000, 1_000
     )
     sink = SqliteSink(Common("db", 10, 500), ("t",), "a.db", "db", (), False, 1_000)
     assert parsed(FILE + SINK) == ConnectConfig(None, "quorate-connect-offsets", (source, sink))
