@@ -1,6 +1,7 @@
 """Trio shell of ``quorate brokers``: what brokers have; draining them, and retiring them."""
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,6 +11,9 @@ from quorate.client.admin import Admin
 from quorate.client.admin_results import BrokerDescription, ConfigEntry, ConfigResource
 from quorate.control.partition_messages import ChangeBroker
 from quorate.errors import QuorateError
+from quorate.model import TopicPartition
+from quorate.net.rpc import VersionRange
+from quorate.protocol.apis import APIS
 from quorate.tools.arguments import DEFAULT_TIMEOUT_S, GlobalOptions
 from quorate.tools.cluster_looking import min_isr_of
 from quorate.tools.clusters.health import BrokerLoad, Health, health_lines, health_of, loads_of
@@ -220,6 +224,71 @@ async def check_broker(client: Client, broker_id: int) -> BrokerDescription:
     """
     async with client.admin() as admin:
         return await _broker(admin, broker_id)
+
+
+async def unregister(
+    client: Client, broker_id: int, *, with_replicas: bool, dry_run: bool
+) -> tuple[TopicPartition, ...]:
+    """Take a broker that is gone out of the cluster; return the replicas that stay assigned to it.
+
+    Raises:
+        RefusedError: it runs, or has replicas, which is not said to be meant.
+        UsageError: there is none of that id.
+    """
+    async with client.admin() as admin:
+        broker = await _broker(admin, broker_id)
+        left = replicas_of(broker_id, await find(admin))
+        check_unregister(broker, left, with_replicas=with_replicas)
+        if not dry_run:
+            await admin.unregister_broker(broker_id)
+    return tuple(left)
+
+
+def check_unregister(
+    broker: BrokerDescription, left: Sequence[TopicPartition], *, with_replicas: bool
+) -> None:
+    """Refuse to take out a broker that runs, or one that still has replicas, unless told to.
+
+    Raises:
+        RefusedError: why.
+    """
+    if not broker.is_fenced:
+        raise RefusedError(
+            f"broker {broker.broker_id} is in service",
+            why="it would register again at once",
+            hint=f"stop it first; quorate brokers decommission {broker.broker_id} empties it",
+        )
+    if left and not with_replicas:
+        raise RefusedError(
+            f"broker {broker.broker_id} still has {len(left)} replicas",
+            why=some(left),
+            hint="--with-replicas takes it out all the same: they stay assigned to it",
+        )
+
+
+async def api_versions(client: Client, broker_id: int) -> Table:
+    """Return a row for each API that a broker serves.
+
+    Raises:
+        UsageError: there is none of that id.
+        QuorateError: it does not answer.
+    """
+    async with client.admin() as admin:
+        await _broker(admin, broker_id)
+        return api_table((await admin.describe_versions(broker_id)).apis)
+
+
+def api_table(versions: Mapping[int, VersionRange]) -> Table:
+    """Return a row for each API: versions, and the one that this program would use, if any."""
+    columns = (Column("key"), Column("api"), Column("min"), Column("max"), Column("usable"))
+    rows: list[tuple[Any, ...]] = []
+    for key, told in sorted(versions.items()):
+        ours = APIS.get(key)
+        usable = None if ours is None else min(told.last, ours.max_version)
+        if ours is not None and usable is not None and usable < max(told.first, ours.min_version):
+            usable = None
+        rows.append((key, None if ours is None else ours.name, told.first, told.last, usable))
+    return Table("api_versions", columns, tuple(rows))
 
 
 async def retire(client: Client, broker_id: int) -> bool:

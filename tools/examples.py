@@ -238,7 +238,11 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "quorate broker start --id 2 --controllers host:9093 --rack b --config node.toml",
     ),
     "broker list": ("quorate broker list", "quorate brokers ls --json"),
-    "broker describe": ("quorate broker describe 1 --dirs",),
+    "broker describe": ("quorate broker describe 1", "quorate broker describe 1 --api-versions"),
+    "broker unregister": (
+        "quorate broker unregister 3 --dry-run",
+        "quorate broker unregister 3 --with-replicas -y",
+    ),
     "broker drain": ("quorate broker drain 2 --dry-run",),
     "broker undrain": ("quorate broker undrain 2",),
     "broker decommission": (

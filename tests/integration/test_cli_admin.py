@@ -1,6 +1,7 @@
 """Commands for those who operate a cluster, against a node: features, brokers, directories."""
 
 import json
+import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from quorate.client.sync import Admin, Producer
 from quorate.tools.cli import run_command
 from tests.compat.serving import Broker, quorate
 from tests.conftest import IN_A_HURRY
+from tests.integration import controllers
 
 pytestmark = pytest.mark.integration
 
@@ -95,3 +97,27 @@ def test_what_a_broker_appends_can_be_followed_in_its_files(run: Run, node: Brok
     batch, record = told.splitlines()
     assert batch.startswith("batch  base_offset=0 ")
     assert "value='first'" in record
+
+
+def test_a_broker_that_is_gone_is_taken_out_and_no_other(run: Run, tmp_path: Path) -> None:
+    code, _, told = run("brokers", "unregister", "1", "-y")
+    assert (code, "is in service" in told) == (5, True)
+    assert run("brokers", "unregister", "9", "-y")[0] == 2
+    cluster = ["--dir", str(tmp_path / "cluster")]
+    words = ["--brokers", "2", "--controllers", "1", "--port", "0", "--detach"]
+    try:
+        assert controllers.quorate("up", *words, *cluster).code == 0
+        (status,) = controllers.quorate("status", "--json", *cluster).items()
+        where = ["-b", status["bootstrap"]]
+        assert run("topics", "create", "t", "-p", "1", "-r", "2", *where)[0] == 0
+        assert controllers.quorate("chaos", "kill", "broker-2", "-y", *cluster).code == 0
+        deadline = time.monotonic() + controllers.TIMEOUT_S
+        while "in service" in (told := run("brokers", "unregister", "2", "-y", *where)[2]):
+            assert time.monotonic() < deadline
+        assert "still has 1 replicas" in told
+        go = ["brokers", "unregister", "2", "--with-replicas", *where]
+        assert "would take broker 2 out" in run(*go, "--dry-run")[1]
+        assert run(*go, "-y")[0] == 0
+        assert "there is no broker 2" in run(*go, "-y")[2]
+    finally:
+        controllers.quorate("down", *cluster)

@@ -1,12 +1,13 @@
 """``quorate broker start`` and ``quorate brokers ...``."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quorate.tools.command_line import Command, noun_app, options_of
+from quorate.tools.command_line import Command, DryRun, Yes, noun_app, options_of
 from quorate.tools.session import confirm, print_table, run, say
 from quorate.tools.topic_options import client_of
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 app = noun_app("Start a broker; list, describe, drain and retire brokers.")
 
 BrokerId = Annotated[int, typer.Argument(metavar="ID", min=0, help="The broker.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @app.command("start", cls=Command)
@@ -78,12 +77,18 @@ def describe(
     broker_id: BrokerId,
     *,
     dirs: Annotated[bool, typer.Option("--dirs", hidden=True)] = False,
+    api_versions: Annotated[
+        bool, typer.Option("--api-versions", help="Which requests it serves, in which versions.")
+    ] = False,
 ) -> None:
     """Show a broker: what it leads and has, its directories, what was set for it."""
     from quorate.tools import brokers_work as work
 
     del dirs  # always shown
     options = options_of(context)
+    if api_versions:
+        print_table(options, run(work.api_versions, client_of(options), broker_id))
+        return
     run(work.describe, options, client_of(options), broker_id)
 
 
@@ -135,6 +140,39 @@ def undrain(
         return
     run(work.undrain, options, broker_id)
     say(options, f"broker {broker_id} may lead again")
+
+
+@app.command("unregister", cls=Command)
+def unregister(
+    context: typer.Context,
+    broker_id: BrokerId,
+    *,
+    with_replicas: Annotated[
+        bool, typer.Option("--with-replicas", help="Even if replicas are assigned to it.")
+    ] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Take a broker that is gone for good out of the cluster.
+
+    One that runs is refused, and one that still has replicas: "decommission" moves them away.
+    """
+    from quorate.tools import brokers_work as work
+    from quorate.tools.partitions.retiring import some
+
+    options = options_of(context)
+    take_out = partial(
+        run, work.unregister, client_of(options), broker_id, with_replicas=with_replicas
+    )
+    left = take_out(dry_run=True)
+    if left:
+        say(options, f"{len(left)} replicas stay assigned to it: {some(left)}")
+    if dry_run:
+        say(options, f"would take broker {broker_id} out of the cluster")
+        return
+    confirm(f"Take broker {broker_id} out of the cluster?", yes=yes)
+    take_out(dry_run=False)
+    say(options, f"broker {broker_id} is no longer of this cluster")
 
 
 @app.command("decommission", cls=Command)
