@@ -40,7 +40,7 @@ COMMANDS: Final = {
     "bench": "Measure a cluster: records a second, how soon, what exactly-once costs.",
     "verify": "Load a cluster, break it, heal it, and judge what clients saw.",
     "connect": "Carry lines of files to topics, and records of topics to SQLite.",
-    "spark": "Read topics to Parquet files with PySpark.",
+    "spark": "Read topics with PySpark: to files; what it needs here; a program to begin with.",
     "broker": "Start a broker; list, describe, drain and retire brokers.",
     "controller": "Start a controller.",
     "profile": "Keep clusters under names, and use them: add, use, list, show, remove.",

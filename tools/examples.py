@@ -229,6 +229,8 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "quorate connect run connectors.toml --once -b broker:9092",
     ),
     "connect check": ("quorate connect check connectors.toml",),
+    "spark check": ("quorate spark check", "quorate spark check orders -b broker:9092 --json"),
+    "spark example": ("quorate spark example orders > read_orders.py",),
     "spark read": (
         "quorate spark read orders --since -1h --to parquet:out",
         "quorate spark read logs --columns key,value --to parquet:out --overwrite",

@@ -70,6 +70,7 @@ COMMANDS = (
     "log tail-segments {dir}/orders-0 --from-beginning -n 1",
     "doctor connect {bootstrap}",
     "doctor machine",
+    "spark check orders",
     "profile list",
     "profile show p",
     "consume orders --from-beginning -n 1",
@@ -107,7 +108,9 @@ NO_TABLE = {
     "they run, and tell events as lines of JSON: test_clusters, test_controller, test_cli": (
         "up", "broker start", "controller start", "quorum watch", "connect run",
     ),
-    "they are a screen, a shell, or a script": ("tui", "metadata shell", "completion"),
+    "they are a screen, a shell, or a script": (
+        "tui", "metadata shell", "completion", "spark example",
+    ),
     "they need other nodes: test_cli_groups": ("why offline", "why rebalance"),
     "they judge histories: test_verify": (
         "verify run", "verify check", "verify report", "verify show", "verify mutants",

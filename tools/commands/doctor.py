@@ -39,7 +39,7 @@ def connect(
         raise UsageError(str(error), why="an address is host:port", hint="b1:9092") from None
     client = client_of(options, os.environ)
     findings: list[Finding] = run(look_at_connection, endpoint, dict(client.options))
-    _tell(options, findings)
+    tell_findings(options, findings)
 
 
 @app.command("machine", cls=Command)
@@ -54,10 +54,15 @@ def machine(
     """Look at disk, open files, port, clock and versions. Exit code 3 if something is missing."""
     from quorate.tools.doctor import look_at_machine
 
-    _tell(options_of(context), look_at_machine(directory, port))
+    tell_findings(options_of(context), look_at_machine(directory, port))
 
 
-def _tell(options: "GlobalOptions", findings: Sequence["Finding"]) -> None:
+def tell_findings(options: "GlobalOptions", findings: Sequence["Finding"]) -> None:
+    """Print findings; the first that is bad is the error.
+
+    Raises:
+        ProblemFoundError: one is bad.
+    """
     from quorate.tools.doctor import findings_table, worst
 
     print_table(options, findings_table(findings))

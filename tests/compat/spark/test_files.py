@@ -1,11 +1,13 @@
-"""``quorate spark read`` with a real Spark."""
+"""``quorate spark`` with a real Spark: files, and the program to begin with."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from quorate.client.sync import Admin
+from quorate.tools.cli import run_command
 from quorate.tools.spark_reading import ReadPlan, Target, schema_of, write_files
 from tests.compat.spark.conftest import fill
 
@@ -25,3 +27,23 @@ def test_there_are_as_many_files_as_bytes_ask_for(
     assert summary.record_count == 300
     assert summary.file_count == files == len(list(folder.glob("part-*.parquet")))
     assert summary.size_bytes > 0
+
+
+def test_the_program_to_begin_with_shows_records_and_counts_them(
+    spark: Any, servers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del spark  # it is there, so that the program takes it
+    with Admin(servers) as admin:
+        admin.create_topic("to-begin-with", partitions=2)
+    fill(servers, "to-begin-with", 30)
+    where = ["-b", servers, "spark"]
+    assert run_command([*where, "check", "to-begin-with", "--json"]) == 0
+    findings = json.loads(capsys.readouterr().out)["items"]
+    assert [finding["state"] for finding in findings] == ["ok"] * 6
+    assert findings[-1]["detail"] == "2 partitions with about 30 records"
+
+    assert run_command([*where, "example", "to-begin-with", "--since", "2023-01-01"]) == 0
+    exec(compile(capsys.readouterr().out, "example", "exec"), {})
+    shown = capsys.readouterr().out
+    assert shown.endswith("30 records\n")
+    assert "|value 29" in shown
