@@ -94,6 +94,7 @@ class TlsServer:
             while connection.stalled or not connection.may_read:
                 if not connection.may_read:
                     await connection.readable.wait()
+                service.begin_turn()
                 connection.resume()
                 service.end_turn()
             chunk: bytes | bytearray | None = None

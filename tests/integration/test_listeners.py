@@ -40,7 +40,7 @@ class Server:
         self.answer = answer
         self.service = Service(
             self.dispatch,
-            lambda: int(trio.current_time() * 1000),
+            self.begin_turn,
             self.end_turn,
             limits=LIMITS,
             connections_max=connections_max,
@@ -50,14 +50,21 @@ class Server:
         self.listener.setblocking(False)
         self.port = self.listener.getsockname()[1]
         self.reactor: Reactor | None = None
+        self.in_turn = False
         self.clients: list[trio.SocketStream] = []
 
+    def begin_turn(self) -> int:
+        self.in_turn = True
+        return int(trio.current_time() * 1000)
+
     def dispatch(self, connection: Connection, buffer: bytearray, start: int, end: int) -> None:
+        assert self.in_turn, "a request would be served at the time of some earlier turn"
         connection.open_slot().fill(self.answer(bytes(buffer[start:end])))
 
     def end_turn(self) -> None:
         while self.service.answered:
             self.service.answered.pop().flush()
+        self.in_turn = False
 
     async def run(self, context: ssl.SSLContext | None) -> None:
         if context is None:
