@@ -116,7 +116,12 @@ def elect(
     client = client_of(options)
     found: list[Found] = run(work.plan_election, client, wanted or (), unclean=unclean)
     if not found:
-        say(options, "nobody leads none of them" if unclean else "the preferred ones lead already")
+        say(
+            options,
+            "each of them has a leader; nothing to elect"
+            if unclean
+            else "the preferred ones lead already",
+        )
         return
     if dry_run or unclean:
         print_table(options, work.election_table(found, unclean=unclean))

@@ -4,27 +4,26 @@ import re
 import shlex
 from itertools import dropwhile, takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from quorate.tools.arguments import NOUNS, VERBS
+from quorate.tools.cli import COMMANDS as COMMAND_NAMES
+from quorate.tools.cli import KAFKA_TOOLS, app
+from tests.pasted import GIVEN, INSTEAD, NOT_RUN, WAYS
+from tests.typed import PAGES, ROOT, TYPED, name_of, without_prompt
 from tests.unit.tools.test_examples import understood
 
-ROOT = Path(__file__).parents[3]
-PAGES = [ROOT / "README.md", ROOT / "jepsen" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-BLOCK = re.compile(r"^```(?:console|sh|text)?\n(.*?)^```", re.DOTALL | re.MULTILINE)
 KAFKA_TOOL = re.compile(r"quorate kafka-")
-
-
-def commands_of(page: Path) -> list[str]:
-    """Return the lines of a page's blocks that begin with a prompt and call quorate."""
-    lines = [line for block in BLOCK.findall(page.read_text()) for line in block.splitlines()]
-    typed = [line.partition("$ ")[2] for line in lines if re.match(r"[\w-]*\$ ", line)]
-    return [line for line in typed if re.search(r"(^|[ |(])quorate ", line)]
-
-
+QUOTED = re.compile(r"`quorate ([a-z][-a-z ]*[a-z])(?=[ `])")
 COMMANDS = [
-    (page.relative_to(ROOT).as_posix(), line) for page in PAGES for line in commands_of(page)
+    (page, line)
+    for page, lines in TYPED.items()
+    for line in lines
+    if re.search(r"(^|[ |(])quorate ", line)
 ]
 
 
@@ -44,10 +43,42 @@ def test_there_are_commands_on_the_pages() -> None:
 
 @pytest.mark.parametrize(("page", "line"), COMMANDS)
 def test_a_command_of_a_page_is_one_that_there_is(page: str, line: str) -> None:
-    words = words_of(line.replace("<the voter's>", "ID").replace(" ...", ""))
+    words = words_of(line)
     if KAFKA_TOOL.search(line) or words == ["--help"]:
         return
     assert understood(words), f"{page}: {line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_command_stands_behind_a_prompt_where_a_test_finds_it(page: Path) -> None:
+    found = without_prompt(page.read_text())
+    assert found == [], "write commands in a block, ```console, each behind '$ '"
+
+
+def test_what_is_said_about_commands_is_about_some_that_there_are() -> None:
+    typed = {line for lines in TYPED.values() for line in lines}
+    about = {*NOT_RUN, *WAYS}
+    assert about - typed == set(), "tests/pasted.py has rows whose command no page has any more"
+    assert set(NOT_RUN) & set(WAYS) == set()
+    assert set(GIVEN) - set(TYPED) == set()
+    assert [words for words in INSTEAD if not any(words in line for line in typed)] == []
+    assert [line for line, reason in NOT_RUN.items() if not reason] == []
+
+
+def is_a_command(words: list[str]) -> bool:
+    """Tell whether words begin with a command, or name a group of them."""
+    noun = NOUNS.get(words[0], words[0])
+    if noun not in COMMAND_NAMES:
+        return noun in KAFKA_TOOLS
+    top: Any = typer.main.get_command(app)
+    inner = getattr(top.get_command(None, noun), "commands", None)
+    return inner is None or len(words) == 1 or VERBS.get(words[1], words[1]) in inner
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_command_within_a_sentence_is_one_that_there_is(page: Path) -> None:
+    quoted = [words.split() for words in QUOTED.findall(page.read_text())]
+    assert [words for words in quoted if not is_a_command(words)] == []
 
 
 def test_every_page_has_its_place_in_the_site() -> None:
