@@ -9,6 +9,7 @@ from quorate.client.admin_results import (
     ConfigEntry,
     ConfigOperation,
     ConfigResource,
+    ResourceType,
 )
 from quorate.errors import InvalidConfigError, QuorateError
 from quorate.setting_fields import Setting
@@ -28,6 +29,13 @@ SOURCES: Final = {
     8: "group",
 }
 """The protocol's numbers of where a value comes from."""
+
+
+SETTINGS: Final[Mapping[ResourceType, Mapping[str, Setting]]] = {
+    ResourceType.TOPIC: TOPIC_SETTINGS,
+    ResourceType.BROKER: BROKER_SETTINGS,
+    ResourceType.GROUP: GROUP_SETTINGS,
+}
 
 
 def parse_resource(text: str) -> ConfigResource:
@@ -79,7 +87,7 @@ async def describe(
     rows = tuple(
         (
             entry.name,
-            "(hidden)" if entry.is_sensitive else entry.value,
+            _shown(entry),
             SOURCES.get(entry.source, str(entry.source)),
             entry.is_read_only,
             entry.documentation,
@@ -90,6 +98,71 @@ async def describe(
     print_table(options, Table("configs", columns, rows))
     if not rows:
         say(options, "all values are defaults; --all shows them")
+
+
+async def differences(client: Client, one: ConfigResource, other: ConfigResource | None) -> Table:
+    """Return where two resources differ, or without another, one from the defaults.
+
+    Raises:
+        UsageError: they are not of one kind.
+        QuorateError: there is no such resource.
+    """
+    if other is None:
+        return default_differences(one, await entries_of(client, one))
+    if other.type is not one.type:
+        raise UsageError(
+            f"{one} and {other} are not to be compared",
+            why="they have other settings",
+            hint="quorate configs diff topic/a topic/b",
+        )
+    return pair_differences(
+        (one, await entries_of(client, one)), (other, await entries_of(client, other))
+    )
+
+
+Entries = Mapping[str, ConfigEntry]
+
+
+def default_differences(resource: ConfigResource, entries: Entries) -> Table:
+    """Return a row for each value that is not the default of this version."""
+    known = SETTINGS[resource.type]
+    rows: list[tuple[str, str | None, str | None]] = []
+    for name, entry in sorted(entries.items()):
+        setting = known.get(name)
+        default = None if setting is None else value_text(setting.default)
+        if not entry.is_default and (entry.is_sensitive or entry.value != default):
+            rows.append((name, default, _shown(entry)))
+    return _differences("default", _path(resource), rows)
+
+
+def pair_differences(
+    one: tuple[ConfigResource, Entries], other: tuple[ConfigResource, Entries]
+) -> Table:
+    """Return a row for each value that two resources do not share; hidden ones are not compared."""
+    (first, before), (second, after) = one, other
+    rows: list[tuple[str, str | None, str | None]] = []
+    for name in sorted({*before, *after}):
+        values = [_shown(entries.get(name)) for entries in (before, after)]
+        if values[0] != values[1]:
+            rows.append((name, values[0], values[1]))
+    return _differences(_path(first), _path(second), rows)
+
+
+def _path(resource: ConfigResource) -> str:
+    return f"{resource.type.name.lower()}/{resource.name or 'default'}"
+
+
+def _shown(entry: ConfigEntry | None) -> str | None:
+    if entry is None:
+        return None
+    return "(hidden)" if entry.is_sensitive else entry.value
+
+
+def _differences(
+    first: str, second: str, rows: Sequence[tuple[str, str | None, str | None]]
+) -> Table:
+    columns = (Column("name"), Column("before", title=first), Column("after", title=second))
+    return Table("config_differences", columns, tuple(rows))
 
 
 async def get(client: Client, resource: ConfigResource, name: str) -> str:

@@ -167,6 +167,10 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "quorate configs describe broker/1 --all",
     ),
     "configs get": ("quorate configs get topic/orders retention.ms",),
+    "configs diff": (
+        "quorate configs diff topic/orders",
+        "quorate configs diff broker/1 broker/2 --exit-code",
+    ),
     "configs set": (
         "quorate configs set topic/orders retention.ms=1d flush.messages=1",
         "quorate configs set group/billing consumer.session.timeout.ms=1m --dry-run",

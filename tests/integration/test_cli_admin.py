@@ -66,6 +66,17 @@ def test_a_level_that_cannot_be_is_refused_with_the_reason(run: Run) -> None:
     assert run("features", "downgrade", "-y")[0] == 2
 
 
+def test_configurations_are_compared(run: Run) -> None:
+    assert run("topics", "create", "one", "-c", "retention.ms=1h")[0] == 0
+    assert run("topics", "create", "two")[0] == 0
+    for words in (["topic/one"], ["topic/one", "topic/two"]):
+        code, told, _ = run("configs", "diff", *words, "--exit-code")
+        assert (code, "3600000" in told, "604800000" in told) == (3, True, True)
+    code, told, _ = run("configs", "diff", "topic/two", "topic/two", "--exit-code")
+    assert (code, told) == (0, "topic/two does not differ from topic/two\n")
+    assert run("configs", "diff", "topic/one", "broker/1")[0] == 2
+
+
 def test_a_node_is_who_its_formatted_directory_says(run: Run, tmp_path: Path) -> None:
     where = ["--dir", str(tmp_path / "data")]
     assert run("storage", "format", "-t", "formatted-before", *where)[0] == 0

@@ -47,6 +47,7 @@ COMMANDS = (
     "offsets orders --time -1",
     "configs describe topic/orders --all",
     "configs get topic/orders retention.ms",
+    "configs diff topic/orders",
     "configs list",
     "broker list",
     "broker describe 1",

@@ -8,8 +8,8 @@ from quorate.tools import configs as work
 from quorate.tools.arguments import parse_properties
 from quorate.tools.command_line import Command, noun_app, options_of
 from quorate.tools.output import Column, Table
-from quorate.tools.problems import UsageError
-from quorate.tools.session import print_table, run
+from quorate.tools.problems import EXIT_PROBLEM_FOUND, UsageError
+from quorate.tools.session import print_table, run, say
 from quorate.tools.topic_options import client_of
 
 app = noun_app("Show and change configurations of topics, brokers and groups.")
@@ -53,6 +53,30 @@ def get(
         print_table(options, Table("config_values", columns, ((resource, name, value),)))
     else:
         print(value)
+
+
+@app.command("diff", cls=Command)
+def diff(
+    context: typer.Context,
+    resource: Resource,
+    other: Annotated[
+        str, typer.Argument(metavar="[TYPE/NAME]", help="Another one; the defaults.")
+    ] = "",
+    *,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="End with 3 if anything differs.")
+    ] = False,
+) -> None:
+    """Show where a configuration differs from another one, or from the defaults."""
+    options = options_of(context)
+    second = work.parse_resource(other) if other else None
+    table = run(work.differences, client_of(options), work.parse_resource(resource), second)
+    if table.rows or options.format not in {"table", "wide"}:
+        print_table(options, table)
+    else:
+        say(options, f"{resource} does not differ from {other or 'the defaults'}")
+    if exit_code and table.rows:
+        raise typer.Exit(EXIT_PROBLEM_FOUND)
 
 
 @app.command("set", cls=Command)
