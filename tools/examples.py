@@ -79,7 +79,11 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "quorate topics create orders -p 6 -r 3 -c min.insync.replicas=2 --if-not-exists",
     ),
     "topics list": ("quorate topics list", "quorate topics ls 'app.*' --format wide"),
-    "topics describe": ("quorate topics describe orders", "quorate topics describe --json"),
+    "topics describe": (
+        "quorate topics describe orders",
+        "quorate topics describe orders -p",
+        "quorate topics describe --json",
+    ),
     "topics alter": (
         "quorate topics alter orders --partitions 12 --dry-run",
         "quorate topics alter orders -c retention.ms=1d --delete-config segment.bytes",

@@ -184,7 +184,7 @@ DESCRIBE_COLUMNS = (
 )  # fmt: skip
 
 
-async def _told(
+async def topics_told(
     admin: Admin, names: Sequence[str]
 ) -> tuple[dict[str, TopicDescription | QuorateError], bool]:
     """Return topics, and whether brokers told of eligible leader replicas (KIP-966)."""
@@ -202,7 +202,7 @@ async def describe(options: GlobalOptions, client: Client, names: Sequence[str])
     """
     async with client.admin() as admin:
         wanted = list(names) or [topic.name for topic in await admin.list_topics()]
-        topics, elr_is_known = await _told(admin, wanted) if wanted else ({}, True)
+        topics, elr_is_known = await topics_told(admin, wanted) if wanted else ({}, True)
         resources = [ConfigResource.topic(name) for name in wanted]
         configs = await admin.describe_configs(resources) if wanted else {}
     found: list[Described] = []

@@ -28,6 +28,7 @@ SCHEMAS: dict[str, Any] = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else
 COMMANDS = (
     "topics list",
     "topics describe orders",
+    "topics describe orders -a",
     "topics stats orders",
     "topics find orders --key k",
     "partitions list orders",

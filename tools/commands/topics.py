@@ -1,6 +1,7 @@
 """``quorate topics``."""
 
 import re
+import sys
 import time
 from typing import Annotated
 
@@ -106,10 +107,39 @@ def list_topics(
 
 
 @app.command("describe", cls=Command)
-def describe(context: typer.Context, names: Names = None, *, topic: Topics = None) -> None:
-    """Show topics with partitions, leaders and in-sync replicas; all, if none is named."""
+def describe(
+    context: typer.Context,
+    names: Names = None,
+    *,
+    topic: Topics = None,
+    summary: Annotated[
+        bool, typer.Option("-s", "--print-summary", help="Size, id, durability.")
+    ] = False,
+    configs: Annotated[
+        bool, typer.Option("-c", "--print-configs", help="All settings, and where from.")
+    ] = False,
+    partitions: Annotated[
+        bool, typer.Option("-p", "--print-partitions", help="With their offsets.")
+    ] = False,
+    everything: Annotated[bool, typer.Option("-a", "--print-all", help="All three.")] = False,
+) -> None:
+    """Show topics with partitions, leaders and in-sync replicas; all, if none is named.
+
+    As Kafka's tool prints it, or, with -s, -c, -p or -a, in sections.
+    """
     options = options_of(context)
-    run(work.describe, options, client_of(options), [*(names or ()), *(topic or ())])
+    wanted = [*(names or ()), *(topic or ())]
+    if not (summary or configs or partitions or everything):
+        run(work.describe, options, client_of(options), wanted)
+        return
+    from quorate.tools.topic_sections import Section, describe_sections
+
+    sections = Section.ALL if everything else Section.NONE
+    sections |= Section.SUMMARY if summary else Section.NONE
+    sections |= Section.CONFIGS if configs else Section.NONE
+    sections |= Section.PARTITIONS if partitions else Section.NONE
+    text: str = run(describe_sections, options, client_of(options), wanted, sections)
+    sys.stdout.write(text)
 
 
 @app.command("alter", cls=Command)
