@@ -66,6 +66,23 @@ ATTRIBUTES: Final = BatchHeader._fields.index("attributes")
 ACKS_VALID: Final = (0, 1, ACKS_ALL)
 ACKS_ANSWERED: Final = (1, ACKS_ALL)
 
+_TOLD_WITHOUT_START: Final = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    }
+)
+"""With all other errors Kafka tells where the log starts (``ReplicaManager.processFailedRecord``).
+
+Java's producer needs that with UNKNOWN_PRODUCER_ID: without, it sends the batch again until it is
+told (``TransactionManager.canRetry``).
+"""
+
 
 def produce(
     broker: Broker, request: ProduceRequest, caller: Caller
@@ -87,6 +104,7 @@ def produce(
         name = broker.replicas.image.topic_names.get(topic.topic_id) if by_id else topic.name
         answers: list[PartitionProduceResponse] = []
         for partition in topic.partition_data:
+            replica: LeaderReplica | None = None
             try:
                 if name is None:
                     raise UnknownTopicIdError
@@ -94,7 +112,7 @@ def produce(
                 _check_codec(partition, caller.api_version)
                 result = _append(replica, partition.records, request.acks, broker.now_ms)
             except KafkaError as error:
-                answers.append(_failure(partition, error))
+                answers.append(_failure(partition, error, replica))
                 continue
             base_offset, last_offset, append_time_ms, log_start_offset, _ = result
             answer = PartitionProduceResponse(
@@ -251,7 +269,7 @@ class _TransactionalAppend:
         try:
             result = _append(replica, records, self._acks, now_ms, None, self._guard)
         except KafkaError as error:
-            self._fail(error)
+            self._fail(error, replica)
             return
         answer.base_offset = result.base_offset
         answer.log_append_time_ms = result.log_append_time_ms
@@ -259,12 +277,13 @@ class _TransactionalAppend:
         if _must_wait(replica, result.last_offset, self._acks):
             self._pending.wait_for(replica, result.last_offset + 1, self._acks, answer)
 
-    def _fail(self, error: KafkaError) -> None:
-        failure = _failure(self._partition, error)
+    def _fail(self, error: KafkaError, replica: LeaderReplica | None = None) -> None:
+        failure = _failure(self._partition, error, replica)
         self.answer.error_code = failure.error_code
         self.answer.base_offset = failure.base_offset
         self.answer.error_message = failure.error_message
         self.answer.record_errors = failure.record_errors
+        self.answer.log_start_offset = failure.log_start_offset
 
 
 def _is_transactional(records: memoryview | None) -> bool:
@@ -429,13 +448,18 @@ def _must_wait(replica: LeaderReplica, last_offset: int, acks: int) -> bool:
     return acks != 0 and replica.waits_for_sync and last_offset >= replica.log.flushed_offset
 
 
-def _failure(partition: PartitionProduceData, error: KafkaError) -> PartitionProduceResponse:
+def _failure(
+    partition: PartitionProduceData, error: KafkaError, replica: LeaderReplica | None = None
+) -> PartitionProduceResponse:
+    """Return what an answer says of a partition; ``replica`` is whose log refused the batch."""
     answer = PartitionProduceResponse(
         index=partition.index,
         error_code=int(error.code),
         base_offset=UNKNOWN_OFFSET,
         error_message=error.message,
     )
+    if replica is not None and error.code not in _TOLD_WITHOUT_START:
+        answer.log_start_offset = replica.log.log_start_offset
     if isinstance(error, KeylessRecordsError):
         # Clients fail these records with the message, and the rest of the batch because of them.
         answer.record_errors = [

@@ -392,3 +392,20 @@ def test_no_version_is_advertised_that_kafka_does_not_have(
     ours, kafkas = tables
     assert set(ours) <= set(kafkas)
     assert {key: ours[key] for key in ours} == {key: kafkas[key] for key in ours}
+
+
+@pytest.mark.feature("refused records: the first offset of the log is told, where Kafka tells it")
+def test_where_the_log_starts_is_told_with_a_refusal(wire: Wire, stored: str) -> None:
+    assert error_of(wire.produce(stored, good(b"a", producer=ProducerStamp(7, 1, 0)))) == "NONE"
+    answers = (
+        wire.produce(stored, good(b"a", producer=ProducerStamp(7, 1, 5))),
+        wire.produce(stored, good(b"a", producer=ProducerStamp(7, 0, 0))),
+        wire.produce(stored, good(b"a" * 30_000)),
+        wire.produce(stored, good(b"a"), partition=1),
+    )
+    assert {error_of(answer): answer.log_start_offset for answer in answers} == {
+        "OUT_OF_ORDER_SEQUENCE_NUMBER": 0,
+        "INVALID_PRODUCER_EPOCH": 0,
+        "MESSAGE_TOO_LARGE": -1,
+        "UNKNOWN_TOPIC_OR_PARTITION": -1,
+    }

@@ -465,3 +465,16 @@ def test_producers_and_their_transactions_are_described() -> None:
     assert described() == (1, -1)
     world.end(committed=True, coordinator_epoch=4)
     assert described() == (-1, 4)
+
+
+def test_with_sequences_of_an_ended_transaction_it_is_told_where_the_log_starts() -> None:
+    world = World()
+    for sequence in (0, 1):
+        answer = world.produce(sequence)
+        world.coordinator.answer()
+        assert codes(partitions_of(answer)) == [ErrorCode.NONE]
+        if sequence == 0:
+            world.end(committed=False)
+    (refused,) = partitions_of(world.produce(0))
+    assert refused.error_code == ErrorCode.UNKNOWN_PRODUCER_ID
+    assert refused.log_start_offset == 0, "Java's producer would try for ever, or until it is told"
