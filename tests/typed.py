@@ -1,7 +1,8 @@
 """What the pages have somebody type (pure).
 
-Commands stand in fenced blocks, behind a prompt: ``$``, or ``c1$`` for a shell on another host.
-Behind two spaces and ``#`` comes what a reader is told about one.
+Commands stand in fenced blocks: of ``bash``, which are nothing else and can be pasted whole; or of
+``console``, behind a prompt, ``$``, or ``c1$`` for a shell on another host. Behind two spaces and
+``#`` comes what a reader is told about one.
 """
 
 import re
@@ -18,7 +19,7 @@ PROMPT: Final = re.compile(r"[\w-]*\$ (.*)")
 REMARK: Final = re.compile(r"\s{2,}#.*$")
 FENCE: Final = re.compile(r"```(\w*)")
 BARE: Final = re.compile(r"\s*(quorate|make|pip|python3?|source|\.) [-\w./]+")
-SHELLS: Final = {"", "console", "sh", "bash", "shell", "text"}
+SHELLS: Final = {"", "console", "sh", "shell", "text"}
 
 
 def _blocks(text: str) -> list[tuple[str, list[str]]]:
@@ -38,8 +39,13 @@ def _blocks(text: str) -> list[tuple[str, list[str]]]:
 
 def commands_of(text: str) -> list[str]:
     """Return what a page has somebody type, in its order, without the remarks."""
-    lines = [line for _, block in _blocks(text) for line in block]
-    return [REMARK.sub("", typed[1]).rstrip() for line in lines if (typed := PROMPT.match(line))]
+    typed: list[str] = []
+    for language, block in _blocks(text):
+        if language == "bash":
+            typed += [line for line in block if line and not line.startswith("#")]
+        else:
+            typed += [prompted[1] for line in block if (prompted := PROMPT.match(line))]
+    return [REMARK.sub("", line).rstrip() for line in typed]
 
 
 def without_prompt(text: str) -> list[str]:

@@ -52,7 +52,7 @@ def test_a_command_of_a_page_is_one_that_there_is(page: str, line: str) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_a_command_stands_behind_a_prompt_where_a_test_finds_it(page: Path) -> None:
     found = without_prompt(page.read_text())
-    assert found == [], "write commands in a block, ```console, each behind '$ '"
+    assert found == [], "write commands in a block, ```bash; or ```console, each behind '$ '"
 
 
 def test_what_is_said_about_commands_is_about_some_that_there_are() -> None:
