@@ -23,6 +23,7 @@ from quorate.tools.output import SCHEMA_VERSION, Column, Table, document_text
 from quorate.tools.problems import CommandError, ProblemFoundError, UnreachableError, UsageError
 from quorate.tools.progress import Bar
 from quorate.tools.session import note, print_table
+from quorate.tools.verify_runs import Run, runs_in
 
 WIDTH_MAX: Final = 100
 LIST: Final = "quorate verify list"
@@ -252,7 +253,8 @@ def _how_to_know(report: Report, word: str) -> str:
 def list_runs(options: GlobalOptions, root: Path | None) -> None:
     """Print the runs that there are, the newest first."""
     where = store.DEFAULT_ROOT if root is None else root
-    rows = tuple(_row(folder) for folder in store.list_runs(where))
+    runs = runs_in(where)
+    rows = tuple(map(_row, runs))
     columns = (
         Column("name"), Column("verdict"), Column("anomalies"), Column("operations"),
         Column("faults"), Column("seconds"), Column("workloads", wide_only=True),
@@ -263,7 +265,7 @@ def list_runs(options: GlobalOptions, root: Path | None) -> None:
     if not rows:
         note(options, f"no runs are in {where}: quorate verify run makes one")
     elif options.format in {"table", "wide"}:
-        note(options, _totals([folder.read_verdict() for folder in store.list_runs(where)]))
+        note(options, _totals([run.verdict for run in runs]))
 
 
 def _totals(verdicts: Sequence[Mapping[str, Any]]) -> str:
@@ -283,18 +285,17 @@ def _totals(verdicts: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _row(folder: RunFolder) -> tuple[Any, ...]:
-    header = folder.read_about().get("header", {})
-    verdict = folder.read_verdict()
+def _row(run: Run) -> tuple[Any, ...]:
+    header, verdict = run.header, run.verdict
     return (
-        folder.name,
-        verdict.get("validity", "not judged"),
-        list(verdict.get("anomalies", ())) or None,
+        run.name,
+        run.validity,
+        list(run.anomalies) or None,
         verdict.get("operations"),
         verdict.get("faults"),
         verdict.get("seconds"),
         header.get("workloads"),
         header.get("seed"),
         header.get("commit"),
-        str(folder.path),
+        str(run.folder.path),
     )

@@ -22,7 +22,7 @@ def tui(
         typer.Argument(
             metavar="[VIEW [NAME]]",
             help="topics, brokers, quorum, partitions [TOPIC], groups, offsets GROUP,"
-            " txns, configs [topic/T|broker/ID], messages TOPIC [FROM], events.",
+            " txns, configs [topic/T|broker/ID], messages TOPIC [FROM], events, verify [FOLDER].",
         ),
     ] = None,
     *,

@@ -2,13 +2,17 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
+
+import trio
 
 from quorate.client.admin import raise_first
 from quorate.client.admin_results import ConfigEntry, NewTopic
 from quorate.errors import ErrorCode, KafkaError, QuorateError
 from quorate.model import TopicPartition
 from quorate.tools import brokers_work, chaos_work, groups_work, why_work
+from quorate.tools.arguments import GlobalOptions
 from quorate.tools.configs import entries_of, parse_resource
 from quorate.tools.groups.resetting import To, parse_spec
 from quorate.tools.metadata.timeline import Timeline, timeline_of
@@ -16,9 +20,10 @@ from quorate.tools.problems import UsageError
 from quorate.tools.quorum_work import wall_clock_ms
 from quorate.tools.tui import requests as ask
 from quorate.tools.tui.asked import Asked
+from quorate.tools.tui.palette import line_of
 from quorate.tools.tui.requests import Answer
 from quorate.tools.tui.views import describing, places
-from quorate.tools.tui.views.cells import Line
+from quorate.tools.tui.views.cells import Line, Part
 from quorate.tools.tui.views.snapshot import Snapshot
 
 HARMLESS: Final = frozenset({ErrorCode.ELECTION_NOT_NEEDED})
@@ -42,6 +47,11 @@ class Actor:
         match request:
             case ask.ReadTimeline():
                 return Answer(request, value=await self._timeline(snapshot))
+            case ask.Report():
+                lines = await trio.to_thread.run_sync(
+                    report_lines, self._options, request, abandon_on_cancel=True
+                )
+                return Answer(request, lines=lines)
             case ask.Describe() | ask.Why() | ask.ReadConfigs() | ask.PlanReset():
                 return await self._read(request, snapshot)
             case ask.Elect():
@@ -149,7 +159,14 @@ class Actor:
         match request.place.view:
             case places.PARTITIONS if isinstance(subject, TopicPartition):
                 decided = await why_work.read_decided(asked)
-                return describing.why_partition_lines(decided, subject, snapshot)
+                lines = describing.why_partition_lines(decided, subject, snapshot)
+                if not snapshot.waits_for_followers(subject):
+                    return lines
+                stuck = await why_work.ask_about_stuck(asked, subject)
+                return (*lines, (Part(""),), *describing.answers_lines([stuck]))
+            case places.TXNS:
+                refused = await why_work.ask_about_producer(asked, str(subject))
+                return describing.answers_lines([refused])
             case places.GROUPS:
                 told = [
                     await why_work.ask_about_rebalance(asked, str(subject)),
@@ -165,9 +182,24 @@ class Actor:
             case _:
                 raise UsageError(
                     f"nobody can say why a row of {request.place.view} is as it is",
-                    why="there are answers for partitions, topics, groups, offsets, brokers",
+                    why="there are answers for partitions, topics, groups, offsets, brokers, txns",
                     hint=":events shows every decision, with its cause",
                 )
+
+
+def report_lines(options: GlobalOptions, request: ask.Report) -> tuple[Line, ...]:
+    """Judge a run, as ``quorate verify report`` does, and return its lines.
+
+    Raises:
+        CommandError: it has no history, or one that cannot be read.
+    """
+    # So heavy an import waits until somebody wants it.
+    from quorate.jepsen.report.terminal import lines
+    from quorate.tools.verify_judging import find_source, reported
+
+    source = find_source(None, str(request.run.folder.path))
+    report = reported(replace(options, quiet=True), source)
+    return tuple(line_of(text) for text in lines(report, request.width))
 
 
 def _is_harmless(error: QuorateError | None) -> bool:

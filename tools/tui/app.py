@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -18,7 +18,13 @@ from quorate.tools.groups_work import Planned
 from quorate.tools.metadata.timeline import Timeline
 from quorate.tools.output import SCHEMA_VERSION, cell_text
 from quorate.tools.tui import requests as ask
-from quorate.tools.tui.dialogs import Field, FormScreen, TextScreen, plain_lines
+from quorate.tools.tui.dialogs import (
+    Field,
+    FormScreen,
+    TextScreen,
+    plain_lines,
+    reading_width,
+)
 from quorate.tools.tui.flows import Flows
 from quorate.tools.tui.main_screen import AGE_COLUMNS, STATE_COLUMNS, ClusterScreen, Mode
 from quorate.tools.tui.prompt import COMMAND, FILTER, Prompt
@@ -33,6 +39,9 @@ from quorate.tools.tui.views.keys import KEYS, keys_of
 from quorate.tools.tui.views.lens import Lens
 from quorate.tools.tui.views.places import Place, parse_command
 from quorate.tools.tui.views.snapshot import Snapshot
+from quorate.tools.verify_runs import Run
+
+TITLES: Final[dict[type, str]] = {ask.Why: "why", ask.Report: "report"}
 
 
 class Seen(Message):
@@ -112,7 +121,7 @@ class QuorateApp(App[None]):
         elif isinstance(answer.value, Planned):
             self._flows.reset_planned(answer.value)
         elif answer.lines:
-            title = "why" if isinstance(request, ask.Why) else "describe"
+            title = TITLES.get(type(request), "describe")
             _ = self.push_screen(TextScreen(title, answer.lines))
         elif answer.said:
             self.notify(answer.said)
@@ -236,6 +245,9 @@ class QuorateApp(App[None]):
                 self.go(Place(places.PARTITIONS), Lens(pattern=f"leader:^{row.subject}$"))
             case places.GROUPS:
                 self.go(Place(places.OFFSETS, str(row.subject)), Lens())
+            case places.VERIFY if isinstance(row.subject, Run):
+                self.notify(f"judging {row.subject.name} ...", timeout=2)
+                self.do(ask.Report(row.subject, reading_width(self.size.width)))
             case places.OFFSETS if isinstance(row.subject, TopicPartition):
                 self.go(Place(places.PARTITIONS, row.subject.topic), Lens())
             case _:

@@ -19,6 +19,11 @@ HANGING_MAX: Final = 300
 """Longer texts are one widget: their long lines go on at the left."""
 
 
+def reading_width(screen_width: int) -> int:
+    """Return how long lines of something to read may be: see ``.dialog`` in the style."""
+    return min(140, screen_width * 9 // 10) - 5  # two borders, two blanks, a scrollbar
+
+
 def text_of(lines: Sequence[Line]) -> Text:
     """Return lines as Textual draws them."""
     text = Text(no_wrap=False)

@@ -19,6 +19,7 @@ from quorate.tools.positions import parse_span
 from quorate.tools.quorum_work import wall_clock_ms
 from quorate.tools.reaching import find_controllers, tls_of
 from quorate.tools.topics import Client
+from quorate.tools.verify_runs import Run, runs_in
 
 KEPT_MAX: Final = 1_000
 """How many records and how many decisions are kept to be looked at."""
@@ -107,6 +108,17 @@ async def follow_directory(
 
 def _batches_in(directory: Path) -> list[Batch]:
     return list(batches_of(controller_folder(directory)))
+
+
+async def follow_runs(argument: str, tell: Callable[[Sequence[Run]], None]) -> None:
+    """Tell the runs of ``quorate verify`` in a folder, as they change, until cancelled."""
+    told: tuple[Run, ...] | None = None
+    while True:
+        found = await trio.to_thread.run_sync(runs_in, Path(argument) if argument else None)
+        if found != told:
+            told = found
+            tell(found)
+        await trio.sleep(DIRECTORY_S)
 
 
 async def follow_events(

@@ -20,12 +20,19 @@ from quorate.tools.problems import explain, root_error
 from quorate.tools.reaching import client_of
 from quorate.tools.tui.acting import Actor
 from quorate.tools.tui.asked import Asked
-from quorate.tools.tui.following import Pause, follow_directory, follow_events, follow_records
+from quorate.tools.tui.following import (
+    Pause,
+    follow_directory,
+    follow_events,
+    follow_records,
+    follow_runs,
+)
 from quorate.tools.tui.looking import Looker
 from quorate.tools.tui.requests import READING, Answer, Request
 from quorate.tools.tui.source import INTERVAL_S, Tell
 from quorate.tools.tui.views import places
 from quorate.tools.tui.views.places import Place
+from quorate.tools.verify_runs import Run
 
 STREAM_INTERVAL_S: Final = 0.5
 """How often records that come are shown, at most."""
@@ -199,6 +206,8 @@ class _Inside:
             self._nursery.start_soon(self._follow_records, self._following, self._place.argument)
         elif self._place.view == places.EVENTS:
             self._nursery.start_soon(self._follow_events, self._following)
+        elif self._place.view == places.VERIFY:
+            self._nursery.start_soon(self._follow_runs, self._following, self._place.argument)
 
     async def _follow_records(self, scope: trio.CancelScope, argument: str) -> None:
         def tell(records: Sequence[Record]) -> None:
@@ -222,6 +231,13 @@ class _Inside:
                 await follow_events(self._asked.options, dict(os.environ), tell, trouble)
             else:
                 await follow_directory(directory, tell, trouble)
+
+    async def _follow_runs(self, scope: trio.CancelScope, argument: str) -> None:
+        def tell(runs: Sequence[Run]) -> None:
+            self._take_stream(runs=runs)
+
+        with scope:
+            await follow_runs(argument, tell)
 
     def _take_stream(self, **found: Any) -> None:
         self._looker.take_stream(**found)

@@ -30,10 +30,10 @@ from quorate.tools.tui.views.past import (
     past_header,
     past_snapshot,
 )
-from quorate.tools.tui.views.places import History, Place
+from quorate.tools.tui.views.places import VERIFY, History, Place
 from quorate.tools.tui.views.snapshot import Snapshot
 
-STATE_COLUMNS = ("state", "role", "source", "record")
+STATE_COLUMNS = ("state", "role", "source", "record", "verdict")
 SCROLLBAR = 1
 AT_ONCE = ("quit_now", "command", "filter")
 """What is done before the next key is looked at: that one may be for the prompt."""
@@ -195,6 +195,8 @@ class ClusterScreen(Screen[None]):
         if self._past is not None:
             return past_frame(self.place, self._past)
         frame = frame_of(self.place, self.snapshot or Snapshot(0))
+        if self.place.view == VERIFY:
+            return frame  # no broker need answer for it
         if self.snapshot is None or self.snapshot.answered_ms is None:
             problem = None if self.snapshot is None else self.snapshot.problem
             width = max(20, self.table.size.width - 2 * GUTTER)

@@ -52,7 +52,7 @@ class Prompt(Input):
         self.value = text
         self.is_open = True
         self.placeholder = (
-            "topics, brokers, partitions, groups, quorum, txns, configs, messages TOPIC, events, q"
+            "topics, brokers, partitions, groups, quorum, txns, configs, messages T, events, verify"
             if kind == COMMAND
             else "regex, !regex, column:regex"
         )

@@ -10,6 +10,7 @@ from quorate.tools.metadata.timeline import Timeline
 from quorate.tools.problems import Problem
 from quorate.tools.tui.views.cells import Line
 from quorate.tools.tui.views.places import Place
+from quorate.tools.verify_runs import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,14 @@ class ReadTimeline:
 
 
 @dataclass(frozen=True, slots=True)
+class Report:
+    """Judge a run, and tell all about it in lines of at most a width."""
+
+    run: Run
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
 class Chaos:
     """Have a node of a cluster of ``quorate up`` suffer, or mend it."""
 
@@ -138,9 +147,10 @@ Request = (
     | Describe
     | Why
     | ReadTimeline
+    | Report
     | Chaos
 )
-READING = (ReadConfigs, PlanReset, Describe, Why, ReadTimeline)
+READING = (ReadConfigs, PlanReset, Describe, Why, ReadTimeline, Report)
 """What changes nothing."""
 
 

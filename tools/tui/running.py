@@ -38,6 +38,7 @@ from quorate.tools.tui.views.frames import frame_of
 from quorate.tools.tui.views.lens import Lens, PatternError, Shown, look
 from quorate.tools.tui.views.places import Place, parse_command
 from quorate.tools.tui.views.snapshot import Snapshot
+from quorate.tools.verify_runs import runs_in
 
 STREAM_WAIT_S: Final = 3.0
 """How long one frame of messages or events waits for them."""
@@ -151,6 +152,9 @@ def print_once(asked: Asked, place: Place, lens: Lens) -> None:
 
 async def _look_once(asked: Asked, place: Place) -> Snapshot:
     looker = Looker(asked)
+    if place.view == places.VERIFY:
+        looker.take_stream(runs=runs_in(Path(place.argument) if place.argument else None))
+        return looker.snapshot
     async with asked.client.admin() as admin:
         await looker.look(admin, place)
     if place.view in (places.MESSAGES, places.EVENTS):

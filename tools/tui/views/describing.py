@@ -16,10 +16,12 @@ from quorate.tools.positions import time_text
 from quorate.tools.tui.views import cells, places
 from quorate.tools.tui.views.cells import Frame, Part, Row, Tone
 from quorate.tools.tui.views.places import Place
+from quorate.tools.tui.views.runs import run_lines
 from quorate.tools.tui.views.settings import value_shown
 from quorate.tools.tui.views.snapshot import Snapshot
 from quorate.tools.tui.views.streams import bytes_shown
 from quorate.tools.tui.views.txns import txn_lines
+from quorate.tools.verify_runs import Run
 from quorate.tools.why.answer import Answer
 from quorate.tools.why.answer import Line as Fact
 from quorate.tools.why.answers import why_isr, why_leader, why_offline
@@ -79,6 +81,8 @@ def lines_of(
             lines = record_lines(cast("Record", subject))
         case Decided():
             lines = event_lines(subject)
+        case Run():
+            lines = run_lines(subject)
         case TopicPartition():
             lines = _partition_lines(subject, snapshot)
         case int() if place.view == places.BROKERS:

@@ -7,6 +7,7 @@ from quorate.tools.tui.views.cells import Frame
 from quorate.tools.tui.views.cluster import brokers_frame, quorum_frame
 from quorate.tools.tui.views.groups import groups_frame, offsets_frame
 from quorate.tools.tui.views.places import Place
+from quorate.tools.tui.views.runs import runs_frame
 from quorate.tools.tui.views.settings import configs_frame
 from quorate.tools.tui.views.snapshot import Snapshot
 from quorate.tools.tui.views.streams import events_frame, messages_frame
@@ -23,6 +24,7 @@ WHOLE: Final = {
     places.GROUPS: groups_frame,
     places.TXNS: txns_frame,
     places.EVENTS: events_frame,
+    places.VERIFY: runs_frame,
 }
 """Views that show all there is; the others are about something."""
 

@@ -31,7 +31,7 @@ class Key:
 
 _T, _B, _Q, _P = places.TOPICS, places.BROKERS, places.QUORUM, places.PARTITIONS
 _G, _O, _C, _M = places.GROUPS, places.OFFSETS, places.CONFIGS, places.MESSAGES
-_E = places.EVENTS
+_E, _X = places.EVENTS, places.TXNS
 
 KEYS: Final = (
     Key("question_mark", "?", "help", "this help", "help"),
@@ -41,7 +41,7 @@ KEYS: Final = (
     Key("enter", "enter", "drill", "drill in", "open"),
     Key("d", "d", "describe", "describe: all that is known of it", "describe"),
     Key("w", "w", "why", "why it is as it is, with the records that say so", "why",
-        (_P, _T, _B, _G, _O)),
+        (_P, _T, _B, _G, _O, _X)),
     Key("y", "y", "raw", "the row as JSON"),
     Key("l", "l", "tail", "follow the messages of the topic", "messages", (_T, _P, _O)),
     Key("p", "p", "pause", "stop following and refreshing, or go on", "pause", (_M,)),

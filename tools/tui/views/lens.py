@@ -183,8 +183,9 @@ def fitted(
         widest = max(soft, key=lambda i: needed[i], default=None)
         if widest is None or needed[widest] <= NARROWEST:
             break
-        others = [needed[i] for i in soft if i != widest]
-        goal = max(NARROWEST, max((n for n in others if n < needed[widest]), default=NARROWEST))
+        most = max((needed[i] for i in soft if i != widest), default=NARROWEST)
+        goal = most if most < needed[widest] else needed[widest] - 1  # alike: one after the other
+        goal = max(goal, NARROWEST)
         cut = min(excess, needed[widest] - goal) or 1
         needed[widest] -= cut
         excess -= cut

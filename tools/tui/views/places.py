@@ -15,6 +15,7 @@ TXNS: Final = "txns"
 CONFIGS: Final = "configs"
 MESSAGES: Final = "messages"
 EVENTS: Final = "events"
+VERIFY: Final = "verify"
 
 VIEWS: Final = {
     TOPICS: "topics: records, rate, size, what is wrong",
@@ -27,6 +28,7 @@ VIEWS: Final = {
     CONFIGS: "configs topic/NAME | broker/ID | broker/default",
     MESSAGES: "messages TOPIC [FROM]: follow it; FROM as in quorate consume -o",
     EVENTS: "events: what the controllers decided, when, and why",
+    VERIFY: "runs of quorate verify on disk: verdict, load, faults; verify [FOLDER]",
 }
 
 ALIASES: Final = {
@@ -35,7 +37,8 @@ ALIASES: Final = {
     "g": GROUPS, "group": GROUPS, "consumers": GROUPS, "o": OFFSETS, "offset": OFFSETS,
     "lag": OFFSETS, "x": TXNS, "txn": TXNS, "transactions": TXNS, "c": CONFIGS, "config": CONFIGS,
     "m": MESSAGES, "message": MESSAGES, "msg": MESSAGES, "tail": MESSAGES, "consume": MESSAGES,
-    "e": EVENTS, "event": EVENTS, "metadata": EVENTS,
+    "e": EVENTS, "event": EVENTS, "metadata": EVENTS, "v": VERIFY, "runs": VERIFY,
+    "jepsen": VERIFY,
 }  # fmt: skip
 QUIT: Final = frozenset({"q", "q!", "quit", "exit", "wq"})
 HELP: Final = frozenset({"help", "h", "?"})

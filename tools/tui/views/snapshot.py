@@ -18,6 +18,7 @@ from quorate.tools.groups.lag import Lag, PartitionLag, summed
 from quorate.tools.metadata.decided import Decided
 from quorate.tools.problems import Problem
 from quorate.tools.quorum.view import QuorumView
+from quorate.tools.verify_runs import Run
 
 OnBrokers = Mapping[int, Mapping[TopicPartition, LogDirReplica]]
 LagKey = tuple[str, str, int | None]
@@ -44,6 +45,7 @@ class Snapshot:
         configs: Settings by the resource's name as people type it: ``topic/orders``.
         records: The last ones read from the topic that is followed, oldest first.
         events: What the controllers decided, oldest first.
+        runs: Those of ``quorate verify`` in the folder that is looked at, the newest first.
         troubles: What could not be asked just now, in a few words each; then it is shown as it
             was when it last could.
         answered_ms: When brokers last answered.
@@ -67,6 +69,7 @@ class Snapshot:
     )
     records: tuple[Record, ...] = ()
     events: tuple[Decided, ...] = ()
+    runs: tuple[Run, ...] = ()
     troubles: tuple[str, ...] = ()
     answered_ms: int | None = None
     problem: Problem | None = None
@@ -90,6 +93,15 @@ class Snapshot:
     def topic(self, name: str) -> TopicDescription | None:
         """Return a topic, if there is one of that name."""
         return next((topic for topic in self.topics if topic.name == name), None)
+
+    def waits_for_followers(self, partition: TopicPartition) -> bool:
+        """Whether a partition's leader has records that were not committed yet, as it told."""
+        topic = self.topic(partition.topic)
+        for told in () if topic is None else topic.partitions:
+            replica = self.on_brokers.get(told.leader_id, {}).get(partition)
+            if told.partition == partition.partition and replica is not None:
+                return replica.log_end_offset > replica.high_watermark
+        return False
 
     def broker(self, broker_id: int) -> BrokerDescription | None:
         """Return a broker, if there is one of that id."""

@@ -1,6 +1,7 @@
 """Snapshots of clusters that never ran, for tests of what is shown of them."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from quorate.client.admin_results import (
     BrokerDescription,
@@ -11,6 +12,7 @@ from quorate.client.admin_results import (
 )
 from quorate.client.groups.results import GroupDescription, MemberDescription, OffsetAndMetadata
 from quorate.client.transactions.describing import TransactionDescription
+from quorate.jepsen.store import RunFolder
 from quorate.model import Endpoint, TopicPartition
 from quorate.quorum.metadata import records as r
 from quorate.records.record import Record
@@ -18,6 +20,7 @@ from quorate.tools.groups.lag import Bounds, PartitionLag
 from quorate.tools.metadata.decided import Decided
 from quorate.tools.quorum.view import FOLLOWER, LEADER, OwnState, QuorumView, Replica
 from quorate.tools.tui.views.snapshot import Measures, Snapshot, measures_of
+from quorate.tools.verify_runs import Run
 
 NOW_MS = 1_795_000_000_000
 
@@ -146,6 +149,22 @@ CLICKS = topic("clicks", partition(0, (1, 2)))
 PAYMENTS = topic("payments", partition(0, (2, 1), isr=(2,)))
 
 
+def run(number: int, validity: str = "", *anomalies: str) -> Run:
+    """A run of verify, judged if it has a verdict."""
+    folder = RunFolder(Path(f"quorate-verify/20261122T1020{number:02}-append-{number}"))
+    header = {
+        "started": f"2026-11-22T10:20:{number:02}+00:00", "workloads": ["append"], "seed": number,
+        "faults": ["kill", "pause"], "client": "own", "commit": "abc",
+    }  # fmt: skip
+    quotas = [{"name": "acks", "got": 2_591, "needed": 100, "met": True}]
+    verdict = {
+        "validity": validity, "anomalies": dict.fromkeys(anomalies, 1), "operations": 4_780,
+        "seconds": 6.5, "faults_bit": 2, "quotas": quotas,
+    }  # fmt: skip
+    repeat = f"quorate verify run append --seed {number}"
+    return Run(folder, header, verdict if validity else {}, repeat)
+
+
 def snapshot() -> Snapshot:
     """A cluster in trouble: broker 3 is out of service."""
     on_brokers = {
@@ -190,6 +209,12 @@ def snapshot() -> Snapshot:
             record(3, b"\xff\x00"),
         ),
         events=(decided(11, r.TopicRemoved("DeleteTopics by User:ann", NOW_MS, b"x" * 16), "old"),),
+        runs=(
+            run(40),
+            run(30, "unknown"),
+            run(20, "invalid-safety", "lost-write", "realtime-order"),
+            run(10, "valid"),
+        ),
         answered_ms=NOW_MS,
         earlier=Measures(NOW_MS - 10_000),
     )

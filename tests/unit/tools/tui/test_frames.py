@@ -2,9 +2,11 @@
 
 import itertools
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from quorate.jepsen.store import RunFolder
 from quorate.model import TopicPartition
 from quorate.tools.tui.views import places
 from quorate.tools.tui.views.cells import Frame, Tone
@@ -14,6 +16,7 @@ from quorate.tools.tui.views.places import Place
 from quorate.tools.tui.views.snapshot import Snapshot, ends_of
 from quorate.tools.tui.views.streams import bytes_shown
 from quorate.tools.tui.views.txns import txn_lines
+from quorate.tools.verify_runs import run_of
 from tests.unit.tools.tui import clusters
 from tests.unit.tools.tui.clusters import NOW_MS
 
@@ -229,3 +232,24 @@ def test_a_transaction_is_described_with_its_partitions() -> None:
     assert "  orders-1" in told
     assert "no partition takes part" in txn_lines("pay-4", SNAPSHOT)
     assert txn_lines("nobody", SNAPSHOT) == ["there is no transactional id nobody any more"]
+
+
+def test_runs_tell_what_was_found_and_the_worst_sorts_first() -> None:
+    frame = shown("verify")
+    assert texts(frame, "time", "verdict", "anomalies", "took") == [
+        ("11-22 10:20", "○ not judged", "-", "-"),
+        ("11-22 10:20", "▲ unknown", "-", "6 s"),
+        ("11-22 10:20", "✗ invalid-safety", "lost-write realtime-order", "6 s"),
+        ("11-22 10:20", "● valid", "-", "6 s"),
+    ]
+    orders = [row.cells[1].order for row in frame.rows]
+    assert orders == [2, 1, 0, 3]
+    lost = run_of(RunFolder(Path("nowhere")))
+    assert (lost.validity, lost.started_ms) == ("not judged", None)
+    frame = shown("verify", "", replace(SNAPSHOT, runs=(lost,)))
+    assert texts(frame, "time", "workloads") == [("-", "-")]
+
+
+def test_what_waits_for_followers_is_known_without_asking() -> None:
+    places = [TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("no", 0)]
+    assert [SNAPSHOT.waits_for_followers(place) for place in places] == [False, True, False]

@@ -198,6 +198,39 @@ def test_messages_of_a_topic_or_of_a_partition() -> None:
     sit(body)
 
 
+def test_runs_of_verify_are_described_and_reported() -> None:
+    source = FakeSource()
+    (*_, valid) = source.snapshot.runs
+    report = ((Part("VALID"),),)
+    source.answers = {ask.Report: Answer(ask.Report(valid, 67), lines=report)}
+
+    async def body(seat: Seat) -> None:
+        await seat.command("verify")
+        assert [key[-2:] for key in seat.keys] == ["40", "30", "20", "10"]
+        await seat.press("S")
+        assert seat.keys[0].endswith("-20")
+        await seat.press("end", "enter")
+        assert "judging 20261122T102010-append-10" in seat.notes
+        assert (seat.over, seat.text) == ("TextScreen", "VALID")
+        await seat.press("escape", "y")
+        assert json.loads(seat.text)["verdict"] == "valid"
+        await seat.press("escape", "w", "t", "l")
+        assert seat.over == ""
+        await seat.command("jepsen /elsewhere")
+        assert seat.place == "verify /elsewhere"
+
+    sit(body, source=source, size=(80, 24))
+    assert [r for r in source.asked if isinstance(r, ask.Report)] == [ask.Report(valid, 67)]
+
+
+def test_a_transactional_id_tells_why_it_is_refused() -> None:
+    async def body(seat: Seat) -> None:
+        await seat.press("w")
+
+    place = Place("txns")
+    assert sit(body, view=place).asked == [ask.Why(place, "pay-1")]
+
+
 def test_rows_are_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
@@ -498,7 +531,9 @@ def test_only_clusters_that_were_made_here_may_be_changed_without_being_asked_fo
 
 
 @pytest.mark.parametrize("size", [(80, 24), (480, 120)])
-@pytest.mark.parametrize("view", ["topics", "partitions", "brokers", "quorum", "groups", "txns"])
+@pytest.mark.parametrize(
+    "view", ["topics", "partitions", "brokers", "quorum", "groups", "txns", "verify"]
+)
 def test_every_view_fits_every_terminal(view: str, size: tuple[int, int]) -> None:
     async def body(seat: Seat) -> None:
         lines = seat.drawn()

@@ -65,6 +65,7 @@ SCREENS: dict[str, tuple[str, tuple[str, ...]]] = {
     "configs": ("configs topic/orders", ()),
     "messages": ("messages orders", ()),
     "events": ("events", ()),
+    "verify": ("verify", ()),
     "past": ("partitions orders", ("t", "less_than_sign")),
     "help": ("topics", ("question_mark",)),
     "why": ("partitions orders", ("w",)),

@@ -4,18 +4,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.text import Text
 
 from quorate.model import TopicPartition
+from quorate.tools.arguments import GlobalOptions
 from quorate.tools.cluster_directory import ClusterDirectory
 from quorate.tools.clusters.layout import Layout, Member
 from quorate.tools.groups.resetting import To
-from quorate.tools.problems import UsageError
-from quorate.tools.tui.acting import reset_target
+from quorate.tools.problems import CommandError, UsageError
+from quorate.tools.tui import requests as ask
+from quorate.tools.tui.acting import report_lines, reset_target
 from quorate.tools.tui.app import help_lines, saved_text, worst_partition
 from quorate.tools.tui.main_screen import ClusterScreen, Mode
+from quorate.tools.tui.palette import line_of
 from quorate.tools.tui.running import is_loopback, local_cluster, place_of, plain_frame
 from quorate.tools.tui.views import places, shapes
-from quorate.tools.tui.views.cells import Line, Tone
+from quorate.tools.tui.views.cells import Line, Part, Tone
 from quorate.tools.tui.views.describing import (
     answers_lines,
     broker_lines,
@@ -34,8 +38,10 @@ from quorate.tools.tui.views.settings import (
     own_values,
     parse_edited,
 )
+from quorate.tools.verify_runs import run_of
 from quorate.tools.why.answer import Answer
 from quorate.tools.why.answer import Line as Fact
+from tests.unit.jepsen.report.histories import Maker, made_run
 from tests.unit.tools.tui import clusters
 
 SNAPSHOT = clusters.snapshot()
@@ -279,3 +285,28 @@ def test_no_tone_stands_alone() -> None:
     states = [row.cells[6] for row in frame.rows]
     assert {cell.tone for cell in states} == {Tone.GOOD, Tone.BAD}
     assert all(cell.text[0] in "●▲✗" for cell in states)
+
+
+# Reports of runs
+
+
+def test_a_report_has_the_words_and_the_tones_that_verify_report_prints(tmp_path: Path) -> None:
+    made = made_run(tmp_path, Maker(8, 12, 100, lost=1))
+    lines = report_lines(GlobalOptions(), ask.Report(run_of(made), 71))
+    told = plain(lines)
+    assert told[0] == made.name
+    assert max(map(len, told[:-1])) <= 71
+    tones = {"".join(p.text for p in line): line[0].tone for line in lines if line}
+    assert tones["INVALID: safety"] is Tone.BAD
+    assert tones[made.name] is Tone.STRONG
+    made.history.unlink()
+    with pytest.raises(CommandError, match="has no history"):
+        report_lines(GlobalOptions(), ask.Report(run_of(made), 71))
+
+
+def test_a_text_in_colors_becomes_one_in_tones() -> None:
+    text = Text("ab", "dim").append("cd", "bold yellow").append("ef")
+    assert line_of(text) == (
+        Part("ab", Tone.DIM), Part("cd", Tone.WARN), Part("ef", Tone.DIM),
+    )  # fmt: skip
+    assert line_of(Text("")) == ()
