@@ -313,7 +313,9 @@ class Reactor:
             self._send_parts(connection)
         except BlockingIOError:
             self._watch(connection)
-        except OSError:
+        except OSError as error:
+            if not isinstance(error, ConnectionError):  # else the peer has gone, which it may
+                logger.warning("closing the connection to %s: %s", connection.peer, error)
             self.close(connection)
         else:
             self._proceed(connection)

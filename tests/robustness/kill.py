@@ -229,8 +229,12 @@ class Life:
                 node.wait(self._rng.uniform(0.2, 0.8))
 
     def _check(self, node: Node) -> None:
-        self._tally.checked += self._ledger.check(node.port)
-        self._topics.check(node.port)
+        try:
+            self._tally.checked += self._ledger.check(node.port)
+            self._topics.check(node.port)
+        except ClosedError as error:
+            ended = node.wait(1.0)  # None: it lives, and has closed a connection that it should not
+            raise WrongLogError(f"{error} (exit code {ended}): {node.log_tail()}") from error
 
     def _write_and_kill(self, node: Node) -> None:
         rng, shim = self._rng, self._shim

@@ -345,8 +345,8 @@ async def test_bytes_that_are_not_in_memory_are_loaded_off_the_loop(
             assert server.reactor.traffic.sendfile_bytes == len(content)
 
 
-async def test_a_file_that_cannot_be_read_closes_the_connection(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_file_that_cannot_be_read_closes_the_connection_and_the_log_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "segment"
     path.write_bytes(b"short")
@@ -361,6 +361,7 @@ async def test_a_file_that_cannot_be_read_closes_the_connection(
                 await stream.send_all(frame(b"a"))
                 assert (await stream.receive_some()).ljust(5) == b"short"
                 assert await stream.receive_some() == b""
+            assert "the log file is shorter than its records" in caplog.text
             monkeypatch.setattr(reactor_module, "is_cached", never_cached)
             monkeypatch.setattr(os, "pread", broken)
             async with await server.connect() as stream:
