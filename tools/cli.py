@@ -54,6 +54,7 @@ KAFKA_TOOLS: Final = (
     "kafka-topics", "kafka-console-producer", "kafka-console-consumer", "kafka-consumer-groups",
     "kafka-configs", "kafka-get-offsets", "kafka-delete-records", "kafka-metadata-quorum",
     "kafka-leader-election", "kafka-log-dirs", "kafka-reassign-partitions", "kafka-transactions",
+    "kafka-features",
 )  # fmt: skip
 """Kafka's own tools: they take Kafka's arguments and print Kafka's text."""
 

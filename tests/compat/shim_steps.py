@@ -40,6 +40,7 @@ MAINS: Final = {
     "kafka-log-dirs": TOOLS + "LogDirsCommand",
     "kafka-delete-records": TOOLS + "DeleteRecordsCommand",
     "kafka-transactions": TOOLS + "TransactionsCommand",
+    "kafka-features": TOOLS + "FeatureCommand",
 }
 
 FILES: Final = {
@@ -76,6 +77,7 @@ T, P, C = "kafka-topics", "kafka-console-producer", "kafka-console-consumer"
 G, F, O = "kafka-consumer-groups", "kafka-configs", "kafka-get-offsets"  # noqa: E741
 R, L = "kafka-reassign-partitions", "kafka-leader-election"
 X = "kafka-transactions"
+V = "kafka-features"
 
 STEPS: Final = (
     Step(T, "--create --topic orders --partitions 3 --replication-factor 1"),
@@ -152,6 +154,23 @@ STEPS: Final = (
     Step(R, "--list"),
     Step(T, "--delete --topic keyed"),
     Step(T, "--list"),
+    Step(V, "describe"),
+    Step(V, "upgrade --feature transaction.version=2"),
+    Step(V, "downgrade --feature transaction.version=1 --dry-run"),
+    Step(V, "downgrade --feature transaction.version=1 --feature group.version=0"),
+    Step(V, "describe"),
+    Step(V, "upgrade --feature transaction.version=9 --dry-run"),
+    Step(V, "upgrade --feature transaction.version=9 --feature group.version=1"),
+    Step(V, "downgrade --feature transaction.version=2"),
+    Step(V, "upgrade --feature transaction.version=2 --feature group.version=1"),
+    Step(V, "downgrade --feature group.version=0 --unsafe"),
+    Step(V, "upgrade --feature group.version=1"),
+    Step(V, "disable --feature group.version --dry-run"),
+    Step(V, "disable --feature nonsense.version"),
+    Step(V, "upgrade --feature nonsense.version=1"),
+    Step(V, "upgrade --feature group.version"),
+    Step(V, "upgrade --feature group.version=x"),
+    Step(V, "upgrade"),
     # From here on, a transaction of the id "payments" is open in paid-0.
     Step(X, "list"),
     Step(X, "list --duration-filter 3600000"),
@@ -183,6 +202,7 @@ NORMAL: Final = (
     (re.compile(r"127\.0\.0\.1:\d+"), "<address>"),
     (re.compile(r'"size":\d+'), '"size":<n>'),
     (re.compile(r'"logDir":"[^"]*"'), '"logDir":"<path>"'),
+    (re.compile(r"Epoch: \d+$", re.MULTILINE), "Epoch: <n>"),
     (re.compile(r"^\[[0-9- :,]+\] (ERROR|WARN|INFO) ", re.MULTILINE), r"[<time>] \1 "),
     (re.compile(r"^(HighWatermark|LeaderEpoch|MaxFollowerLagTimeMs): +\d+$", re.MULTILINE),
      r"\1: <n>"),

@@ -71,6 +71,10 @@ SHIMS: Final = {
         "cluster", "reassign_partitions", "REASSIGN",
         "--bootstrap-server localhost:9092 --reassignment-json-file plan.json --execute",
     ),
+    "kafka-features": Shim(
+        "features", "features", "FEATURES",
+        "--bootstrap-server localhost:9092 upgrade --feature transaction.version=2",
+    ),
     "kafka-transactions": Shim(
         "transactions", "transactions", "TRANSACTIONS",
         "--bootstrap-server localhost:9092 find-hanging --topic orders",
