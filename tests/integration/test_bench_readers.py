@@ -7,6 +7,7 @@ from quorate.client import Producer
 from quorate.client.sync import Admin
 from quorate.tools.bench import readers
 from quorate.tools.bench.crowd import Crowd, Reader
+from quorate.tools.bench.measuring import MeasurementFailedError
 from quorate.tools.bench.topics import Address
 
 pytestmark = pytest.mark.integration
@@ -41,3 +42,13 @@ async def test_a_crowd_comes_reads_all_there_is_and_goes(bootstrap: str) -> None
     await run(lambda: crowd.run(readers=50, per_s=200, stay_s=0.5))
     assert (crowd.told.came, crowd.told.finished) == (50, 50)
     assert crowd.told.there_at_once > 25
+
+
+def test_a_crowd_that_disturbs_a_reader_too_much_fails_the_sample() -> None:
+    alone = [1.0] * 600
+    assert readers.in_peace(alone, [2.9] * 600)["most_ratio"] == pytest.approx(2.9)
+    assert readers.in_peace(alone, [*[1.0] * 400, *[99.0] * 200])["most_ratio"] == pytest.approx(
+        1.0
+    )
+    with pytest.raises(MeasurementFailedError, match=r"3.1 times .* \(1.00 ms\)"):
+        readers.in_peace(alone, [3.1] * 600)
