@@ -83,6 +83,7 @@ class Progress:
                 stream.seek(before.offset, before.leader_epoch)
             else:
                 streams[partition] = reading.new_stream(partition, None)
+                streams[partition].paused = stream.paused
         reading.forget(moved)
         reading.read(streams)
         self._begin()

@@ -866,6 +866,9 @@ async def test_a_partition_that_came_back_goes_on_where_others_have_left_it(
                     while group.generation < 2:
                         await c.poll(max_records=1, timeout_ms=100)
                 await c.poll()
+                c.pause(("in", 0))
+        assert c.paused == {("in", 0)}, "that is the user's to end"
+        c.resume(("in", 0))
         records = await c.poll()
     assert min(r.offset for r in records if r.partition == 0) == 6
     assert min(r.offset for r in records if r.partition == 1) == 7
