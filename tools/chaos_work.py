@@ -3,7 +3,8 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,7 @@ from quorate.tools.clusters.chaos import (
     Faults,
     check_majority,
     check_possible,
+    cut_between,
     faults_text,
     named_member,
     plan_healing,
@@ -74,22 +76,56 @@ def break_below(path: Path, word: str, change: Callable[[Faults], Faults], *, dr
             f"{member.name} does not run", why=f"it is {node.process}",
             hint=f"quorate chaos start {member.name}",
         )  # fmt: skip
+    return _change(directory, node, change, dry_run=dry_run)
+
+
+def partition(path: Path, words: Sequence[str], *, dry_run: bool) -> list[str]:
+    """Cut nodes off from all others; return what is wrong with each then, a line each.
+
+    Raises:
+        CommandError: one runs, but not over what could be broken; nothing was done then.
+        UsageError: there is no such node, or nobody else.
+    """
+    directory = ClusterDirectory(path)
+    layout = directory.layout()
+    apart = cut_between(layout, [named_member(layout, word) for word in words])
+    nodes = node_states(directory, layout)
+
+    def cut(node: NodeState, *, dry_run: bool) -> str:
+        def change(faults: Faults) -> Faults:
+            return replace(faults, apart=apart[node.member.name])
+
+        return _change(directory, node, change, dry_run=dry_run)
+
+    would_be = [cut(node, dry_run=True) for node in nodes]
+    return would_be if dry_run else [cut(node, dry_run=False) for node in nodes]
+
+
+def _change(
+    directory: ClusterDirectory,
+    node: NodeState,
+    change: Callable[[Faults], Faults],
+    *,
+    dry_run: bool,
+) -> str:
+    """Change what is wrong below a node; say what is then."""
     if not directory.has_chaos:
-        raise _not_equipped(path, "the cluster was not started with --chaos")
+        raise _not_equipped(directory.path, "the cluster was not started with --chaos")
     from quorate.tools.chaos_equipment import Equipment
 
-    with Equipment(directory, member.name) as equipment:
-        if not equipment.is_below(node.pid):
-            raise _not_equipped(path, f"{member.name} was started before that was said")
+    name, title = node.member.name, node.member.title
+    with Equipment(directory, name) as equipment:
+        if node.pid is not None and not equipment.is_below(node.pid):
+            raise _not_equipped(directory.path, f"{name} was started before that was said")
         faults = change(equipment.faults)
         if not dry_run:
             equipment.faults = faults
-    return f"{'would be: ' if dry_run else ''}{member.title}: {faults_text(faults) or 'all right'}"
+    return f"{'would be: ' if dry_run else ''}{title}: {faults_text(faults) or 'all right'}"
 
 
 def _not_equipped(path: Path, why: str) -> CommandError:
     return CommandError(
-        "its clock and its disk are those of the machine", why=why,
+        "what is below it cannot be broken", why=why,
         hint=f"quorate down --dir {path}; quorate up --chaos --detach --dir {path}",
     )  # fmt: skip
 

@@ -36,7 +36,7 @@ COMMANDS: Final = {
     "why": "Ask why: who leads, what is in sync or offline, what lags, is stuck or refused.",
     "quorum": "Show and change the controllers: who leads, who votes, how far each is.",
     "doctor": "Look for what is wrong: on the way to a cluster (connect), or with this machine.",
-    "chaos": "Kill, pause, slow down, skew, heal nodes of a cluster of up; see what happens.",
+    "chaos": "Kill, pause, cut off, slow down, heal nodes of a cluster of up; see what happens.",
     "bench": "Measure a cluster: records a second, how soon, what exactly-once costs.",
     "verify": "Load a cluster, break it, heal it, and judge what clients saw.",
     "connect": "Carry lines of files to topics, and records of topics to SQLite.",

@@ -22,6 +22,10 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "chaos kill": ("quorate chaos kill broker-2", "quorate chaos kill controller-101 -y"),
     "chaos pause": ("quorate chaos pause 3 -y",),
     "chaos resume": ("quorate chaos resume 3",),
+    "chaos partition": (
+        "quorate chaos partition broker-1 controller-101 -y",
+        "quorate chaos partition 3 --dry-run",
+    ),
     "chaos skew": ("quorate chaos skew broker-2 --by -10m -y", "quorate chaos skew 101 --rate 2"),
     "chaos slow-disk": ("quorate chaos slow-disk controller-101 --by 300ms",),
     "chaos heal": ("quorate chaos heal", "quorate chaos heal broker-2 --dry-run"),

@@ -104,7 +104,7 @@ NO_TABLE = {
         "quorum transfer", "broker drain", "broker undrain", "broker decommission",
         "broker unregister", "chaos kill",
         "chaos pause", "chaos resume", "chaos start", "chaos skew", "chaos slow-disk", "chaos heal",
-        "profile add", "profile use",
+        "chaos partition", "profile add", "profile use",
         "profile remove", "spark read",
     ),
     "they run, and tell events as lines of JSON: test_clusters, test_controller, test_cli": (

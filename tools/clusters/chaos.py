@@ -35,17 +35,19 @@ ACTIONS: Final[Mapping[str, Action]] = {
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What is wrong below a node: its wall clock, and how long its disk takes to sync.
+    """What is wrong below a node: its wall clock, its disk, its links to others.
 
     Attributes:
         ahead_ms: how far the clock was ahead when it was set wrong; negative if behind.
         rate: how many times as fast as the right one it runs since.
         sync_delay_ms: how much longer each sync takes.
+        apart: the names of the nodes that it cannot reach.
     """
 
     ahead_ms: int = 0
     rate: float = 1.0
     sync_delay_ms: int = 0
+    apart: tuple[str, ...] = ()
 
 
 NO_FAULTS: Final = Faults()
@@ -61,7 +63,32 @@ def faults_text(faults: Faults) -> str:
         said.append(f"clock {faults.rate:g} times as fast")
     if faults.sync_delay_ms:
         said.append(f"each sync {span_text(faults.sync_delay_ms)} longer")
+    if faults.apart:
+        said.append(f"cut off from {' '.join(faults.apart)}")
     return ", ".join(said)
+
+
+def cut_between(layout: Layout, side: Sequence[Member]) -> Mapping[str, tuple[str, ...]]:
+    """Return whom each node cannot reach, by name, if these are cut off from all others.
+
+    Raises:
+        UsageError: there are no others.
+    """
+    here = {member.name for member in side}
+    others = {member.name for member in layout.members} - here
+    if not others:
+        raise UsageError(
+            "there is nobody to cut them off from", why="these are all nodes",
+            hint="quorate chaos list",
+        )  # fmt: skip
+    return {
+        member.name: tuple(
+            each.name
+            for each in layout.members
+            if each.name in (others if member.name in here else here)
+        )
+        for member in layout.members
+    }
 
 
 def span_text(span_ms: int) -> str:
@@ -97,9 +124,9 @@ class Healing:
 
     def lines(self, done: bool) -> list[str]:  # noqa: FBT001
         """Say what was done, or would be."""
-        words = ("set right the clock and disk of", "resumed", "started")
+        words = ("set right what is below", "resumed", "started")
         if not done:
-            words = ("would set right the clock and disk of", "would resume", "would start")
+            words = ("would set right what is below", "would resume", "would start")
         those = (self.mended, self.resumed, self.started)
         return [
             f"{word} {', '.join(names)}" for word, names in zip(words, those, strict=True) if names

@@ -12,7 +12,7 @@ from quorate.tools.session import confirm, print_table, run, say
 if TYPE_CHECKING:
     from quorate.tools.arguments import GlobalOptions
 
-app = noun_app("Kill, pause, slow down, heal nodes of a cluster of quorate up.")
+app = noun_app("Kill, pause, cut off, slow down, heal nodes of a cluster of quorate up.")
 
 DEFAULT_DIRECTORY = Path(".quorate")
 
@@ -147,6 +147,26 @@ def slow_disk(
     say(options_of(context), break_below(directory, node, change, dry_run=dry_run))
 
 
+@app.command("partition", cls=Command)
+def partition(
+    context: typer.Context,
+    nodes: Annotated[list[str], typer.Argument(metavar="NODE...", help="These, from all others.")],
+    *,
+    directory: Directory = DEFAULT_DIRECTORY,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Cut nodes off from all others, in a cluster of quorate up --chaos; clients reach all.
+
+    It is as if a firewall rejected: connections between them break, and none can be made.
+    """
+    from quorate.tools import chaos_work as work
+
+    confirm(f"Cut {' '.join(nodes)} of {directory} off from others?", yes=yes or dry_run)
+    for line in work.partition(directory, nodes, dry_run=dry_run):
+        say(options_of(context), line)
+
+
 @app.command("heal", cls=Command)
 def heal(
     context: typer.Context,
@@ -155,7 +175,7 @@ def heal(
     directory: Directory = DEFAULT_DIRECTORY,
     dry_run: DryRun = False,
 ) -> None:
-    """Undo it all: clocks right, disks quick, what is paused goes on, what was killed starts."""
+    """Undo it all: clocks right, disks quick, links whole; who is paused or dead runs again."""
     from quorate.tools import chaos_work as work
 
     for line in run(work.heal, directory, node, dry_run=dry_run):

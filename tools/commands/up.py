@@ -46,7 +46,7 @@ def up(
     ] = False,
     chaos: Annotated[
         bool,
-        typer.Option("--chaos", help="A cluster for quorate chaos skew and slow-disk, too."),
+        typer.Option("--chaos", help="A cluster for quorate chaos partition, skew and slow-disk."),
     ] = False,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:

@@ -12,6 +12,7 @@ from quorate.tools.clusters.chaos import (
     Faults,
     check_majority,
     check_possible,
+    cut_between,
     faults_text,
     named_member,
     nodes_table,
@@ -97,6 +98,7 @@ def test_nodes_are_listed_with_their_processes() -> None:
         (Faults(ahead_ms=5_400_000), "clock 90m ahead"),
         (Faults(ahead_ms=-86_400_000, rate=0.5), "clock 1d behind, clock 0.5 times as fast"),
         (Faults(sync_delay_ms=1_500), "each sync 1500ms longer"),
+        (Faults(apart=("broker-1", "broker-2")), "cut off from broker-1 broker-2"),
     ],
 )
 def test_what_is_wrong_is_said_in_few_words(faults: Faults, text: str) -> None:
@@ -123,10 +125,18 @@ def test_healing_undoes_what_was_done_and_starts_nothing_that_was_stopped() -> N
     faults = {"controller-101": Faults(rate=2), "controller-102": NO_FAULTS}
     plan = plan_healing(nodes, faults)
     assert plan.lines(done=True) == [
-        "set right the clock and disk of controller-101",
+        "set right what is below controller-101",
         "resumed controller-102",
         "started broker-1",
     ]
     assert plan.lines(done=False)[1] == "would resume controller-102"
     assert plan
     assert not plan_healing(nodes[:1], {})
+
+
+def test_who_is_cut_off_and_all_others_do_not_reach_each_other() -> None:
+    apart = cut_between(LAYOUT, [BROKERS[0], VOTERS[2]])
+    here, there = ("controller-103", "broker-1"), ("controller-101", "controller-102", "broker-2")
+    assert apart == {**dict.fromkeys(here, there), **dict.fromkeys(there, here)}
+    with pytest.raises(UsageError, match="nobody to cut them off from"):
+        cut_between(LAYOUT, LAYOUT.members)
