@@ -234,6 +234,7 @@ KILL: Final = Family(
         "again": Variant(1, lambda: KillAgain(roles.leader)),
         # Only when asked for: there may be no transactions, and others take part in them.
         "coordinator": Variant(0, lambda: Kill(roles.transaction_coordinator)),
+        "group-coordinator": Variant(0, lambda: Kill(roles.group_coordinator)),
         "writing-leader": Variant(0, lambda: Kill(roles.writing_leader)),
         # How many depends on min.insync.replicas.
         **{word: Variant(0, partial(_kill, count)) for word, count in SO_MANY.items()},
@@ -248,6 +249,7 @@ PAUSE: Final = Family(
         "isr": Variant(1, lambda: Pause(roles.whole_isr)),
         "controller": Variant(2, lambda: Pause(roles.controller)),
         "shortly": Variant(2, lambda: PauseShortly(roles.anybody)),
+        "group-coordinator": Variant(0, lambda: Pause(roles.group_coordinator)),
     },
 )
 RESTART: Final = Family(

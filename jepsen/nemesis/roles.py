@@ -6,7 +6,7 @@ from random import Random
 from quorate.jepsen.lab.cluster import Lab
 from quorate.jepsen.lab.hosts import Host
 from quorate.jepsen.nemesis.fault import NotNowError
-from quorate.jepsen.nemesis.stage import INTERNAL, TRANSACTIONS, is_empty
+from quorate.jepsen.nemesis.stage import GROUPS, INTERNAL, TRANSACTIONS, is_empty
 
 Choose = Callable[[Lab, Random], list[Host]]
 
@@ -24,11 +24,20 @@ def writing_leader(lab: Lab, rng: Random) -> list[Host]:
 
 def transaction_coordinator(lab: Lab, rng: Random) -> list[Host]:
     """Return who coordinates the transactions of some ids, and has coordinated some."""
+    return [_coordinator(lab, rng, TRANSACTIONS, "transactions")]
+
+
+def group_coordinator(lab: Lab, rng: Random) -> list[Host]:
+    """Return who coordinates some groups, and has coordinated some."""
+    return [_coordinator(lab, rng, GROUPS, "groups")]
+
+
+def _coordinator(lab: Lab, rng: Random, topic: str, what: str) -> Host:
     for name in partitions(lab, rng):
-        found = lab.leader_of(name) if name.startswith(TRANSACTIONS) else None
+        found = lab.leader_of(name) if name.startswith(topic) else None
         if found is not None and found.answers and not is_empty(found, name):
-            return [found]
-    raise NotNowError("nobody coordinates transactions")
+            return found
+    raise NotNowError(f"nobody coordinates {what}")
 
 
 def follower(lab: Lab, rng: Random) -> list[Host]:

@@ -48,20 +48,27 @@ def as_lab(cluster: Cluster) -> Lab:
     return cast("Lab", cluster)
 
 
-def test_who_coordinates_transactions_leads_a_partition_in_which_some_are_kept(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("topic", "coordinator"),
+    [
+        ("__transaction_state", roles.transaction_coordinator),
+        ("__consumer_offsets", roles.group_coordinator),
+    ],
+)
+def test_who_coordinates_leads_a_partition_in_which_something_is_kept(
+    tmp_path: Path, topic: str, coordinator: roles.Choose
 ) -> None:
-    leaders = {"__transaction_state-0": 101, "__transaction_state-1": 102, "t-0": 101}
+    leaders = {f"{topic}-0": 101, f"{topic}-1": 102, "t-0": 101}
     cluster = Cluster(tmp_path, leaders)
-    cluster.write("__transaction_state-0", b"")
-    cluster.write("__transaction_state-1", b"x")
+    cluster.write(f"{topic}-0", b"")
+    cluster.write(f"{topic}-1", b"x")
     cluster.write("t-0", b"x")
     for seed in range(5):
-        (host,) = roles.transaction_coordinator(as_lab(cluster), Random(seed))
+        (host,) = coordinator(as_lab(cluster), Random(seed))
         assert host.node_id == 102
     cluster.nodes[102].answers = False
     with pytest.raises(NotNowError, match="nobody coordinates"):
-        roles.transaction_coordinator(as_lab(cluster), Random(0))
+        coordinator(as_lab(cluster), Random(0))
 
 
 def test_who_leads_internal_partitions_only_is_no_leader_that_users_write_to(
