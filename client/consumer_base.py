@@ -123,11 +123,12 @@ class ConsumerBase:
 
         Raises:
             NoOffsetError: There is none, and ``auto_offset_reset`` is ``none``.
+            NotAssignedError: The partition is not assigned, or not any more.
             QuorateError: It cannot be found out.
         """
         reading = self._open()
-        (stream,) = reading.assigned((partition,))
         while True:
+            (stream,) = reading.assigned((partition,))
             known = reading.positions().get(stream.topic_partition)
             if stream.error is not None:
                 raise stream.error

@@ -84,6 +84,7 @@ class Fetcher:
                 self._checked.add(stream.topic_partition)
                 self._nursery.start_soon(self._check_existence, stream)
         self.wake()
+        self.changed.unpark_all()  # somebody may wait for what is not read any more
 
     async def _check_existence(self, stream: PartitionStream) -> None:
         """Turn a partition that does not exist into an error, instead of waiting for ever."""

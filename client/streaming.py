@@ -17,6 +17,7 @@ from quorate.client.connections import RETRY, now_ms, require_at_least
 from quorate.client.consumer import Consumer
 from quorate.client.errors import (
     CommitFailedError,
+    NotAssignedError,
     TransactionAbortedError,
     TransactionOutcomeUnknownError,
 )
@@ -286,7 +287,10 @@ class Running:
 
     async def _round(self) -> None:
         self._rebalanced = self._gave_up = False
-        await self._restore()
+        try:
+            await self._restore()
+        except NotAssignedError as error:  # a rebalance that began in the last poll has its turn
+            logger.info("partitions went: %s", error)
         touched: dict[int, Task] = {}
         written = Tally()
         unit = self._new_unit()

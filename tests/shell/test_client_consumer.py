@@ -226,6 +226,23 @@ async def test_positions_out_of_range_follow_the_policy(
         assert await c.position(T0) in {offset, offset + 1}
 
 
+async def test_a_position_of_a_partition_that_is_taken_away_is_not_waited_for(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=10)
+    cluster.script(ListOffsetsRequest, HANG)
+    async with consumer(cluster) as c, trio.open_nursery() as asking:
+        c.assign([T0])
+
+        async def ask() -> None:
+            with trio.fail_after(1), pytest.raises(NotAssignedError, match="t-0"):
+                await c.position(T0)
+
+        asking.start_soon(ask)
+        await trio.testing.wait_all_tasks_blocked()
+        c.assign([])
+
+
 async def test_a_position_out_of_range_is_an_error_without_a_policy(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
