@@ -16,6 +16,7 @@ from quorate.client.rebalancing import RebalanceListener
 from quorate.model import TopicPartition
 from quorate.tools.bench_figures import RUN_BYTES, Consumed, RoundTrips
 from quorate.tools.problems import CommandError
+from quorate.tools.progress import SoFar
 from quorate.tools.topics import Client
 
 POLL_RECORDS: Final = 2000
@@ -43,7 +44,7 @@ class ReadPlan:
     isolation_level: str
 
 
-async def consume(client: Client, plan: ReadPlan) -> Consumed:
+async def consume(client: Client, plan: ReadPlan, so_far: SoFar) -> Consumed:
     """Read from the beginning, or from where the group is; nothing is committed.
 
     Raises:
@@ -66,7 +67,7 @@ async def consume(client: Client, plan: ReadPlan) -> Consumed:
             await clock.on_assigned(frozenset(partitions))
         else:
             consumer.subscribe(plan.topic, listener=clock)
-        return await _read(consumer, plan, ends, clock)
+        return await _read(consumer, plan, ends, clock, so_far)
 
 
 class _Clock(RebalanceListener):
@@ -83,7 +84,11 @@ class _Clock(RebalanceListener):
 
 
 async def _read(
-    consumer: Consumer, plan: ReadPlan, ends: Mapping[TopicPartition, int], clock: _Clock
+    consumer: Consumer,
+    plan: ReadPlan,
+    ends: Mapping[TopicPartition, int],
+    clock: _Clock,
+    so_far: SoFar,
 ) -> Consumed:
     records, octets = 0, 0
     last_s = time.perf_counter()
@@ -92,7 +97,9 @@ async def _read(
         found = await consumer.poll(max_records=min(POLL_RECORDS, left), timeout_ms=POLL_MS)
         if found:
             records += len(found)
-            octets += sum(len(r.key or b"") + len(r.value or b"") for r in found)
+            more = sum(len(r.key or b"") + len(r.value or b"") for r in found)
+            octets += more
+            so_far(more)
             last_s = time.perf_counter()
         elif await _is_at_end(consumer, ends) or time.perf_counter() - last_s > plan.silence_max_s:
             break

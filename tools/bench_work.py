@@ -14,6 +14,7 @@ from quorate.client.producer import Producer
 from quorate.errors import ErrorCode, KafkaError
 from quorate.tools.bench_figures import MEBIBYTE, percentile, rounded
 from quorate.tools.output import Column, Table
+from quorate.tools.progress import SoFar
 from quorate.tools.topics import Client
 
 TIMED_EVERY: Final = 100
@@ -58,16 +59,18 @@ class Measured:
         return percentile(self.took_ms, percent)
 
 
-async def produce(client: Client, load: Load, transactional: bool) -> list[Measured]:  # noqa: FBT001
+async def produce(
+    client: Client, load: Load, so_far: SoFar, *, transactional: bool
+) -> list[Measured]:
     """Send the records; if wanted, once more in transactions of a turn each.
 
     Raises:
         QuorateError: they are not taken.
     """
     await make_topic(client, load.topic)
-    measured = [await _plain(client, load)]
+    measured = [await _plain(client, load, so_far)]
     if transactional:
-        measured.append(await _transactions(client, load))
+        measured.append(await _transactions(client, load, so_far))
     return measured
 
 
@@ -88,7 +91,7 @@ def _producer(client: Client, load: Load, **more: Any) -> Producer:
     return Producer(client.bootstrap, **options)
 
 
-async def _plain(client: Client, load: Load) -> Measured:
+async def _plain(client: Client, load: Load, so_far: SoFar) -> Measured:
     """Send without transactions; wait for each turn, if there are any, else for the last."""
     took_ms: list[float] = []
     value = os.urandom(load.size)
@@ -101,8 +104,10 @@ async def _plain(client: Client, load: Load) -> Measured:
             for number in range(at, min(at + (load.turn or load.records), load.records)):
                 delivery = await producer.enqueue(load.topic, value)
                 unsettled.add(delivery)
-                if not load.turn and number % TIMED_EVERY == 0:
-                    delivery.add_callback(_timer(took_ms))
+                if number % TIMED_EVERY == 0:
+                    so_far(TIMED_EVERY * load.size)
+                    if not load.turn:
+                        delivery.add_callback(_timer(took_ms))
             if load.turn:
                 await producer.flush()
                 took_ms.append(1e3 * (time.perf_counter() - turn_begun))
@@ -152,7 +157,7 @@ def _timer(took_ms: list[float]) -> Any:
     return done
 
 
-async def _transactions(client: Client, load: Load) -> Measured:
+async def _transactions(client: Client, load: Load, so_far: SoFar) -> Measured:
     took_ms: list[float] = []
     value = os.urandom(load.size)
     name = f"quorate-bench-{os.getpid()}"
@@ -165,6 +170,7 @@ async def _transactions(client: Client, load: Load) -> Measured:
             async with producer.transaction() as transaction:
                 for _ in range(at, min(at + load.turn, load.records)):
                     await transaction.enqueue(load.topic, value)
+            so_far(load.turn * load.size)
             took_ms.append(1e3 * (time.perf_counter() - turn_begun))
         seconds = time.perf_counter() - begun
     return Measured("transactional", load, seconds, took_ms)

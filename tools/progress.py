@@ -1,10 +1,14 @@
 """A progress bar of bytes, where a person looks; nothing where nobody does."""
 
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Self
 
 from quorate.tools.arguments import GlobalOptions
+
+SoFar = Callable[[int], None]
+"""Hears of so many bytes more."""
 
 
 class Bar(AbstractContextManager["Bar"]):

@@ -33,6 +33,8 @@ async def test_records_that_are_not_taken_are_no_figure(
     cluster.script(ProduceRequest, None, None, refuse)
     client = Client(cluster.bootstrap, {"dial": cluster.dial})
     load = Load("load", records=20, size=200_000, turn=turn, acks=1, compression="none")
+    told: list[int] = []
     with pytest.raises(KafkaError) as caught:
-        await produce(client, load, transactional=False)
+        await produce(client, load, told.append, transactional=False)
     assert caught.value.code is ErrorCode.INVALID_RECORD
+    assert told != [], "somebody who waits is told how far it is"

@@ -52,8 +52,11 @@ def produce(
     With --transactional it says what exactly-once costs: the same turns of 100 records (or --turn),
     waited for, and then committed. The records stay in the topic.
     """
+    from functools import partial
+
     from quorate.tools import bench_work as work
     from quorate.tools.problems import UsageError
+    from quorate.tools.progress import Bar
     from quorate.tools.reaching import client_of
 
     options = options_of(context)
@@ -67,7 +70,10 @@ def produce(
     turn = turn or (TURN if transactional else 0)
     load = work.Load(_one(topic, topic_option), records, size, turn, ACKS[acks], compression)
     client = client_of(options, os.environ)
-    measured: list[Measured] = run(work.produce, client, load, transactional)
+    with Bar(options, "sending") as bar:
+        bar.set_total(records * size * (2 if transactional else 1))
+        sending = partial(work.produce, transactional=transactional)
+        measured: list[Measured] = run(sending, client, load, bar.advance)
     print_table(options, work.produce_table(measured))
     say(options, f"{run(work.brokers, client)} brokers; {work.machine_text()}")
     if transactional:
@@ -105,6 +111,7 @@ def consume(
     """
     from quorate.tools import bench_reading as work
     from quorate.tools.bench_figures import consume_table
+    from quorate.tools.progress import Bar
     from quorate.tools.reaching import client_of
 
     options = options_of(context)
@@ -112,7 +119,8 @@ def consume(
     plan = work.ReadPlan(
         _one(topic, topic_option), group, records, fetch_size, timeout_ms / 1e3, level
     )
-    consumed: Consumed = run(work.consume, client_of(options, os.environ), plan)
+    with Bar(options, "reading") as bar:
+        consumed: Consumed = run(work.consume, client_of(options, os.environ), plan, bar.advance)
     print_table(options, consume_table(consumed))
     if consumed.records < records:
         note(options, f"{plan.topic} has no more for it than {consumed.records} records")
