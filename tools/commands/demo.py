@@ -1,9 +1,10 @@
 """``quorate demo``."""
 
 import sys
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Generic, Protocol, TypeVar
 
 import typer
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from quorate.tools.arguments import GlobalOptions
-    from quorate.tools.demo_failures import Ending, Step, Tell
+    from quorate.tools.demo_failures import Ending, Tell
 
 app = command_app()
 
@@ -105,68 +106,81 @@ def _three_failures(options: "GlobalOptions", *, unclean: bool) -> None:
     from quorate.tools.demo_failures import three_failures
 
     note(options, "a topic with three replicas, on four brokers; three of them will die ...")
-    _play(options, partial(three_failures, unclean=unclean))
+    _tell_of_a_partition(options, partial(three_failures, unclean=unclean))
 
 
 def _isr_shrink(options: "GlobalOptions") -> None:
     from quorate.tools.demo_isr import isr_shrink
 
     note(options, "a topic with three replicas, min.insync.replicas=2; two of them will hang ...")
-    _play(options, isr_shrink)
+    _tell_of_a_partition(options, isr_shrink)
+
+
+def _tell_of_a_partition(
+    options: "GlobalOptions", play: "Callable[[Tell], Awaitable[Ending]]"
+) -> None:
+    from quorate.tools import demo_failures_report as report
+
+    told = report.ending_lines, report.ending_object
+    _play(options, play, Voice(report.step_text, report.step_object, *told))
 
 
 def _rebalance(options: "GlobalOptions") -> None:
     from quorate.tools import demo_rebalance as story
 
     note(options, "a topic of six partitions, and a group of up to three programs that read it ...")
-    as_json = options.format in {"json", "jsonl"}
-
-    def tell(step: story.Handover) -> None:
-        text = story.handover_object(step) if as_json else story.handover_text(step)
-        print(text, flush=True)
-
-    end: story.Reckoning = run(story.rebalance, tell)
-    print(story.reckoning_object(end) if as_json else story.reckoning_text(end))
-    if not end.ok:
-        raise ProblemFoundError(
-            f"{end.missed} records were never read", why="a group reads all", hint="report this bug"
-        )
+    told = story.reckoning_text, story.reckoning_object
+    _play(options, story.rebalance, Voice(story.handover_text, story.handover_object, *told))
 
 
 def _exactly_once(options: "GlobalOptions") -> None:
     from quorate.tools import demo_exactly_once as story
 
     note(options, "numbers in a topic, and a program that writes their squares to another one ...")
+    told = story.reckoning_text, story.reckoning_object
+    _play(options, story.exactly_once, Voice(story.moment_text, story.moment_object, *told))
+
+
+class HasEnded(Protocol):
+    """How a story ended."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended as it must."""
+        ...
+
+
+S = TypeVar("S")
+E = TypeVar("E", bound=HasEnded)
+
+
+@dataclass(frozen=True, slots=True)
+class Voice(Generic[S, E]):
+    """How a story's steps and its end are told: to people, and as lines of JSON."""
+
+    step_text: "Callable[[S], str]"
+    step_object: "Callable[[S], str]"
+    end_text: "Callable[[E], str]"
+    end_object: "Callable[[E], str]"
+
+
+def _play(
+    options: "GlobalOptions",
+    play: "Callable[[Callable[[S], None]], Awaitable[E]]",
+    voice: Voice[S, E],
+) -> None:
+    """Play a story, and tell it as it goes.
+
+    Raises:
+        ProblemFoundError: it did not end as it must.
+    """
     as_json = options.format in {"json", "jsonl"}
 
-    def tell(moment: story.Moment) -> None:
-        print(story.moment_object(moment) if as_json else story.moment_text(moment), flush=True)
+    def tell(step: S) -> None:
+        print(voice.step_object(step) if as_json else voice.step_text(step), flush=True)
 
-    end: story.Reckoning = run(story.exactly_once, tell)
-    said = story.reckoning_text(end)
-    print(story.reckoning_object(end) if as_json else said)
+    end: E = run(play, tell)
+    said = voice.end_text(end)
+    print(voice.end_object(end) if as_json else said)
     if not end.ok:
-        raise ProblemFoundError("not each came once", why=said, hint="report this bug")
-
-
-def _play(options: "GlobalOptions", play: "Callable[[Tell], Awaitable[Ending]]") -> None:
-    """Play a story of one partition, and tell it as it goes."""
-    from quorate.tools.demo_failures_report import (
-        ending_lines,
-        ending_object,
-        step_object,
-        step_text,
-    )
-
-    as_json = options.format in {"json", "jsonl"}
-
-    def tell(step: "Step") -> None:
-        sys.stdout.write((step_object(step) if as_json else step_text(step)) + "\n")
-        sys.stdout.flush()
-
-    ending: Ending = run(play, tell)
-    sys.stdout.write((ending_object(ending) if as_json else ending_lines(ending)) + "\n")
-    if not ending.ok:
-        raise ProblemFoundError(
-            "it did not end as it must", why=ending_lines(ending), hint="report this bug"
-        )
+        raise ProblemFoundError("it did not end as it must", why=said, hint="report this bug")
