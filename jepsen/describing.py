@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from quorate import __version__
+from quorate.jepsen.checkers.log import ACKS_NONE
 from quorate.jepsen.clients import choosing
 from quorate.jepsen.judging import allowed_for
 from quorate.jepsen.lab.hosts import ROOT
@@ -81,6 +82,8 @@ def _quotas(options: RunOptions) -> dict[str, int]:
         elif not all(map(_takes_nothing, options.faults)):
             for name in quotas.keys() & {"acks", "commits"}:
                 quotas[f"{name}-under-fault"] = quotas[name] * UNDER_FAULT_SHARE
+    if options.acks == ACKS_NONE:
+        quotas = {name: number for name, number in quotas.items() if not name.startswith("acks")}
     return {name: int(number) for name, number in quotas.items()}
 
 

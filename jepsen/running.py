@@ -18,6 +18,7 @@ from typing import Final
 from quorate.errors import ErrorCode, QuorateError
 from quorate.jepsen import store
 from quorate.jepsen.auditing import audit_metadata, audit_replicas, high_watermarks
+from quorate.jepsen.checkers.log import ACKS_NONE
 from quorate.jepsen.clients.wire import Client, ClosedError, RefusedConfigError, create_topic
 from quorate.jepsen.describing import describe
 from quorate.jepsen.history import Kind
@@ -314,7 +315,8 @@ class Run:
         """Wait until every workload has written something."""
         for kind, part in zip(self._kinds, self._recorded, strict=True):
             complaint = f"nothing that {kind.name} writes is acknowledged"
-            wait(partial(_has_written, part), WARM_S_MAX, complaint)
+            nobody_says = self._options.acks == ACKS_NONE
+            wait(partial(_has_written, part, nobody_says=nobody_says), WARM_S_MAX, complaint)
 
     def _ticker(self, lab: Lab) -> Callable[[], None]:
         """Return what sees now and then that nobody died."""
@@ -364,8 +366,10 @@ def _what_is_up(lab: Lab) -> str:
     return f"the cluster at {lab.bootstrap} answers"
 
 
-def _has_written(recorder: Recorder) -> bool:
-    return any(recorder.count(name, Kind.OK) for name in WRITES)
+def _has_written(recorder: Recorder, *, nobody_says: bool) -> bool:
+    """Whether something was written; if nobody says so, whether it was sent."""
+    kinds = (Kind.OK, Kind.INFO) if nobody_says else (Kind.OK,)
+    return any(recorder.count(name, kind) for name in WRITES for kind in kinds)
 
 
 def _forget_the_dead(lab: Lab) -> None:

@@ -29,6 +29,7 @@ from quorate.jepsen.history import Kind, Operation
 
 ACKS_ALL: Final = "all"
 LEADER_ONLY: Final = "1"
+ACKS_NONE: Final = "0"
 FINALLY: Final = "read in the end"
 POLLED: Final = "read"
 LATEST_EPOCH: Final = 1 << 62
@@ -143,7 +144,7 @@ class LogChecker:
             what = f"{name}: {value} was read before it was sent"
             at_ns = read_ns, operation.called_ns
             partition.found.add("future-read", what, where=name, at_ns=at_ns)
-        if operation.kind is not Kind.OK or acks == "0":
+        if operation.kind is not Kind.OK or acks == ACKS_NONE:
             partition.unknown.add(value)
             if len(operation.asked) > 2:
                 partition.ordered[value] = (producer, sequence)

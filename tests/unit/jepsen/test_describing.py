@@ -43,6 +43,10 @@ def test_writes_must_be_refused_where_too_few_are_left(
     assert ("refusals" in quotas) == (not writable)
 
 
+def test_nothing_is_acknowledged_to_who_does_not_ask_for_it() -> None:
+    assert quotas_of("kill", acks="0").keys() == {"faults"}
+
+
 def test_other_clients_hide_refusals() -> None:
     assert quotas_of("kill:three", min_insync=3).get("refusals") == 0
 
