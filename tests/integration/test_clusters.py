@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from quorate.client.sync import Admin, Producer
+from quorate.jepsen.lab.native import compiler
 from tests.integration.controllers import COMMAND, TIMEOUT_S, Done, environment, quorate
 
 pytestmark = pytest.mark.integration
@@ -367,6 +368,7 @@ def greatest_lag_ms(producer: Producer) -> int:
     return max(now_ms - producer.send("t", b"x", partition=n).timestamp_ms for n in (0, 1))
 
 
+@pytest.mark.skipif(compiler() is None, reason="needs a C compiler, for what is preloaded")
 def test_a_clock_goes_wrong_a_disk_is_slow_a_link_is_cut_and_all_is_healed(
     cluster: Cluster,
 ) -> None:

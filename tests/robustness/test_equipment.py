@@ -21,6 +21,7 @@ from quorate.jepsen.lab.namespaces import CLIENTS, Namespaces
 from quorate.jepsen.lab.native import build_library, compiler
 from quorate.jepsen.lab.network import LOOPBACK, Network
 from quorate.jepsen.lab.reaper import Reaper
+from quorate.jepsen.lab.refusing import REFUSE_C, Refusals
 
 pytestmark = [
     pytest.mark.integration,
@@ -46,6 +47,20 @@ sock = socket.create_connection((sys.argv[1], 9092), float(sys.argv[2]))
 sock.settimeout(float(sys.argv[2]))
 sock.sendall(b"?")
 assert sock.recv(1) == b"?"
+"""
+TALK = """
+import errno, socket, sys
+held = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+def tried(what):
+    try:
+        what()
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return "done"
+def dial():
+    socket.create_connection(("127.0.0.1", int(sys.argv[1]))).close()
+for line in sys.stdin:
+    print(tried(lambda: held.sendall(b"x")), tried(dial), flush=True)
 """
 WRITE = """
 import os, sys, time
@@ -193,6 +208,45 @@ def test_a_clock_jumps_for_its_process_only_and_monotonic_time_does_not(tmp_path
     assert fast[0] > 0
     assert all(abs(monotonic_s) < 60 for _, monotonic_s in (right, behind, fast))
     assert reads > 0
+
+
+# --- links
+
+
+def test_a_process_is_cut_off_from_a_port_and_reaches_it_again_after_that(tmp_path: Path) -> None:
+    refusals = Refusals(tmp_path / "links")
+    library = build_library(REFUSE_C, tmp_path)
+    with (
+        socket.create_server((LOOPBACK, 0)) as server,
+        subprocess.Popen(
+            [sys.executable, "-c", TALK, str(server.getsockname()[1])],
+            env={**os.environ, "LD_PRELOAD": str(library), **refusals.variables()},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as talking,
+    ):
+        held, _ = server.accept()
+
+        def tried() -> list[str]:
+            assert talking.stdin is not None
+            assert talking.stdout is not None
+            talking.stdin.write("\n")
+            talking.stdin.flush()
+            return talking.stdout.readline().split()
+
+        refusals.ports = [1]
+        assert tried() == ["done", "done"]
+        refusals.ports = [1, server.getsockname()[1]]
+        assert refusals.ports == (1, server.getsockname()[1])
+        assert tried() == ["ECONNRESET", "EHOSTUNREACH"]
+        held.settimeout(WAIT_S_MAX)
+        assert (held.recv(100), held.recv(100)) == (b"x", b"")  # this side hears of it, too
+        held.close()
+        assert refusals.refused == 2
+        refusals.ports = []
+        assert tried() == ["EPIPE", "done"]
+    refusals.close()
 
 
 # --- all of it, below hosts
