@@ -33,7 +33,7 @@ from quorate.tools.tui.views.past import (
 from quorate.tools.tui.views.places import VERIFY, History, Place
 from quorate.tools.tui.views.snapshot import Snapshot
 
-STATE_COLUMNS = ("state", "role", "source", "record", "verdict")
+STATE_COLUMNS = ("state", "role", "source", "record", "verdict", "trend")
 SCROLLBAR = 1
 AT_ONCE = ("quit_now", "command", "filter")
 """What is done before the next key is looked at: that one may be for the prompt."""
@@ -41,7 +41,7 @@ AT_ONCE = ("quit_now", "command", "filter")
 CHANGED = "±"
 """Stands before rows that the last decision changed, in the past."""
 
-AGE_COLUMNS = ("time", "lag", "rate/s", "behind", "log_end", "replicas")
+AGE_COLUMNS = ("time", "lag", "rate/s", "behind", "log_end", "replicas", "open_for")
 
 
 def told_of(problem: Problem, width: int) -> str:
@@ -256,13 +256,17 @@ class ClusterScreen(Screen[None]):
             self.table.action_move(1)
 
     def sort_by(self, names: tuple[str, ...]) -> None:
-        """Sort by the first of these columns that there is; again, the other way round."""
+        """Sort by the first of these columns that there is; again, the other way round.
+
+        If there is none, say so.
+        """
         columns = () if self.frame is None else self.frame.columns
         for name in names:
             for column in columns:
                 if column.name == name:
                     self.look_through(self.lens.sorted_by(column))
                     return
+        self.app.notify(f"{self.place.view} has no such column: shift-o sorts by the next one")
 
     def sort_by_next(self) -> None:
         """Sort by the next column that is shown."""

@@ -87,4 +87,6 @@ def run_lines(run: Run) -> list[str]:
 
 
 def _value(value: Any) -> str:
-    return _words(value) if isinstance(value, list) else str(value)
+    if not isinstance(value, list):
+        return str(value)
+    return _words(value)  # pyright: ignore[reportUnknownArgumentType]

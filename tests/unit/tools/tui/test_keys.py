@@ -15,12 +15,15 @@ from quorate.tools.problems import Problem
 from quorate.tools.tui import requests as ask
 from quorate.tools.tui.main_screen import Mode
 from quorate.tools.tui.requests import Answer
+from quorate.tools.tui.views import places
 from quorate.tools.tui.views.cells import Part
 from quorate.tools.tui.views.keys import KEYS
+from quorate.tools.tui.views.lens import Lens
 from quorate.tools.tui.views.places import Place
 from quorate.tools.tui.views.snapshot import Snapshot
 from tests.unit.tools.tui import clusters
 from tests.unit.tools.tui.piloting import TOPICS, FakeSource, Seat, sit
+from tests.unit.tools.tui.ticks import grown
 
 
 def test_going_from_view_to_view_and_back() -> None:
@@ -128,6 +131,24 @@ def test_orders_marks_widths_and_looks() -> None:
     sit(body)
 
 
+def test_every_view_is_sorted_by_state_and_by_what_grows_or_says_that_it_has_none() -> None:
+    arguments = {"offsets": "billing", "messages": "orders", "configs": "topic/orders"}
+    without: list[tuple[str, str]] = []
+
+    async def body(seat: Seat) -> None:
+        for view in places.VIEWS:
+            seat.app.go(Place(view, arguments.get(view, "")), Lens())
+            for key in ("S", "A"):
+                before, said = seat.app.main.lens, len(seat.app.said)
+                await seat.press(key)
+                if seat.app.main.lens == before:
+                    without.append((view, key))
+                    assert len(seat.app.said) > said, "a key that does nothing says so"
+
+    sit(body)
+    assert without == [("configs", "A"), ("messages", "S")]
+
+
 def test_the_cursor_moves_by_keys_and_mouse() -> None:
     async def body(seat: Seat) -> None:
         table = seat.app.main.table
@@ -148,6 +169,19 @@ def test_the_cursor_moves_by_keys_and_mouse() -> None:
         await seat.press("escape", "right", "left")
 
     sit(body, view=Place("partitions"), source=FakeSource(clusters.large()))
+
+
+def test_no_key_press_is_lost_while_2000_partitions_change() -> None:
+    before = clusters.large()
+
+    async def body(seat: Seat) -> None:
+        for records in range(1, 5):
+            seat.source.say(grown(before, records))
+            await seat.pilot.press(*["down"] * 5)
+        await seat.pilot.pause()
+        assert seat.app.main.table.cursor == 20
+
+    sit(body, view=Place("partitions"), source=FakeSource(before))
 
 
 def test_describing_raw_and_why() -> None:
