@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from quorate.tools.partitions.retiring import Led
     from quorate.tools.reassign_work import Plan
 
-app = noun_app("Start a broker; list, describe, drain and retire brokers.")
+app = noun_app("Start a broker; list, describe, drain, retire and unregister brokers.")
 
 BrokerId = Annotated[int, typer.Argument(metavar="ID", min=0, help="The broker.")]
 
