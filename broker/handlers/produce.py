@@ -429,7 +429,10 @@ def _check_shape(records: memoryview) -> None:
     """Refuse what is not one batch in format v2, where the log would accept it or blame damage."""
     if len(records) > MAGIC_AT and records[MAGIC_AT] != MAGIC:
         raise InvalidRecordError(f"magic {records[MAGIC_AT]}: only record format v2 is supported")
-    if size_of_first(records) < len(records):
+    batch_bytes = size_of_first(records)
+    if batch_bytes > len(records) or not batch_bytes:
+        raise InvalidRecordError("the record batch is cut off")
+    if batch_bytes < len(records):
         raise InvalidRecordError("a request has one record batch for a partition, not several")
 
 

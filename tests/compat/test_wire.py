@@ -112,6 +112,13 @@ def test_a_partition_gets_one_batch_in_a_request(wire: Wire, stored: str, count:
     assert_nothing_was_written(wire, stored)
 
 
+@pytest.mark.feature("a batch that is cut off: INVALID_RECORD")
+@pytest.mark.parametrize("size_bytes", [5, 14, 40, 65, 68])
+def test_a_batch_that_is_cut_off_is_refused(wire: Wire, stored: str, size_bytes: int) -> None:
+    assert error_of(wire.produce(stored, good(b"x")[:size_bytes])) == "INVALID_RECORD"
+    assert_nothing_was_written(wire, stored)
+
+
 @pytest.mark.feature("record count that does not match: INVALID_RECORD")
 def test_a_wrong_record_count_is_refused(wire: Wire, stored: str) -> None:
     batch = good(b"a", b"b")
