@@ -54,7 +54,7 @@ _SEEDS: Final = "simulates for minutes; tests/simulation runs fewer seeds"
 
 NOT_RUN: Final = {
     "make setup": _SETUP,
-    "pip install 'quorate[spark]'": _SETUP,
+    "pip install '.[spark]'": _SETUP,
     ". .venv/bin/activate": _SHELL,
     "source .venv/bin/activate": _SHELL,
     "make demo": "is tests/unit/tools/test_demo.py",
