@@ -42,11 +42,14 @@ async def measure_topics(client: Client, plan: TopicPlan) -> list[Requests]:
     """Create, describe and delete topics, one in a request; however it ends, they are gone.
 
     Raises:
-        CommandError: brokers do not come to know the topics.
+        CommandError: brokers do not come to know the topics; or some may be left, because the
+            cluster does not answer any more.
         QuorateError: one of the requests is refused.
     """
     prefix = f"quorate-bench-{os.urandom(4).hex()}-"
     names = [f"{prefix}{number}" for number in range(plan.topics)]
+    async with client.admin():
+        pass  # who cannot be reached has nothing that would have to be cleaned up
     try:
         created = await _measure(client, plan, names, "create", _creating(plan))
         await _wait_until_known(client, names)
@@ -121,6 +124,21 @@ async def _wait_until_known(client: Client, names: Sequence[str]) -> None:
 
 
 async def _clean_up(client: Client, prefix: str) -> None:
+    """Delete what was made.
+
+    Raises:
+        CommandError: it cannot be.
+    """
+    try:
+        await _delete_all(client, prefix)
+    except QuorateError as error:
+        raise CommandError(
+            f"topics may be left that begin with {prefix}", why=str(error),
+            hint=f"quorate topics rm --regex '{prefix}.*'",
+        ) from error  # fmt: skip
+
+
+async def _delete_all(client: Client, prefix: str) -> None:
     """Delete what is there, until twice nothing is: a request may still have been under way."""
     quiet = 0
     async with client.admin() as admin:
