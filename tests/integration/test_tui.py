@@ -222,3 +222,16 @@ def test_the_screen_outlives_its_node(tmp_path: Path) -> None:
             await seat.until(lambda text: "no broker answers" not in text)
 
         look_at(bootstrap, broker.data, main)
+
+
+def test_whoever_is_started_meanwhile_is_found(node: serving.Broker) -> None:
+    async def main(seat: Seat) -> None:
+        told = await seat.until(lambda text: "It is asked again every" in text)
+        assert "error: no broker at 127.0.0.1:1" in told
+        os.environ["QUORATE_BOOTSTRAP"] = node.server.bootstrap
+        await seat.until(lambda text: "brokers 1/1" in text)
+        await seat.command("events")
+        await seat.until(lambda text: "BrokerUnfenced" in text)
+
+    with patch.dict(os.environ, {"QUORATE_BOOTSTRAP": "127.0.0.1:1"}):
+        look_at("", node.data, main)
