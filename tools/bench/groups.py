@@ -23,6 +23,7 @@ from quorate.jepsen.lab.network import free_ports
 from quorate.model import TopicPartition
 from quorate.protocol.apis import ApiKey
 from quorate.protocol.consumer_protocol import Subscription, encode_assignment, encode_subscription
+from quorate.protocol.messages.groups import ListGroupsRequest
 from quorate.tools.bench import command_line, figures, group_load, topics
 from quorate.tools.bench.clusters import (
     BROKERS,
@@ -50,7 +51,9 @@ GROUP: Final = "bench"
 TOPIC: Final = "bench"
 SETTLE_S: Final = 1.0
 HEARD_S: Final = 0.02
-"""Enough for a request to arrive before others that are sent later."""
+"""Enough for a request to arrive before others that are sent later, usually."""
+LIST_GROUPS: Final = 4
+PREPARING: Final = "PreparingRebalance"
 WARM_UPS: Final = 100
 CONSUME_S: Final = 60
 FAILOVER_TIMEOUT_S: Final = 120.0
@@ -158,7 +161,7 @@ def _rebalance(wires: Sequence[Wire], joins: Sequence[bytes], partitions: int) -
     Return how long it took from when the others had heard of it, in ms.
     """
     wires[0].sock.sendall(joins[0])
-    time.sleep(HEARD_S)
+    _wait_until_heard(wires[1])
     begun_s = time.monotonic()
     joined = [
         checked(answer(ApiKey.JOIN_GROUP, group_load.JOIN, frame))
@@ -179,6 +182,17 @@ def _rebalance(wires: Sequence[Wire], joins: Sequence[bytes], partitions: int) -
     for frame in exchange(wires, frames):
         checked(answer(ApiKey.SYNC_GROUP, group_load.SYNC, frame))
     return 1e3 * (time.monotonic() - begun_s)
+
+
+def _wait_until_heard(wire: Wire) -> None:
+    """Wait for the group to prepare; who joins it before is told that nothing has changed."""
+    deadline_s = time.monotonic() + group_load.TIMEOUT_S
+    preparing = ListGroupsRequest(states_filter=[PREPARING])
+    while time.monotonic() < deadline_s:
+        time.sleep(HEARD_S)
+        if wire.ask(ApiKey.LIST_GROUPS, LIST_GROUPS, preparing).groups:
+            return
+    raise MeasurementFailedError("no rebalance begins")
 
 
 # --- commits, idle groups, reading --------------------------------------------
