@@ -378,7 +378,6 @@ def test_a_clock_goes_wrong_a_disk_is_slow_a_link_is_cut_and_all_is_healed(
     (brokers,) = [
         e["bootstrap"] for e in map(json.loads, done.out.splitlines()) if "bootstrap" in e
     ]
-    assert cluster.run("chaos", "skew", "1", "--by", "-2h").code == 2  # nobody is there to be asked
     assert cluster.run("chaos", "skew", "1", "--by", "-2h", "-y").code == 0
     slowed = cluster.run("chaos", "slow-disk", "controller-101", "--by", "400ms")
     assert slowed.out == "controller 101: each sync 400ms longer\n"
@@ -387,9 +386,6 @@ def test_a_clock_goes_wrong_a_disk_is_slow_a_link_is_cut_and_all_is_healed(
         admin.create_topic("t", partitions=2, replication_factor=1, configs=stamped)
         assert greatest_lag_ms(producer) == pytest.approx(7_200_000, abs=60_000)
 
-        listed = cluster.run("chaos", "list", "--json").items()
-        faults = ["each sync 400ms longer", "clock 2h behind", None]
-        assert [node["faults"] for node in listed] == faults
         begun_s = time.monotonic()
         admin.create_topic("slowly")
         assert time.monotonic() - begun_s >= 0.4

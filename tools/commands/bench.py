@@ -188,7 +188,7 @@ def metadata(
 ) -> None:
     """Create topics, describe and delete them, one in a request: how many a second, how soon.
 
-    They are called quorate-bench-..., and none is left, also if it is interrupted.
+    They are called quorate-bench-...; none is left, also after Ctrl-C, as long as brokers answer.
     """
     from quorate.tools import bench_work
     from quorate.tools.bench_figures import requests_table
