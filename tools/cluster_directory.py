@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from quorate.broker.log.directory import META_NAME
 from quorate.quorum.directory import SUBDIRECTORY
-from quorate.tools.clusters.layout import LAYOUT_NAME, Layout, LayoutError, decode, encode
+from quorate.tools.clusters.layout import Layout, LayoutError, decode, encode
+from quorate.tools.nearby import LAYOUT_NAME, write_listening
 from quorate.tools.problems import CommandError, RefusedError
 from quorate.tools.processes import ProcessId, is_running, process_id
 
@@ -164,6 +165,7 @@ class ClusterDirectory:
             "nodes": {name: [known.pid, known.started] for name, known in nodes.items()},
         }
         self._write(PIDS_NAME, json.dumps(document, indent=2))
+        write_listening(self.path, self.layout().bootstrap, nodes.values())
 
     def idle(self, layout: Layout, running: Collection[str]) -> set[str]:
         """Return the names of brokers that neither run nor have records."""

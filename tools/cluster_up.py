@@ -20,7 +20,6 @@ from quorate.tools.cluster_directory import (
 from quorate.tools.cluster_display import Display, display_of
 from quorate.tools.cluster_looking import look_at_cluster, node_states, picture_of
 from quorate.tools.clusters.layout import (
-    DEFAULT_DIRECTORY,
     HOST,
     Layout,
     Wish,
@@ -31,6 +30,7 @@ from quorate.tools.clusters.layout import (
 )
 from quorate.tools.clusters.picture import DEAD, Picture
 from quorate.tools.metrics_server import ANY_PORT, METRICS_LISTENER
+from quorate.tools.nearby import DEFAULT_DIRECTORY
 from quorate.tools.node import wait_for_end
 from quorate.tools.problems import CommandError, ProblemFoundError
 from quorate.tools.processes import send

@@ -1,23 +1,26 @@
 """The node or cluster of ``quorate up`` in a directory: where it listens, for those beside it."""
 
 import json
-import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from quorate.tools.clusters.layout import DEFAULT_DIRECTORY, LAYOUT_NAME
-from quorate.tools.processes import ProcessId, is_running, process_id
+from quorate.tools.processes import ProcessId, is_running
 
 LISTENING_NAME: Final = "listening.json"
-"""In the directory of a single node."""
+LAYOUT_NAME: Final = "cluster.json"
+"""In the directory of a cluster, not of a single node: which nodes it has."""
+DEFAULT_DIRECTORY: Final = Path(".quorate")
+"""Where ``quorate up`` keeps its data unless told otherwise."""
 
 
-def write_listening(directory: Path, bootstrap: str) -> None:
-    """Remember where the single node listens that this process runs, and that it is this one."""
-    process = process_id(os.getpid())
-    if process is not None:
-        document = {"bootstrap": bootstrap, "process": [process.pid, process.started]}
-        (directory / LISTENING_NAME).write_text(json.dumps(document) + "\n")
+def write_listening(directory: Path, bootstrap: str, processes: Iterable[ProcessId]) -> None:
+    """Remember where brokers listen, as long as any of these processes runs."""
+    known = [[process.pid, process.started] for process in processes]
+    document = {"bootstrap": bootstrap, "processes": known}
+    temporary = directory / f"{LISTENING_NAME}.new"
+    temporary.write_text(json.dumps(document) + "\n")
+    temporary.replace(directory / LISTENING_NAME)
 
 
 def nearby_bootstrap(directory: Path = DEFAULT_DIRECTORY) -> str:
@@ -25,22 +28,10 @@ def nearby_bootstrap(directory: Path = DEFAULT_DIRECTORY) -> str:
 
     What cannot be read is as good as not there: who wants to know why asks ``quorate status``.
     """
-    if (directory / LAYOUT_NAME).exists():
-        return _bootstrap_of_cluster(directory)
     try:
         document: Any = json.loads((directory / LISTENING_NAME).read_text())
-        bootstrap, process = str(document["bootstrap"]), ProcessId(*document["process"])
+        processes = [ProcessId(*known) for known in document["processes"]]
+        bootstrap = str(document["bootstrap"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
-    return bootstrap if is_running(process) else ""
-
-
-def _bootstrap_of_cluster(directory: Path) -> str:
-    from quorate.tools.cluster_directory import ClusterDirectory
-    from quorate.tools.problems import CommandError
-
-    home = ClusterDirectory(directory)
-    try:
-        return home.layout().bootstrap if home.running().alive else ""
-    except CommandError:
-        return ""
+    return bootstrap if any(map(is_running, processes)) else ""

@@ -30,6 +30,7 @@ from quorate.tools.node import (
     run_until_stopped,
 )
 from quorate.tools.problems import CommandError, UsageError
+from quorate.tools.processes import process_id
 from quorate.tools.session import given_properties, note, run
 
 PROCESS_STARTED_S = time.monotonic()
@@ -166,8 +167,9 @@ def _listen(options: GlobalOptions, plan: NodePlan) -> list[Listener]:
 
 def _print_ready_and_where(options: GlobalOptions, plan: NodePlan, ready: Ready) -> None:
     endpoint = ready.endpoints.get(PLAINTEXT)
-    if endpoint is not None:
-        write_listening(ready.directory, str(endpoint))
+    process = process_id(os.getpid())
+    if endpoint is not None and process is not None:
+        write_listening(ready.directory, str(endpoint), [process])
     _print_ready(options, plan, ready)
 
 

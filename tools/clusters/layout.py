@@ -6,17 +6,12 @@ Brokers are numbered from 1, controllers from 101: ids are unique in a cluster.
 import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
 
 from quorate.errors import QuorateError
 from quorate.model import Endpoint
 from quorate.tools.problems import RefusedError, UsageError
 
-DEFAULT_DIRECTORY: Final = Path(".quorate")
-"""Where ``quorate up`` keeps its data unless told otherwise."""
-LAYOUT_NAME: Final = "cluster.json"
-"""In the directory of a cluster: its layout."""
 HOST: Final = "127.0.0.1"
 BROKER: Final = "broker"
 CONTROLLER: Final = "controller"

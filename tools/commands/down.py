@@ -23,7 +23,7 @@ def down(
     from quorate.tools.cluster_directory import ClusterDirectory
     from quorate.tools.cluster_display import LineDisplay
     from quorate.tools.cluster_up import down as end
-    from quorate.tools.clusters.layout import DEFAULT_DIRECTORY
+    from quorate.tools.nearby import DEFAULT_DIRECTORY
 
     options = options_of(context)
     where = ClusterDirectory(directory or DEFAULT_DIRECTORY)

@@ -32,8 +32,8 @@ def status(
     """
     from quorate.tools.cluster_directory import cluster_around
     from quorate.tools.cluster_up import status as look
-    from quorate.tools.clusters.layout import DEFAULT_DIRECTORY
     from quorate.tools.clusters.picture import status_lines, status_table
+    from quorate.tools.nearby import DEFAULT_DIRECTORY
 
     options = options_of(context)
     home = cluster_around(directory or DEFAULT_DIRECTORY)

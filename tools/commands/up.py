@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from quorate.tools.clusters.layout import DEFAULT_DIRECTORY, LAYOUT_NAME
 from quorate.tools.command_line import Command, command_app, options_of
+from quorate.tools.nearby import DEFAULT_DIRECTORY, LAYOUT_NAME
 
 app = command_app()
 

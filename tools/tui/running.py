@@ -17,8 +17,7 @@ from quorate.broker.log.directory import META_NAME
 from quorate.errors import QuorateError
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.cluster_directory import cluster_around
-from quorate.tools.clusters.layout import DEFAULT_DIRECTORY
-from quorate.tools.nearby import nearby_bootstrap
+from quorate.tools.nearby import DEFAULT_DIRECTORY, nearby_bootstrap
 from quorate.tools.problems import UsageError, root_error
 from quorate.tools.reaching import client_of
 from quorate.tools.session import names_a_cluster
