@@ -1,10 +1,11 @@
 """Clocks that jump and run at other rates, below unmodified processes; see clock.c."""
 
-import mmap
 import struct
 import time
 from pathlib import Path
 from typing import Final
+
+from quorate.jepsen.lab.shared_page import SharedPage
 
 CLOCK_C: Final = Path(__file__).with_name("clock.c")
 FIELDS: Final = struct.Struct("=qqqq")
@@ -13,23 +14,10 @@ SECOND_NS: Final = 1_000_000_000
 MILLIONTHS: Final = 1_000_000
 
 
-class Clock:
-    """The wall clock of one node, over all of its processes; it goes right at first.
+class Clock(SharedPage):
+    """The wall clock of one node, over all of its processes; it goes right at first."""
 
-    Owns the page that they share with us.
-    """
-
-    def __init__(self, file: Path, *, keep: bool = False) -> None:
-        """Begin with the right time; ``file`` is made, or taken as it is to ``keep``."""
-        self._file = file
-        if not (keep and file.exists()):
-            file.write_bytes(bytes(mmap.PAGESIZE))
-        with file.open("r+b") as opened:
-            self._page = mmap.mmap(opened.fileno(), mmap.PAGESIZE)
-
-    def variables(self) -> dict[str, str]:
-        """Return what a process must have in its environment, besides the library."""
-        return {"QUORATE_CLOCK": str(self._file.absolute())}
+    VARIABLE = "QUORATE_CLOCK"
 
     def set(self, ahead_s: float, rate: float = 1.0) -> None:
         """Let the clock be ahead by so much from now on, and run so many times as fast."""
@@ -54,7 +42,3 @@ class Clock:
         """How often the processes have looked at it while it was wrong."""
         count: int = struct.unpack_from("=q", self._page, READS_AT)[0]
         return count
-
-    def close(self) -> None:
-        """Let go of the page."""
-        self._page.close()

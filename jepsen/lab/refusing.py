@@ -1,10 +1,11 @@
 """Processes that cannot reach some others on this machine; see refuse.c."""
 
-import mmap
 import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+
+from quorate.jepsen.lab.shared_page import SharedPage
 
 REFUSE_C: Final = Path(__file__).with_name("refuse.c")
 NUMBER: Final = struct.Struct("=q")
@@ -13,23 +14,10 @@ PORTS_AT: Final = 16
 PORTS_MAX: Final = 254
 
 
-class Refusals:
-    """Which ports of the loopback a process cannot reach: none at first.
+class Refusals(SharedPage):
+    """Which ports of the loopback a process cannot reach: none at first."""
 
-    Owns the page that the process shares with us.
-    """
-
-    def __init__(self, file: Path, *, keep: bool = False) -> None:
-        """Begin with all in reach; ``file`` is made, or taken as it is to ``keep``."""
-        self._file = file
-        if not (keep and file.exists()):
-            file.write_bytes(bytes(mmap.PAGESIZE))
-        with file.open("r+b") as opened:
-            self._page = mmap.mmap(opened.fileno(), mmap.PAGESIZE)
-
-    def variables(self) -> dict[str, str]:
-        """Return what a process must have in its environment, besides the library."""
-        return {"QUORATE_REFUSE": str(self._file.absolute())}
+    VARIABLE = "QUORATE_REFUSE"
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -52,7 +40,3 @@ class Refusals:
     def _get(self, place: int) -> int:
         number: int = NUMBER.unpack_from(self._page, place)[0]
         return number
-
-    def close(self) -> None:
-        """Let go of the page."""
-        self._page.close()
