@@ -266,7 +266,7 @@ class ClusterScreen(Screen[None]):
                 if column.name == name:
                     self.look_through(self.lens.sorted_by(column))
                     return
-        self.app.notify(f"{self.place.view} has no such column: shift-o sorts by the next one")
+        self.notify(f"{self.place.view} has no such column: shift-o sorts by the next one")
 
     def sort_by_next(self) -> None:
         """Sort by the next column that is shown."""
