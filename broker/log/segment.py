@@ -4,7 +4,7 @@ import struct
 from typing import Final
 
 from quorate.broker.log.aborted import ENTRY, find_aborted
-from quorate.broker.log.files import File, Files, OpenFiles, read_file
+from quorate.broker.log.files import File, Files, OpenFiles, read_file, replace_file
 from quorate.broker.log.index import OFFSET_ENTRY, TIME_ENTRY, Index, count_entries
 from quorate.broker.log.lookup import (
     TimestampPlace,
@@ -149,15 +149,12 @@ class Segment:
             data: what the log says.
 
         Raises:
-            OSError: the disk fails; the index may say anything.
+            OSError: the disk fails.
         """
-        fs = files.fs
         path = self.path(TXN_INDEX_SUFFIX)
         if data != self.read_aborted(files):
-            file = fs.open(path, create=True)
-            file.write_at(data, 0)
-            file.sync()
-            fs.sync_directory(path.rpartition("/")[0])
+            # As a whole: the part that a snapshot vouches for must not be lost with the rest.
+            replace_file(files.fs, path, data)
             files.forget(path)
             self._facts.txn_index_bytes = len(data)
 
