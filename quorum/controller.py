@@ -251,17 +251,14 @@ class Controller:
         version = common_version(hello)
         if hello.purpose is m.Purpose.MESH:
             self._mesh.admit(hello)
-        founders = [
-            m.Member(v.key.node_id, v.key.directory_id, v.endpoint)
-            for v in self._meta.founders.voters
-        ]
         return m.HelloAnswer(
             self.cluster_id,
             self._meta.node_id,
             version,
             self._meta.key.directory_id,
             self._identity.endpoint,
-            tuple(founders),
+            _members(self._meta.founders),
+            _members(self._mesh.voters),
         )
 
     def begin(self, frame: Frame) -> Promise[m.Answer | KafkaError] | None:
@@ -560,6 +557,10 @@ def common_version(hello: m.Hello) -> int:
             f"{m.PROTOCOL_VERSION_MAX}, you {hello.version_min} to {hello.version_max}"
         )
     return version
+
+
+def _members(voters: VoterSet) -> tuple[m.Member, ...]:
+    return tuple(m.Member(v.key.node_id, v.key.directory_id, v.endpoint) for v in voters.voters)
 
 
 def _votes_otherwise(voters: VoterSet, now: Standing) -> bool:

@@ -124,7 +124,8 @@ class RaftMesh:
     """Owns a controller's connections to the others; :meth:`run` must run while it is used.
 
     It dials the voters, whoever dials us (that is how observers are found), and, while no voters
-    are known, ``bootstrap``. Invariant: one outgoing connection per controller at most.
+    are known, ``bootstrap`` and who votes as those reached there say. Invariant: one outgoing
+    connection per controller at most.
     """
 
     def __init__(
@@ -140,6 +141,8 @@ class RaftMesh:
         self._rng = rng
         self._bootstrap = tuple(bootstrap)
         self._voters = NO_VOTERS
+        self._told: dict[ReplicaKey, list[Endpoint]] = {}
+        """Where voters are, by who says so; for as long as we know none ourselves."""
         self._links: dict[ReplicaKey, _Link] = {}
         self._incoming: dict[ReplicaKey, _Incoming] = {}
         self._waiting: dict[ReplicaKey, list[_Incoming]] = {}
@@ -170,7 +173,13 @@ class RaftMesh:
         """Be connected to these from now on."""
         if voters != self._voters:
             self._voters = voters
+            self._told.clear()
             self._dial_whom_we_want()
+
+    @property
+    def voters(self) -> VoterSet:
+        """Whom it was told to be connected to."""
+        return self._voters
 
     def send(self, messages: Iterable[Outgoing]) -> None:
         """Queue messages; those to whom there is no connection are dropped."""
@@ -216,10 +225,10 @@ class RaftMesh:
         wanted.update({voter.key: voter.endpoint for voter in self._voters.voters})
         wanted.update({key: incoming.endpoint for key, incoming in self._incoming.items()})
         if not self._voters:
-            mine = self._identity.endpoint
-            wanted.update({each: each for each in self._bootstrap if each != mine})
-        wanted.pop(self._identity.key, None)
-        return wanted
+            told = (each for endpoints in self._told.values() for each in endpoints)
+            wanted.update({each: each for each in (*self._bootstrap, *told)})
+        mine = self._identity.endpoint  # also of a voter whose lost disk ours is to replace
+        return {target: endpoint for target, endpoint in wanted.items() if endpoint != mine}
 
     async def _keep_connected(self, target: ReplicaKey | Endpoint, dialer: _Dialer) -> None:
         pause_s = RECONNECT_MIN_S
@@ -276,10 +285,12 @@ class RaftMesh:
             stream = await self._connect(endpoint)
             frames, answer = await introduce(stream, self._identity.hello(Purpose.MESH))
             try:
-                return frames, self._check(target, answer)
+                key = self._check(target, answer)
             except BaseException:
                 await frames.aclose()
                 raise
+            self._learn_from(key, answer)
+            return frames, key
         raise NetworkError(f"{endpoint} did not answer within {CONNECT_TIMEOUT_S:g} s")
 
     def _check(self, target: ReplicaKey | Endpoint, answer: HelloAnswer) -> ReplicaKey:
@@ -296,6 +307,12 @@ class RaftMesh:
         if key in self._links:
             raise NetworkError(f"there is a connection to {key} already")
         return key
+
+    def _learn_from(self, key: ReplicaKey, answer: HelloAnswer) -> None:
+        """Dial those, too, of whom another one says that they vote: who leads must hear of us."""
+        if not self._voters:
+            self._told[key] = [each.endpoint for each in answer.voters if each.endpoint is not None]
+            self._dial_whom_we_want()
 
     async def _write_to(self, key: ReplicaKey, frames: ControlStream) -> None:
         """Send what is queued for another controller until the connection breaks."""

@@ -95,6 +95,7 @@ class HelloAnswer(Answer):
 
     An empty ``cluster_id`` means that its directory is not formatted yet. ``founders`` are the
     voters that its directory was formatted with: not those of now, and none if it joined later.
+    ``voters`` are those of now, as far as it knows: who joins may have been told of none of them.
     """
 
     cluster_id: Annotated[str, Key(1)]
@@ -103,6 +104,7 @@ class HelloAnswer(Answer):
     directory_id: Annotated[bytes, Key(4)] = NO_DIRECTORY
     endpoint: Annotated[Endpoint | None, Key(5)] = None
     founders: Annotated[tuple[Member, ...], Key(6)] = ()
+    voters: Annotated[tuple[Member, ...], Key(7)] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ async def test_others_get_their_turn_while_a_large_frame_is_there(
         await sending.send_all(framed(LARGE_BYTES))
         nursery.start_soon(take_turns)
         await next_bytes(reader)
-        # Who is first in a turn of the loop is a matter of chance: the last of theirs may be to come.
+        # Who comes first in a turn of the loop is chance: the last of theirs may be still to come.
         assert turns >= (LARGE_BYTES - RECEIVE_BYTES) // 10_000 - 1
         nursery.cancel_scope.cancel()
 

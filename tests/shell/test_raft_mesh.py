@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock, memory_stream_pair, wait_all_tasks_blocked
 
 from quorate.control.frames import LENGTH_BYTES, Frame, encode_frame
-from quorate.control.messages import Answer, Hello, HelloAnswer, Purpose
+from quorate.control.messages import Answer, Hello, HelloAnswer, Member, Purpose
 from quorate.errors import ErrorCode, KafkaError, NetworkError
 from quorate.model import Endpoint
 from quorate.net.control import ControlStream, ReceiveBudget, introduce, serve_control_connection
@@ -83,7 +83,11 @@ class Peer:
         if hello.purpose is Purpose.MESH:
             self.mesh.admit(hello)
         me = self.identity
-        return HelloAnswer(me.cluster_id, me.key.node_id, 1, me.key.directory_id, me.endpoint)
+        voters = self.mesh.voters.voters
+        told = tuple(Member(v.key.node_id, v.key.directory_id, v.endpoint) for v in voters)
+        return HelloAnswer(
+            me.cluster_id, me.key.node_id, 1, me.key.directory_id, me.endpoint, voters=told
+        )
 
     def begin(self, frame: Frame) -> None:
         pass
@@ -191,6 +195,22 @@ async def test_an_observer_finds_a_voter_and_is_found(autojump_clock: MockClock)
         assert set(observer.connected) == {key(1), key(2), key(3)}
 
 
+async def test_who_joins_hears_of_voters_whose_addresses_it_was_not_given(
+    autojump_clock: MockClock,
+) -> None:
+    async with a_network() as network:
+        first, second, lost = (Peer(network, identity(key(n))) for n in (1, 2, 3))
+        voters = voters_of(first, second, lost)
+        await started(network, first, second, voters=voters)
+        replacing = Peer(network, identity(key(3, directory=9)), bootstrap=(at(1),))
+        await started(network, replacing)
+        assert sorted(replacing.connected) == [key(1), key(2)]
+        assert key(3, directory=9) in second.connected
+        replacing.mesh.follow(voters)
+        await trio.sleep(1)
+        assert sorted(replacing.connected) == [key(1), key(2)]
+
+
 async def test_connections_stay_when_the_same_controller_is_known_by_two_addresses(
     autojump_clock: MockClock,
 ) -> None:
@@ -202,7 +222,7 @@ async def test_connections_stay_when_the_same_controller_is_known_by_two_address
         await trio.sleep(5)
         before = network.dials.copy()
         await trio.sleep(60)
-        assert observer.connected == [key(1)]
+        assert sorted(observer.connected) == [key(1), key(2), key(3)]
         assert network.dials == before
 
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from quorate.tools.quorum.plans import Plan
     from quorate.tools.quorum.view import QuorumView
 
+FOLLOWS_WITHIN_S = 3.0
+"""How long a controller that was just started may need to follow the quorum."""
+LOOK_AGAIN_S = 0.2
+
 app = noun_app("Show and change the controllers: who leads, who votes, how far each is.")
 
 Who = Annotated[str, typer.Argument(metavar="ID|HOST:PORT", help="The controller.")]
@@ -124,13 +128,11 @@ def add(
     """Let a controller vote that follows the quorum.
 
     Start it with --join first. The leader lets it catch up before its vote counts, and refuses
-    while another change is under way.
+    while another change is under way. One that does not follow yet is waited for a little.
     """
-    from quorate.tools.quorum.plans import plan_add
-
     options = options_of(context)
     del yes  # nothing is lost, so nobody is asked; scripts may say so all the same
-    plan = plan_add(_look(options), who, directory_id)
+    plan = _plan_add(options, who, directory_id)
     _show_plan(options, plan)
     if not dry_run:
         _carry_out(options, plan)
@@ -197,6 +199,20 @@ def transfer(
         f"Controller {after.leader_id} leads now, in term {after.leader_epoch};"
         f" it was controller {before.leader_id}.",
     )
+
+
+def _plan_add(options: "GlobalOptions", who: str, directory_id: str | None) -> "Plan":
+    """Plan it as soon as the controller follows, which one that was just started soon does."""
+    from quorate.tools.quorum.plans import NotFollowingError, plan_add
+
+    patient_until_s = time.monotonic() + FOLLOWS_WITHIN_S
+    while True:
+        try:
+            return plan_add(_look(options), who, directory_id)
+        except NotFollowingError:
+            if time.monotonic() > patient_until_s:
+                raise
+            time.sleep(LOOK_AGAIN_S)
 
 
 def _look(options: "GlobalOptions") -> "QuorumView":

@@ -39,11 +39,16 @@ class Plan:
         return Table("changes", columns, (row,))
 
 
+class NotFollowingError(CommandError):
+    """Who is to be added does not follow the quorum; a controller just started may, soon."""
+
+
 def plan_add(view: QuorumView, who: str, directory: str | None) -> Plan:
     """Return how to make an observer a voter; it is named by its id or its address.
 
     Raises:
-        CommandError: there is no such observer, or it cannot be added now.
+        NotFollowingError: there is no such observer.
+        CommandError: it cannot be added now.
     """
     wanted = _directory(directory)
     found = [o for o in view.observers if _is_named(o, who) and _has(o, wanted)]
@@ -68,7 +73,7 @@ def _not_to_add(view: QuorumView, who: str) -> CommandError:
             f"controller {who} votes already", why="DUPLICATE_VOTER", hint="quorate quorum status"
         )
     known = ", ".join(str(o.node_id) for o in view.observers) or "none"
-    return CommandError(
+    return NotFollowingError(
         f"no controller {who} follows the quorum",
         why=f"only one that follows can be added, so that it is not far behind; there is {known}",
         hint=f"quorate controller start --id {who} --join ... and try again",
