@@ -51,6 +51,7 @@ _FLAGS: Final = {
 
 TIMESTAMP_MS_MAX: Final = (2**63 - 1) // 1_000
 BATCH_ROWS_MAX: Final = 65_536
+_TENTH_BYTE_SHIFT: Final = 63
 
 _POSITION_MAX: Final = 2**31 - 1
 """Arrow's binary columns count their bytes in 32 bits."""
@@ -307,14 +308,15 @@ class _Fields:
         byte = self._raw.take(at, mode="clip").astype(np.int64)
         value, behind = byte & 0x7F, at + 1
         more = np.flatnonzero(byte > 0x7F)
-        for shift in range(7, 70, 7):
+        for shift in range(7, _TENTH_BYTE_SHIFT + 1, 7):
             if not more.size:
                 break
             byte = self._raw.take(behind[more], mode="clip").astype(np.int64)
             value[more] |= (byte & 0x7F) << shift
             behind[more] += 1
+            if shift == _TENTH_BYTE_SHIFT:  # of which one bit is left: nobody may want an eleventh
+                self._overlong |= bool((byte > 1).any())
             more = more[byte > 0x7F]
-        self._overlong |= bool(more.size)
         unsigned = value.view(np.uint64)
         return (unsigned >> np.uint64(1)).view(np.int64) ^ -(value & 1), behind
 

@@ -179,6 +179,7 @@ def broken(records: bytes, count: int = 1) -> Chunk:
         b"\x0c\x00\x00\x00\x01\x01\x01",  # a negative number of headers
         b"\x0e\x00\x00\x00\x01\x01\x00\x00",  # a byte behind the headers
         b"\x22\x00" + b"\xff" * 11 + b"\x01\x00\x01\x01\x00",  # a number of more than ten bytes
+        b"\x1e\x00" + b"\x80" * 9 + b"\x02\x00\x01\x01\x00",  # a number of more than 64 bits
         b"\xff\xff\xff\xff\xff\x01",  # a record of gigabytes
         b"\x80",  # cut off within a length
         b"\x14\x00\x00\x00\x01\x01\x02\x02\xff\x01",  # a header's name that is not UTF-8
