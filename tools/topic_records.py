@@ -5,7 +5,6 @@ import gzip
 import io
 import json
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
@@ -17,8 +16,9 @@ from quorate.model import TopicPartition
 from quorate.records.record import Record
 from quorate.tools.consuming import ConsumePlan, consume
 from quorate.tools.output import Column, Table
-from quorate.tools.problems import CommandError, RefusedError, UsageError
+from quorate.tools.problems import UsageError
 from quorate.tools.record_text import record_json, record_line
+from quorate.tools.whole_files import unfinished_file
 
 if TYPE_CHECKING:
     from quorate.client.admin import Admin
@@ -97,24 +97,13 @@ async def export(
         CommandError: It cannot be written.
         QuorateError: Something cannot be read.
     """
-    if not overwrite and path.exists():  # noqa: ASYNC240 - nobody waits for us
-        raise RefusedError(f"{path} is there already", why="it is kept", hint="add --overwrite")
-    plan = replace(plan, text=text_for(path), stop_at_end=True)
-    unfinished = path.with_name(f".{path.name}.part")
-    try:
+    with unfinished_file(path, overwrite=overwrite) as unfinished:
+        plan = replace(plan, text=text_for(path), stop_at_end=True)
         with _opened(unfinished, compressed=path.suffix == ".gz") as out:
             if plan.text is csv_line:
                 out.write((",".join(CSV_COLUMNS) + "\n").encode())
             counted = cast("BinaryIO", _Counted(out, bar))
             count = await consume(client.bootstrap, plan, client.options, counted)
-        unfinished.replace(path)
-    except OSError as error:
-        raise CommandError(
-            f"cannot write {path}", why=error.strerror or str(error), hint="another --to"
-        ) from None
-    finally:
-        with suppress(OSError):
-            unfinished.unlink()
     return count
 
 

@@ -7,7 +7,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -18,7 +17,8 @@ from quorate.quorum.metadata.image import MetadataImage
 from quorate.quorum.metadata.snapshot import decode_image, encode_image
 from quorate.tools.metadata.decided import Batch
 from quorate.tools.metadata.tree import contents, root_of
-from quorate.tools.problems import CommandError, RefusedError, UsageError
+from quorate.tools.problems import CommandError, UsageError
+from quorate.tools.whole_files import unfinished_file
 
 KIND: Final = "metadata-export"
 VERSION: Final = 1
@@ -124,17 +124,6 @@ def write_exported(path: Path, data: bytes, *, overwrite: bool) -> None:
         RefusedError: it is there, and is not to be overwritten.
         CommandError: it cannot be written.
     """
-    if not overwrite and path.exists():
-        raise RefusedError(f"{path} is there already", why="it is kept", hint="add --overwrite")
-    unfinished = path.with_name(f".{path.name}.part")
-    try:
+    with unfinished_file(path, overwrite=overwrite) as unfinished:
         unfinished.touch(mode=0o600)  # what passwords are checked with is in it, too
         unfinished.write_bytes(data)
-        unfinished.replace(path)
-    except OSError as error:
-        raise CommandError(
-            f"cannot write {path}", why=error.strerror or str(error), hint="another --to"
-        ) from None
-    finally:
-        with suppress(OSError):
-            unfinished.unlink()
