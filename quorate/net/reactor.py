@@ -296,8 +296,8 @@ class Reactor:
             sent = connection.sock_send(part)
         except BlockingIOError:
             sent = 0
-        except OSError:
-            self.close(connection)
+        except OSError as error:
+            self._give_up(connection, error)
             return
         self.traffic.sent_bytes += sent
         if sent < len(part):
@@ -314,11 +314,15 @@ class Reactor:
         except BlockingIOError:
             self._watch(connection)
         except OSError as error:
-            if not isinstance(error, ConnectionError):  # else the peer has gone, which it may
-                logger.warning("closing the connection to %s: %s", connection.peer, error)
-            self.close(connection)
+            self._give_up(connection, error)
         else:
             self._proceed(connection)
+
+    def _give_up(self, connection: PlainConnection, error: OSError) -> None:
+        """Close a connection over which nothing can be sent, and say why."""
+        if not isinstance(error, ConnectionError):  # else the peer has gone, which it may
+            logger.warning("closing the connection to %s: %s", connection.peer, error)
+        self.close(connection)
 
     def _proceed(self, connection: PlainConnection) -> None:
         """Take up requests that were received while the connection was over its limits."""

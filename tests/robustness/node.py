@@ -31,8 +31,9 @@ def command(*words: str) -> list[str]:
 
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a node's process."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **extra}
+    """Return the environment of a node's process; if compiled code ends it, its log says where."""
+    told = {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
+    return {**os.environ, **told, **extra}
 
 
 class Process:

@@ -369,6 +369,25 @@ async def test_a_file_that_cannot_be_read_closes_the_connection_and_the_log_says
                 assert await stream.receive_some() == b""
 
 
+@pytest.mark.parametrize("code", [errno.ENOBUFS, errno.ECONNRESET])
+async def test_the_log_says_why_an_answer_cannot_be_sent_unless_its_peer_has_gone(
+    code: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> int:
+        raise OSError(code, os.strerror(code))
+
+    async with serving(unanswered) as server, await server.connect() as stream:
+        await stream.send_all(frame(b"a"))
+        await server.unanswered(1)
+        slot = server.open[0]
+        assert isinstance(slot.connection, PlainConnection)
+        slot.connection.sock_send = broken
+        slot.fill([b"answer"])
+        server.end_turn()
+        assert await stream.receive_some() == b""
+    assert (os.strerror(code) in caplog.text) is (code == errno.ENOBUFS)
+
+
 def test_a_file_system_that_cannot_tell_is_read_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
