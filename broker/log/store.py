@@ -14,7 +14,7 @@
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Final
 
@@ -169,42 +169,68 @@ class LogStore:
 
     def delete(self, topic_partition: TopicPartition) -> None:
         """Delete a log, see ``delete_all``."""
-        self.delete_all([topic_partition])
+        for _ in self.delete_all([topic_partition]):
+            pass
 
-    def delete_all(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Delete logs: their directories are renamed now, durably, and removed later.
+    def delete_all(self, topic_partitions: Iterable[TopicPartition]) -> Iterator[None]:
+        """Delete logs: their directories are renamed, durably, and removed later.
+
+        Yields after every few, so that others can be served meanwhile.
 
         Raises:
             StorageError: the disk failed, maybe for some of them only.
         """
-        renamed = False
+        doomed = [self.logs.pop(topic_partition) for topic_partition in topic_partitions]
+        for log in doomed:
+            log.fail(StorageError(f"{log.topic_partition} was deleted"))
+        if any(log.topic_partition in self._checkpoints for log in doomed):
+            self._forget_checkpoints()
         failure: StorageError | None = None
-        for topic_partition in topic_partitions:
+        for few in _few(doomed):
             try:
-                renamed |= self._set_aside(topic_partition)
+                self._set_aside(few)
             except OSError as error:
-                failure = storage_error(error, f"{self.directory}/{topic_partition}")
-        try:
-            if renamed:
-                self._context.fs.sync_directory(self.directory)
-        except OSError as error:
-            failure = storage_error(error, self.directory)
+                failure = storage_error(error, self.directory)
+            yield
         if failure is not None:
             raise failure
 
-    def _set_aside(self, topic_partition: TopicPartition) -> bool:
-        """Let go of a log; return whether it had a directory, which has another name now."""
-        log = self.logs.pop(topic_partition)
-        topic_id = self.topic_ids.pop(topic_partition)
-        self._checkpoints.pop(topic_partition, None)
-        log.fail(StorageError(f"{topic_partition} was deleted"))
-        if not log.has_files:
-            return False
-        self._context.files.forget_directory(log.directory)
-        doomed = self._doomed_path(topic_partition, topic_id)
-        self._context.fs.rename(log.directory, doomed)
-        self._context.trash.add([doomed], log.config.file_delete_delay_ms)
-        return True
+    def _forget_checkpoints(self) -> None:
+        """Write the checkpoints without those of logs that are let go of.
+
+        After a crash they would be believed of the next topics of the same names. On a full disk
+        they are forgotten later: what is deleted gives space back.
+        """
+        try:
+            self._save_now()
+        except OSError as error:
+            logger.warning("%s: checkpoints not written: %s", self.directory, error.strerror)
+
+    def _set_aside(self, doomed: Iterable[Log]) -> None:
+        """Give the directories of logs other names, as far as they have any.
+
+        Raises:
+            OSError: the disk failed, maybe for some of them only.
+        """
+        renamed = False
+        failure: OSError | None = None
+        for log in doomed:
+            topic_id = self.topic_ids.pop(log.topic_partition)
+            if not log.has_files:
+                continue
+            self._context.files.forget_directory(log.directory)
+            path = self._doomed_path(log.topic_partition, topic_id)
+            try:
+                self._context.fs.rename(log.directory, path)
+            except OSError as error:
+                failure = error
+                continue
+            self._context.trash.add([path], log.config.file_delete_delay_ms)
+            renamed = True
+        if renamed:
+            self._context.fs.sync_directory(self.directory)
+        if failure is not None:
+            raise failure
 
     def _doomed_path(self, topic_partition: TopicPartition, topic_id: bytes) -> str:
         """Return where a log waits to be removed: another one of it may, if it moved here again."""

@@ -172,9 +172,7 @@ class Replicas:
         for replica in ended:
             self._leave(replica)
         committed = {replica.topic_partition: replica.high_watermark for replica in ended}
-        for orphans in _few(self._orphans(delta)):
-            self._delete(orphans)
-            yield
+        yield from self._delete(list(self._orphans(delta)))
         for hosted in _few(self._hosted(delta)):
             for partition in hosted:
                 self._take_up(partition, committed.get(partition.topic_partition), now_ms)
@@ -328,11 +326,12 @@ class Replicas:
             and self.node_id not in topic.partitions[partition].replicas
         )
 
-    def _delete(self, orphans: Sequence[TopicPartition]) -> None:
+    def _delete(self, orphans: Sequence[TopicPartition]) -> Iterator[None]:
         """Delete logs; their files stay for ``file.delete.delay.ms``."""
-        logger.info("deleting logs that are not ours: %s", ", ".join(map(str, orphans)))
+        for few in _few(orphans):
+            logger.info("deleting logs that are not ours: %s", ", ".join(map(str, few)))
         try:
-            self.store.delete_all(orphans)
+            yield from self.store.delete_all(orphans)
         except StorageError:
             logger.exception("cannot delete the files of all logs that are not ours")
 

@@ -145,6 +145,59 @@ def test_a_log_of_a_deleted_topic_of_the_same_name_is_not_taken_over() -> None:
     assert f"{PARTITION}.{TOPIC_ID.hex()}-delete" in disk.list_directory("/data")
 
 
+def deleted_after_a_checkpoint(disk: SimDisk) -> LogStore:
+    """Return a store whose only log is gone; checkpoints were written that say it begins at 3."""
+    store = open_data(disk)
+    create(store)
+    for _ in range(5):
+        append(store.logs[PARTITION], b"old")
+    store.logs[PARTITION].delete_records_before(3)
+    sync(store, {PARTITION: 5})
+    store.delete(PARTITION)
+    return store
+
+
+def test_checkpoints_of_a_deleted_topic_say_nothing_of_another_one_of_its_name() -> None:
+    disk = new_disk()
+    store = deleted_after_a_checkpoint(disk)
+    log = store.create(PARTITION, bytes(16), TopicConfig(), now_ms=NOW_MS)
+    append(log, b"new")
+    append(log, b"new")
+    disk.restart()  # the process is killed
+
+    reopened = open_data(disk)
+
+    assert len(read_all(reopened.logs[PARTITION])) == 2
+    assert reopened.high_watermark(PARTITION) == 0
+
+
+def test_a_power_cut_soon_after_a_topic_was_made_again_keeps_nobody_from_starting() -> None:
+    for seed in range(50):
+        disk = new_disk(seed)
+        store = deleted_after_a_checkpoint(disk)
+        log = store.create(PARTITION, bytes(16), TopicConfig(), now_ms=NOW_MS)
+        append(log, b"new")
+        disk.lose_power()
+
+        assert set(open_data(disk).logs) <= {PARTITION}
+
+
+def test_checkpoints_on_their_way_to_the_disk_do_not_bring_a_deleted_topics_back() -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    create(store)
+    append(store.logs[PARTITION], b"old")
+    store.logs[PARTITION].delete_records_before(1)
+    sync(store, {})
+    write = store.prepare_checkpoint({})
+    store.delete(PARTITION)
+    append(store.create(PARTITION, bytes(16), TopicConfig(), now_ms=NOW_MS), b"new")
+    write.run()
+    disk.restart()
+
+    assert len(read_all(open_data(disk).logs[PARTITION])) == 1
+
+
 def test_a_deleted_log_is_gone_at_once_and_its_files_later() -> None:
     disk = new_disk()
     store = open_data(disk)
