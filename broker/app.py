@@ -1,6 +1,5 @@
 """Builds a broker out of its parts and runs its tasks in one nursery."""
 
-import gc
 import secrets
 import ssl
 from collections.abc import Mapping, Sequence
@@ -36,14 +35,13 @@ from quorate.broker.replication.replicas import Replicas
 from quorate.broker.server import RequestServer, wall_clock_ms
 from quorate.errors import QuorateError
 from quorate.model import Endpoint
+from quorate.net.collector import OF_BROKERS, calm_collector
 from quorate.net.reactor import Reactor, Traffic
 from quorate.net.tls import TlsServer
 from quorate.quorum.metadata.image import EMPTY_IMAGE
 from quorate.settings import NodeConfig
 
 INCARNATION_BYTES = 16
-YOUNG_OBJECTS_MAX = 50_000
-"""Allocations between two collections of the youngest objects; the hot path makes no cycles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +219,7 @@ async def _run_parts(
             nursery.start_soon(Peers(broker, begin_turn, end_turn, between).run)
             await nursery.start(parts.link.run)
             traffic = _serve(nursery, parts.plan.listeners, parts.ways.context, parts.server)
-            _calm_collector()
+            calm_collector(OF_BROKERS)
             task_status.started(traffic)
 
 
@@ -242,10 +240,3 @@ def _serve(
             tls = TlsServer([stream], context, server.service(listener.protocol))
             nursery.start_soon(tls.run)
     return reactor.traffic
-
-
-def _calm_collector() -> None:
-    """Keep the cyclic collector off the hot path: what lives now lives on."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS_MAX, 20, 100)

@@ -1,6 +1,5 @@
 """Runs a node that is a controller and nothing else, from its first start to its last word."""
 
-import gc
 import socket
 import ssl
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import trio
 
 from quorate.broker.listeners import bind
 from quorate.model import Endpoint
-from quorate.net.collector import calm_collector
+from quorate.net.collector import OF_CONTROLLERS, calm_collector
 from quorate.net.control_server import ControlServer, notice_dead_peers
 from quorate.net.rpc import connect
 from quorate.quorum.controller import Controller, Surroundings
@@ -37,8 +36,6 @@ CONTROLLER: Final = "CONTROLLER"
 """What the listener is called where there are several."""
 
 CONNECT_TIMEOUT_MS: Final = 2000
-YOUNG_OBJECTS_MAX: Final = 20_000
-"""Allocations between two collections of the youngest objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +91,13 @@ async def _run(parts: _Parts, listener: trio.SocketListener, on_ready: OnReady) 
             directory.found_alone(parts.cluster_id, surroundings.endpoint)
         elif not directory.meta.is_formatted:
             await forming.run()
-        calm_collector()
+        calm_collector(OF_CONTROLLERS)
         controller = Controller(directory, parts.plan.config, SystemRandom(), surroundings)
         await nursery.start(run_in, controlling, controller.run)
         nursery.start_soon(follow_controller, controller)
         parts.metrics.sources["controller"] = ControllerMetrics(controller)
         server.service = controller
-        calm_collector()  # once more, for all that was recovered
+        calm_collector(OF_CONTROLLERS)  # once more, for all that was recovered
         on_ready(
             Ready(
                 {CONTROLLER: surroundings.endpoint},
@@ -110,7 +107,6 @@ async def _run(parts: _Parts, listener: trio.SocketListener, on_ready: OnReady) 
                 parts.told_at,
             )
         )
-        _calm_collector()
         # From here on they end when they are told to, after the leadership is handed over.
         serving.shield = controlling.shield = True
         try:
@@ -127,13 +123,6 @@ async def _serve(
 ) -> None:
     task_status.started()
     await server.run([listener])
-
-
-def _calm_collector() -> None:
-    """Keep the cyclic collector from walking through all of the metadata again and again."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS_MAX, 5, 1000)
 
 
 def _surroundings(sock: socket.socket, plan: NodePlan) -> Surroundings:

@@ -31,7 +31,7 @@ if __name__ == "__main__":
 from quorate.control import messages as m
 from quorate.control.frames import Frame, encode_frame
 from quorate.model import NO_LEADER, Endpoint
-from quorate.net.collector import calm_collector
+from quorate.net.collector import OF_CONTROLLERS, calm_collector
 from quorate.quorum.control import brokers, topics
 from quorate.quorum.control.decision import Decision
 from quorate.quorum.metadata import records as r
@@ -288,7 +288,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str]) -> int:
     """Measure and print."""
     options = parser().parse_args(arguments)
-    calm_collector()
+    calm_collector(OF_CONTROLLERS)
     figures = measure(options)
     if options.controllers:
         load = metadata_failover.Load(

@@ -2,14 +2,14 @@
 
 import gc
 
-from quorate.net.collector import OLD_COLLECTIONS, YOUNG_OBJECTS_MAX, calm_collector
+from quorate.net.collector import OF_CONTROLLERS, calm_collector
 
 
 def test_what_lives_is_not_visited_again() -> None:
     thresholds = gc.get_threshold()
     try:
-        calm_collector()
-        assert gc.get_threshold() == (YOUNG_OBJECTS_MAX, 5, OLD_COLLECTIONS)
+        calm_collector(OF_CONTROLLERS)
+        assert gc.get_threshold() == OF_CONTROLLERS
         assert gc.get_freeze_count() > 1000
     finally:
         gc.set_threshold(*thresholds)
