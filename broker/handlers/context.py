@@ -155,8 +155,9 @@ class Broker:
 
     def _forget_topics(self, delta: MetadataDelta) -> None:
         """Forget what groups have read of topics that exist no more: others may be called so."""
+        for topic in delta.left_topics(self.config.node_id, self.bytes_out):
+            del self.bytes_out[topic.name]
         for topic in delta.removed_topics():
-            self.bytes_out.pop(topic.name, None)
             for coordinator in self.coordinators:
                 coordinator.keeper.forget_topic(topic.name)
 

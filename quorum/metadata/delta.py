@@ -1,6 +1,6 @@
 """What changed between two images, so that who follows them need not compare everything."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -44,6 +44,17 @@ class MetadataDelta:
         for name in self.touched.topics:
             before, after = self.before.topics.get(name), self.after.topics.get(name)
             if before is not None and (after is None or after.topic_id != before.topic_id):
+                yield before
+
+    def left_topics(self, broker_id: int, names: Collection[str]) -> Iterator[TopicImage]:
+        """Yield those of these topics of which a broker has no replica any more, as they were."""
+        for name in self.touched.topics.intersection(names):
+            before, after = self.before.topics.get(name), self.after.topics.get(name)
+            if before is not None and not (
+                after is not None
+                and after.topic_id == before.topic_id
+                and any(broker_id in partition.replicas for partition in after.partitions)
+            ):
                 yield before
 
     def changed_topics(self) -> Iterator[TopicImage]:

@@ -60,7 +60,7 @@ class BrokerMetrics:
         self._times = TimeSamples()
         self._shrinks = 0
         self._expands = 0
-        broker.replicas.on_followed.append(self._followed)
+        broker.replicas.on_followed += [self._count_isr_changes, self._forget_topics]
 
     @property
     def is_ready(self) -> bool:
@@ -170,7 +170,14 @@ class BrokerMetrics:
         yield Sample("quorate_transaction_markers_written", markers.written_count)
         yield Sample("quorate_transaction_markers_failed", markers.failed_count)
 
-    def _followed(self, delta: MetadataDelta) -> None:
+    def _forget_topics(self, delta: MetadataDelta) -> None:
+        """Forget topics that are gone or elsewhere: their series would be told for ever."""
+        for topic in delta.left_topics(self._broker.config.node_id, self._messages):
+            del self._messages[topic.name], self._bytes_in[topic.name]
+            for number in range(len(topic.partitions)):
+                self._seen.pop((topic.name, number), None)
+
+    def _count_isr_changes(self, delta: MetadataDelta) -> None:
         """Count how ISRs changed of partitions that are led here."""
         own_id = self._broker.config.node_id
         for name in delta.touched.topics:

@@ -77,6 +77,15 @@ def test_deltas_add_up() -> None:
         two.then(one)
 
 
+def test_topics_leave_a_broker_when_they_are_gone_or_all_elsewhere() -> None:
+    changes = [*CHANGES, r.PartitionChanged("c", 1, b"c", 0, 3, 2, (3,), replicas=(3, 2))]
+    delta = apply_batch(image(), 2, changes)
+    every = ("kept", "changed", "removed", "recreated", "new", "never heard of")
+    assert {t.name for t in delta.left_topics(1, every)} == {"changed", "removed", "recreated"}
+    assert {t.name for t in delta.left_topics(2, every)} == {"removed", "recreated"}
+    assert {t.name for t in delta.left_topics(1, ["kept", "removed"])} == {"removed"}
+
+
 def test_nothing_is_different_from_itself() -> None:
     delta = unchanged(image())
     assert delta.touched == Touched()

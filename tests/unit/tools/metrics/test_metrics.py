@@ -56,6 +56,10 @@ def told(metrics: BrokerMetrics) -> dict[tuple[str, ...], float]:
     return {(s.name + s.suffix, *s.labels): s.value for s in metrics.samples()}
 
 
+def series_of(topic: str, metrics: BrokerMetrics) -> set[str]:
+    return {name for name, *labels in told(metrics) if topic in labels}
+
+
 # --- brokers
 
 
@@ -124,6 +128,34 @@ def test_what_consumers_are_sent_is_counted_by_topic_until_it_is_deleted() -> No
         assert told(metrics)[name] == looks * node.leader("t").log.size_bytes
     node.apply(r.TopicRemoved("test", 0, topic_id))
     assert name not in told(metrics)
+
+
+def test_a_topic_made_again_is_counted_anew() -> None:
+    node = new_node()
+    node.join()
+    topic_id = node.create_topic("t", 2)
+    metrics = metrics_of(node)
+    node.append(b"a", b"b", topic="t")
+    assert told(metrics)["kafka_server_brokertopicmetrics_messagesin", "t"] == 2
+    node.apply(r.TopicRemoved("test", 0, topic_id))
+    assert series_of("t", metrics) == set()
+    node.create_topic("t")
+    node.append(b"a", topic="t")
+    assert told(metrics)["kafka_server_brokertopicmetrics_messagesin", "t"] == 1
+
+
+def test_a_topic_whose_last_partition_moves_away_is_told_of_no_more() -> None:
+    node = new_cluster()
+    node.apply(r.FeatureLevelSet("test", 0, "metadata.version", 3))
+    topic_id = node.create_topic("t", 2)
+    metrics = metrics_of(node)
+    for partition in (0, 1):
+        node.append(b"a", topic="t", partition=partition)
+        node.broker.bytes_out["t"] = 7
+        assert "kafka_server_brokertopicmetrics_bytesin" in series_of("t", metrics)
+        moved = r.PartitionChanged("test", 0, topic_id, partition, 2, 1, (2,), replicas=(2,))
+        node.apply(moved)
+    assert series_of("t", metrics) == set()
 
 
 def test_replicas_out_of_sync_are_told_and_isr_changes_counted() -> None:
