@@ -30,6 +30,15 @@ ANSWER_S_MAX: Final = 30.0
 PATIENCE_STEP_S: Final = 1.0
 
 
+class _Leader:
+    """One leader that is followed: what rings for it, and how patiently it is connected to."""
+
+    def __init__(self) -> None:
+        self.bell = Bell()
+        self.pause_s = RECONNECT_MIN_S
+        """Before the next connection: longer each time, until one was of use."""
+
+
 class ReplicaFetchers:
     """Owns the tasks that fetch; one of each leader, while there is anything to fetch of it.
 
@@ -47,7 +56,7 @@ class ReplicaFetchers:
         self._begin_turn = begin_turn
         self._end_turn = end_turn
         self._way = way
-        self._bells: dict[int, Bell] = {}
+        self._leaders: dict[int, _Leader] = {}
         self._nursery: trio.Nursery | None = None
         broker.replicas.on_fetchers = self._something_new
 
@@ -60,32 +69,34 @@ class ReplicaFetchers:
             await trio.sleep_forever()
 
     def _something_new(self, leader_id: int) -> None:
-        bell = self._bells.get(leader_id)
-        if bell is not None:
-            bell.ring()
+        leader = self._leaders.get(leader_id)
+        if leader is not None:
+            leader.bell.ring()
         elif self._nursery is not None:
-            self._bells[leader_id] = Bell()
-            self._nursery.start_soon(self._fetch_from, leader_id)
+            leader = self._leaders[leader_id] = _Leader()
+            fetcher = self._broker.replicas.fetchers[leader_id]
+            self._nursery.start_soon(self._fetch_from, leader, fetcher)
 
-    async def _fetch_from(self, leader_id: int) -> None:
+    async def _fetch_from(self, leader: _Leader, fetcher: LeaderFetcher) -> None:
         """Keep fetching from a leader, over one connection after the other."""
-        fetcher = self._broker.replicas.fetchers[leader_id]
-        bell = self._bells[leader_id]
-        pause_s = RECONNECT_MIN_S
         while True:
             if not len(fetcher):
-                await bell.wait()
+                await leader.bell.wait()
                 continue
             try:
-                await self._converse(fetcher, bell)
-                pause_s = RECONNECT_MIN_S
+                await self._converse(leader, fetcher)
             except QuorateError as error:
-                logger.info("cannot fetch from leader %d: %s", leader_id, error)
+                logger.info("cannot fetch from leader %d: %s", fetcher.leader_id, error)
             fetcher.disconnected()
-            await trio.sleep(pause_s)
-            pause_s = min(2 * pause_s, RECONNECT_MAX_S)
+            await trio.sleep(leader.pause_s)
+            leader.pause_s = min(2 * leader.pause_s, RECONNECT_MAX_S)
 
-    async def _converse(self, fetcher: LeaderFetcher, bell: Bell) -> None:
+    async def _converse(self, leader: _Leader, fetcher: LeaderFetcher) -> None:
+        """Use a connection until it breaks.
+
+        Raises:
+            QuorateError: it did, or there is none.
+        """
         image, context = self._broker.replicas.image, self._way.context
         endpoint = endpoint_of(image, fetcher.leader_id, self._way.protocol)
         stream = await connect(endpoint, ssl_context=context, timeout_ms=CONNECT_TIMEOUT_MS)
@@ -94,19 +105,16 @@ class ReplicaFetchers:
         try:
             with trio.fail_after(CONNECT_TIMEOUT_MS / 1000):
                 await exchange.negotiate((ApiKey.FETCH,))
-            await self._fetch_and_ask(fetcher, exchange, bell)
+            await self._fetch_and_ask(leader, fetcher, exchange)
         except trio.TooSlowError:
             raise NetworkError(f"leader {fetcher.leader_id} does not answer") from None
         finally:
             with trio.CancelScope(shield=True):
                 await exchange.close()
 
-    async def _fetch_and_ask(self, fetcher: LeaderFetcher, exchange: Exchange, bell: Bell) -> None:
-        """Use a connection in both directions until it breaks.
-
-        Raises:
-            QuorateError: it did.
-        """
+    async def _fetch_and_ask(
+        self, leader: _Leader, fetcher: LeaderFetcher, exchange: Exchange
+    ) -> None:
         failure: QuorateError | None = None
 
         async def until_broken(work: Callable[[], Awaitable[None]]) -> None:
@@ -119,12 +127,13 @@ class ReplicaFetchers:
                 nursery.cancel_scope.cancel()
 
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(until_broken, partial(self._ask_in_between, fetcher, exchange, bell))
-            await until_broken(partial(self._fetch, fetcher, exchange))
+            ask = partial(self._ask_in_between, leader.bell, fetcher, exchange)
+            nursery.start_soon(until_broken, ask)
+            await until_broken(partial(self._fetch, leader, fetcher, exchange))
         if failure is not None:
             raise failure
 
-    async def _fetch(self, fetcher: LeaderFetcher, exchange: Exchange) -> None:
+    async def _fetch(self, leader: _Leader, fetcher: LeaderFetcher, exchange: Exchange) -> None:
         # One scope for all answers, and seldom moved: each would cost more than to read the answer.
         with trio.fail_after(ANSWER_S_MAX) as patience:
             while True:
@@ -136,6 +145,7 @@ class ReplicaFetchers:
                 self._begin_turn()
                 try:
                     grown = fetcher.take(response, self._broker.now_ms)
+                    leader.pause_s = RECONNECT_MIN_S
                     unsynced = [follower for follower in grown if follower.is_unsynced]
                     if grown and not unsynced and not fetcher.in_flight:
                         # The leader waits for our word; who reads here can wait for theirs.
@@ -147,7 +157,7 @@ class ReplicaFetchers:
                     await self._sync(unsynced)
                     patience.deadline = trio.current_time() + ANSWER_S_MAX
 
-    async def _ask_in_between(self, fetcher: LeaderFetcher, exchange: Exchange, bell: Bell) -> None:
+    async def _ask_in_between(self, bell: Bell, fetcher: LeaderFetcher, exchange: Exchange) -> None:
         """Ask for what is new while the leader still holds an answer back.
 
         It gives that one at once then, so new partitions need not wait for it.

@@ -180,6 +180,20 @@ async def test_a_leader_that_is_not_there_is_tried_less_and_less_often(
     assert leader.cluster.follower(2).log.log_end_offset == 1
 
 
+async def test_a_leader_that_was_there_again_is_soon_tried_again_after_the_next_cut(
+    leader: Leader, autojump_clock: MockClock
+) -> None:
+    leader.refuses = True
+    await leader.cut()
+    await trio.sleep(20)
+    leader.refuses = False
+    await trio.sleep(2 * RECONNECT_MAX_S)
+    cut_at_s = trio.current_time()
+    await leader.cut()
+    await trio.sleep(RECONNECT_MAX_S)
+    assert leader.tried_at_s[-1] - cut_at_s < 2 * RECONNECT_MIN_S
+
+
 async def test_who_follows_nobody_any_more_asks_nobody(
     leader: Leader, autojump_clock: MockClock
 ) -> None:
