@@ -28,6 +28,7 @@ from quorate.protocol.messages.offsets import (
     OffsetDeleteRequestPartition,
     OffsetDeleteResponsePartition,
 )
+from quorate.setting_fields import LONG_MAX
 
 GROUP_ID_NOT_FOUND_FROM: Final = 9
 """The version of OffsetCommit that may say that there is no such group (KIP-848)."""
@@ -130,7 +131,9 @@ class OffsetKeeper:
         surroundings = self._context.surroundings
         now_ms = surroundings.now_ms()
         metadata_max = surroundings.config.offset_metadata_max_bytes
-        expire_ms = NO_EXPIRY if retention_ms == NO_EXPIRY else now_ms + retention_ms
+        expire_ms = NO_EXPIRY
+        if retention_ms != NO_EXPIRY:
+            expire_ms = min(now_ms + retention_ms, LONG_MAX)
         entries: list[Entry] = []
         for topic, partitions, answers in topics:
             prefix = offset_prefix(group_id, topic)

@@ -27,6 +27,7 @@ from quorate.protocol.messages.offsets import (
     OffsetFetchRequestTopics,
 )
 from quorate.quorum.metadata import records as r
+from quorate.setting_fields import LONG_MAX
 from tests.unit.broker.handlers.grouping import (
     commit,
     committing,
@@ -176,6 +177,14 @@ def test_an_offset_may_expire_at_a_time_of_its_own() -> None:
     found = coordinator_of(node).keeper.offsets.find("g", "t", 0)
     assert found is not None
     assert found.expire_timestamp_ms == NOW_MS + 60_000
+
+
+def test_an_offset_that_is_to_be_kept_for_ever_is() -> None:
+    node = new_coordinator()
+    assert commit(node, 5, version=4, retention_time_ms=LONG_MAX) == [NONE]
+    found = coordinator_of(node).keeper.offsets.find("g", "t", 0)
+    assert found is not None
+    assert found.expire_timestamp_ms == LONG_MAX
 
 
 # --- fetches -------------------------------------------------------------------
