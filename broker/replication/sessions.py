@@ -418,6 +418,9 @@ class FollowerSessions:
         self._sessions: dict[int, FollowerSession] = {}
         self._last_id = NO_SESSION
 
+    def __len__(self) -> int:
+        return len(self._sessions)
+
     def take(self, request: FetchRequest) -> FollowerSession | ErrorCode:
         """Return the session of a follower's request, which was taken note of.
 
@@ -426,9 +429,7 @@ class FollowerSessions:
         broker_id, broker_epoch = follower_of(request)
         session = self._sessions.get(broker_id)
         if request.session_epoch <= NEW_SESSION_EPOCH:
-            if session is not None:
-                end_waiting(session)
-                session.close()
+            self._make_room(broker_id)
             self._last_id = self._last_id % SESSION_ID_MAX + 1
             session = FollowerSession(self._host, self._last_id, broker_id, broker_epoch)
             self._sessions[broker_id] = session
@@ -442,6 +443,17 @@ class FollowerSessions:
             end_waiting(session)
         session.take(request, self._find)
         return session
+
+    def _make_room(self, broker_id: int) -> None:
+        """End the sessions of the broker, and of all that are not registered, as far as we know.
+
+        So there are no more than there are brokers: anybody may say to be any number of them.
+        """
+        brokers = self._host.image.brokers
+        for each in [b for b in self._sessions if b == broker_id or b not in brokers]:
+            session = self._sessions.pop(each)
+            end_waiting(session)
+            session.close()
 
 
 def end_waiting(session: FollowerSession) -> None:

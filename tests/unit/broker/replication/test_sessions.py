@@ -6,6 +6,7 @@ from quorate.broker.replication.fetching import FetchRules
 from quorate.errors import ErrorCode, KafkaError
 from quorate.protocol.messages.data import (
     FetchRequest,
+    ReplicaState,
 )
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records
@@ -32,6 +33,21 @@ def test_a_follower_waits_for_records_and_gets_them_when_they_are_appended() -> 
     cluster.append(b"a")
     assert not waits(answer)
     assert [str(f.topic_partition) for f in cluster.take(2, answer)] == ["appLogs-0"]
+
+
+def test_of_brokers_that_are_not_registered_one_session_is_kept() -> None:
+    cluster = Cluster((1, 2))
+    cluster.fetch(2)
+    sessions = cluster.nodes[1].replicas.sessions
+    for broker_id in range(100, 110):
+        request = FetchRequest(
+            replica_state=ReplicaState(replica_id=broker_id), max_wait_ms=500, min_bytes=1
+        )
+        assert waits(cluster.ask(request))
+    assert len(sessions) == 2
+    cluster.append(b"a")
+    cluster.fetch(2)
+    assert cluster.follower(2).log.log_end_offset == 1, "the others' go on"
 
 
 def test_a_wait_ends_in_time_and_tells_the_high_watermark() -> None:
