@@ -4,8 +4,9 @@ import os
 import platform
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from string import ascii_uppercase
 from typing import Any, Final
 
 from quorate.client.admin import Admin
@@ -14,11 +15,14 @@ from quorate.client.producer import Producer
 from quorate.errors import ErrorCode, KafkaError
 from quorate.tools.bench_figures import MEBIBYTE, percentile, rounded
 from quorate.tools.output import Column, Table
+from quorate.tools.partitions_work import replicas_on_brokers
 from quorate.tools.progress import SoFar
 from quorate.tools.topics import Client
 
 TIMED_EVERY: Final = 100
 """Of so many records, the time to the acknowledgement of one is taken."""
+VALUES_BYTES: Final = 1 << 20
+"""How much there is of different values: more than a batch, so that no batch has one twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,7 @@ class Load:
     """What to send.
 
     Attributes:
-        records: how many, of ``size`` random bytes each, to all partitions in turn.
+        records: how many, of ``size`` random letters each, to all partitions in turn.
         turn: so many are sent at a time, and waited for; 0 if nobody waits before the end.
         acks: 0, 1 or "all".
         compression: a codec's name, or "none".
@@ -42,11 +46,19 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What came of it; ``took_ms`` are times to acknowledgements, or to those of whole turns."""
+    """What came of it, and what it cost.
+
+    Attributes:
+        cpu_s: of this process, the client.
+        disk_bytes: by how much all replicas together have grown; None if no broker tells.
+        took_ms: times to acknowledgements, or to those of whole turns.
+    """
 
     mode: str
     load: Load
     seconds: float
+    cpu_s: float
+    disk_bytes: int | None
     took_ms: Sequence[float]
 
     @property
@@ -93,28 +105,63 @@ def _producer(client: Client, load: Load, **more: Any) -> Producer:
 
 async def _plain(client: Client, load: Load, so_far: SoFar) -> Measured:
     """Send without transactions; wait for each turn, if there are any, else for the last."""
-    took_ms: list[float] = []
-    value = os.urandom(load.size)
-    unsettled = _Unsettled()
+    values = random_values(load.size)
     async with _producer(client, load) as producer:
-        await producer.send(load.topic, value)  # what the first one brings along is not counted
-        begun = time.perf_counter()
-        for at in range(0, load.records, load.turn or load.records):
-            turn_begun = time.perf_counter()
-            for number in range(at, min(at + (load.turn or load.records), load.records)):
-                delivery = await producer.enqueue(load.topic, value)
-                unsettled.add(delivery)
-                if number % TIMED_EVERY == 0:
-                    so_far(TIMED_EVERY * load.size)
-                    if not load.turn:
-                        delivery.add_callback(_timer(took_ms))
-            if load.turn:
-                await producer.flush()
-                took_ms.append(1e3 * (time.perf_counter() - turn_begun))
-        await producer.flush()
-        seconds = time.perf_counter() - begun
-        unsettled.check()
-    return Measured("plain", load, seconds, took_ms)
+
+        async def send(took_ms: list[float]) -> None:
+            unsettled = _Unsettled()
+            for at in range(0, load.records, load.turn or load.records):
+                turn_begun = time.perf_counter()
+                for number in range(at, min(at + (load.turn or load.records), load.records)):
+                    delivery = await producer.enqueue(load.topic, values[number % len(values)])
+                    unsettled.add(delivery)
+                    if number % TIMED_EVERY == 0:
+                        so_far(TIMED_EVERY * load.size)
+                        if not load.turn:
+                            delivery.add_callback(_timer(took_ms))
+                if load.turn:
+                    await producer.flush()
+                    took_ms.append(1e3 * (time.perf_counter() - turn_begun))
+            await producer.flush()
+            unsettled.check()
+
+        await producer.send(load.topic, values[0])  # what the first one brings along is not counted
+        return await _measured("plain", client, load, send)
+
+
+async def _measured(
+    mode: str, client: Client, load: Load, send: Callable[[list[float]], Awaitable[None]]
+) -> Measured:
+    """Send, and take what it costs."""
+    took_ms: list[float] = []
+    before_bytes = await bytes_on_disk(client, load.topic)
+    begun_s, cpu_begun_s = time.perf_counter(), time.process_time()
+    await send(took_ms)
+    seconds, cpu_s = time.perf_counter() - begun_s, time.process_time() - cpu_begun_s
+    after_bytes = await bytes_on_disk(client, load.topic)
+    is_told = before_bytes is not None and after_bytes is not None
+    disk_bytes = (after_bytes or 0) - (before_bytes or 0) if is_told else None
+    return Measured(mode, load, seconds, cpu_s, disk_bytes, took_ms)
+
+
+def random_values(size: int) -> list[bytes]:
+    """Return values of random letters, as Kafka's tool makes them: they compress to some 60 %."""
+    letters = bytes(ord(ascii_uppercase[byte % len(ascii_uppercase)]) for byte in range(256))
+    every = os.urandom(max(size, VALUES_BYTES)).translate(letters)
+    return [every[at : at + size] for at in range(0, len(every) - size + 1, size)]
+
+
+async def bytes_on_disk(client: Client, topic: str) -> int | None:
+    """Return what all replicas of a topic have on disk, as their brokers tell; None if none do."""
+    async with client.admin() as admin:
+        found = await replicas_on_brokers(admin)
+    sizes = [
+        replica.size_bytes
+        for replicas in found.values()
+        for partition, replica in replicas.items()
+        if partition.topic == topic
+    ]
+    return sum(sizes) if sizes else None
 
 
 class _Unsettled:
@@ -158,22 +205,22 @@ def _timer(took_ms: list[float]) -> Any:
 
 
 async def _transactions(client: Client, load: Load, so_far: SoFar) -> Measured:
-    took_ms: list[float] = []
-    value = os.urandom(load.size)
+    values = random_values(load.size)
     name = f"quorate-bench-{os.getpid()}"
     async with _producer(client, load, transactional_id=name) as producer:
+
+        async def send(took_ms: list[float]) -> None:
+            for at in range(0, load.records, load.turn):
+                turn_begun = time.perf_counter()
+                async with producer.transaction() as transaction:
+                    for number in range(at, min(at + load.turn, load.records)):
+                        await transaction.enqueue(load.topic, values[number % len(values)])
+                so_far(load.turn * load.size)
+                took_ms.append(1e3 * (time.perf_counter() - turn_begun))
+
         async with producer.transaction() as first:
-            await first.enqueue(load.topic, value)
-        begun = time.perf_counter()
-        for at in range(0, load.records, load.turn):
-            turn_begun = time.perf_counter()
-            async with producer.transaction() as transaction:
-                for _ in range(at, min(at + load.turn, load.records)):
-                    await transaction.enqueue(load.topic, value)
-            so_far(load.turn * load.size)
-            took_ms.append(1e3 * (time.perf_counter() - turn_begun))
-        seconds = time.perf_counter() - begun
-    return Measured("transactional", load, seconds, took_ms)
+            await first.enqueue(load.topic, values[0])
+        return await _measured("transactional", client, load, send)
 
 
 async def brokers(client: Client) -> int:
@@ -186,7 +233,8 @@ def produce_table(measured: Sequence[Measured]) -> Table:
     """Return a row for each way of sending, with its throughput beside that of the first."""
     columns = (
         Column("mode"), Column("records"), Column("records_per_s"), Column("mib_per_s"),
-        Column("p50_ms"), Column("p99_ms"), Column("of_plain"),
+        Column("p50_ms"), Column("p99_ms"), Column("of_plain"), Column("client_cpu_s"),
+        Column("mib_on_disk"),
     )  # fmt: skip
     rows = tuple(
         (
@@ -194,6 +242,7 @@ def produce_table(measured: Sequence[Measured]) -> Table:
             round(m.records_per_s * m.load.size / MEBIBYTE, 2),
             rounded(m.percentile_ms(50)), rounded(m.percentile_ms(99)),
             round(m.records_per_s / measured[0].records_per_s, 2),
+            rounded(m.cpu_s), None if m.disk_bytes is None else rounded(m.disk_bytes / MEBIBYTE),
         )
         for m in measured
     )  # fmt: skip

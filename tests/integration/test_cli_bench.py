@@ -49,17 +49,32 @@ def test_one_way_of_sending_is_a_row(bootstrap: str, capsys: pytest.CaptureFixtu
     assert row["records_per_s"] > 0
 
 
+def row_of(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    (row,) = json.loads(capsys.readouterr().out)["items"]
+    return dict(row)
+
+
+def test_compression_costs_the_client_cpu_and_saves_disk(
+    bootstrap: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["-b", bootstrap, "--json", "bench", "produce", TOPIC, "-n", "20000"]
+    rows: dict[str, dict[str, object]] = {}
+    for codec in ("none", "gzip"):
+        assert run_command([*words, "-z", codec]) == 0
+        rows[codec] = row_of(capsys)
+    plain, packed = (float(str(rows[codec]["mib_on_disk"])) for codec in ("none", "gzip"))
+    sent = 20_000 * 100 / 2**20
+    assert sent < plain < 1.2 * sent
+    assert 0.5 * sent < packed < 0.8 * sent, "letters have 4.7 bits of 8"
+    assert 0 < float(str(rows["none"]["client_cpu_s"])) < float(str(rows["gzip"]["client_cpu_s"]))
+
+
 @pytest.mark.parametrize("words", [["--acks", "2"], ["--acks", "1", "--transactional"]])
 def test_what_cannot_be_measured_is_refused(
     bootstrap: str, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_command(["-b", bootstrap, "bench", "produce", TOPIC, *words]) == 2
     assert "--acks all" in capsys.readouterr().err
-
-
-def row_of(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
-    (row,) = json.loads(capsys.readouterr().out)["items"]
-    return dict(row)
 
 
 def test_a_topic_is_read_with_and_without_a_group_and_nothing_is_committed(

@@ -6,6 +6,7 @@ from trio.testing import MockClock
 
 from quorate.errors import ErrorCode, KafkaError
 from quorate.protocol.messages.data import ProduceRequest
+from quorate.protocol.messages.metadata import DescribeClusterRequest, DescribeClusterResponse
 from quorate.protocol.messages.topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
@@ -30,6 +31,7 @@ async def test_records_that_are_not_taken_are_no_figure(
 
     there = CreatableTopicResult(name="load", error_code=ErrorCode.TOPIC_ALREADY_EXISTS)
     cluster.handlers[CreateTopicsRequest] = lambda _, __: CreateTopicsResponse(topics=[there])
+    cluster.handlers[DescribeClusterRequest] = lambda _, __: DescribeClusterResponse()
     cluster.script(ProduceRequest, None, None, refuse)
     client = Client(cluster.bootstrap, {"dial": cluster.dial})
     load = Load("load", records=20, size=200_000, turn=turn, acks=1, compression="none")
