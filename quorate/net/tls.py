@@ -25,7 +25,8 @@ CHUNK_BYTES: Final = 256 * 1024
 class TlsConnection(Connection):
     """A connection whose bytes come and go through an SSL stream.
 
-    ``sendable`` and ``readable`` ring when there may be something to send, or room to read more.
+    ``sendable`` rings when there may be something to send, ``readable`` when the peer has taken
+    something, so that there may be room to read more.
     """
 
     __slots__ = ("readable", "sendable")
@@ -71,6 +72,8 @@ class TlsServer:
             logger.info("closing the TLS connection from %s: %s", peer, error.__cause__ or error)
         except* FrameRefusedError as errors:
             logger.warning("closing the connection from %s: %s", peer, errors.exceptions[0])
+        except* OSError as errors:
+            logger.warning("closing the connection to %s: %s", peer, errors.exceptions[0])
         finally:
             self._service.connection_count -= 1
             await trio.aclose_forcefully(stream)
@@ -93,7 +96,9 @@ class TlsServer:
         while True:
             while connection.stalled or not connection.may_read:
                 if not connection.may_read:
-                    await connection.readable.wait()
+                    if not await self._waited_for_room(connection):
+                        return
+                    continue
                 service.begin_turn()
                 connection.resume()
                 service.end_turn()
@@ -109,6 +114,13 @@ class TlsServer:
             connection.received(len(chunk))
             service.end_turn()
 
+    async def _waited_for_room(self, connection: TlsConnection) -> bool:
+        """Wait until the peer has taken some more; return whether it does, or we owe it answers."""
+        with trio.move_on_after(self._service.idle_max_ms / 1000):
+            await connection.readable.wait()
+            return True
+        return bool(connection.slots)
+
     async def _send(
         self, stream: "trio.SSLStream[trio.SocketStream]", connection: TlsConnection
     ) -> None:
@@ -116,12 +128,14 @@ class TlsServer:
             await connection.sendable.wait()
             while connection.out:
                 part = connection.out.popleft()
-                await self._send_part(stream, part)
+                await self._send_part(stream, connection, part)
                 connection.unsent_bytes -= len(part)
                 connection.readable.ring()
             connection.readable.ring()
 
-    async def _send_part(self, stream: "trio.SSLStream[trio.SocketStream]", part: Part) -> None:
+    async def _send_part(
+        self, stream: "trio.SSLStream[trio.SocketStream]", connection: TlsConnection, part: Part
+    ) -> None:
         if not isinstance(part, FileSlice):
             await stream.send_all(part)
             return
@@ -130,6 +144,7 @@ class TlsServer:
             chunk = await read_chunk(part.fd, position, min(CHUNK_BYTES, end - position))
             await stream.send_all(chunk)
             position += len(chunk)
+            connection.readable.ring()
 
 
 async def read_chunk(fd: int, position: int, size_bytes: int) -> bytes:

@@ -236,6 +236,34 @@ async def test_a_silent_connection_is_closed(contexts: Contexts) -> None:
         await assert_closed(stream)
 
 
+async def test_a_peer_that_takes_no_answers_is_given_up(contexts: Contexts) -> None:
+    answer: list[Part] = [bytes(8 << 20)]
+    async with serving(lambda _: answer, context=contexts[0], idle_max_ms=200) as server:
+        stream = await open_stream(server, contexts)
+        await stream.send_all(frame(b"12345678"))
+        while not server.service.connection_count:  # noqa: ASYNC110 - nobody tells
+            await trio.sleep(0.01)
+        while server.service.connection_count:  # noqa: ASYNC110 - nor here
+            await trio.sleep(0.01)
+
+
+async def test_a_file_that_cannot_be_read_costs_its_reader_the_connection(
+    tmp_path: Path, contexts: Contexts
+) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"records")
+    with path.open("wb") as file:  # not for reading
+        lost = FileSlice(file.fileno(), 0, 100_000, file)
+        answers: dict[bytes, list[Part]] = {b"lost----": [lost], b"echo----": [b"echo----"]}
+        async with serving(lambda sent: answers[sent[2:]], context=contexts[0]) as server:
+            other = await open_stream(server, contexts)
+            stream = await open_stream(server, contexts)
+            await stream.send_all(frame(b"lost----"))
+            await assert_closed(stream)
+            await other.send_all(frame(b"echo----"))
+            assert await read_exactly(other, 8) == b"echo----"
+
+
 async def test_connections_beyond_the_maximum_are_closed_at_once(contexts: Contexts) -> None:
     async with serving(echo, context=contexts[0], connections_max=1) as server:
         first = await open_stream(server, contexts)
