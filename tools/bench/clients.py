@@ -12,6 +12,7 @@ from quorate.tools.bench.scenarios import (
     Subject,
     have_in_memory,
     preload,
+    remove_topic,
     temporary_topic,
 )
 
@@ -106,7 +107,8 @@ class ClientConsume:
 
     def clean(self, bench: Bench, subject: Subject) -> None:  # noqa: ARG002 - of the protocol
         """Remove the topic."""
-        topics.delete_topic(subject.node.bootstrap, self._topic(subject))
+        node = subject.node
+        remove_topic(node.bootstrap, self._topic(subject), [node.directory])
 
     def _topic(self, subject: Subject) -> str:
         return f"p1_read_by_{subject.name}_{self.value_bytes}"

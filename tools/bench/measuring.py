@@ -22,6 +22,8 @@ QUIET_FOR_S = 0.6
 QUIET_STEP_S = 0.2
 DIRTY_BYTES_MAX = 256 * 2**20
 FREE_BYTES_KEPT = 512 * 2**20
+FREE_BYTES_MAX = 2 * FREE_BYTES_KEPT
+FILLS_MAX = 10
 
 
 class MeasurementFailedError(Exception):
@@ -188,7 +190,14 @@ class PageCache:
         self._end = 0
 
     def fill(self) -> None:
-        """Leave little memory free."""
+        """Leave little memory free, also of what files that were deleted still give back."""
+        for _ in range(FILLS_MAX):
+            self._fill()
+            time.sleep(QUIET_STEP_S)
+            if _meminfo_bytes("MemFree:") < FREE_BYTES_MAX:
+                return
+
+    def _fill(self) -> None:
         fd, chunk = self._file.fileno(), bytearray(1 << 20)
         begin = self._end
         self._end += max(_meminfo_bytes("MemFree:") - FREE_BYTES_KEPT, 0)

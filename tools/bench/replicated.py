@@ -27,7 +27,7 @@ from quorate.tools.bench.measuring import (
     wait_until_quiet,
 )
 from quorate.tools.bench.runner import FAILURES, attempt
-from quorate.tools.bench.scenarios import BATCHES, RECORDS_PER_CPU_S
+from quorate.tools.bench.scenarios import BATCHES, RECORDS_PER_CPU_S, remove_topic
 
 CONSOLE_COLUMNS = 160
 MIN_IN_SYNC = {"min.insync.replicas": "2"}
@@ -54,7 +54,7 @@ def replicated_topic(cluster: Cluster, partitions: int) -> Generator[str]:
     try:
         yield topic
     finally:
-        topics.delete_topic(first, topic)
+        remove_topic(first, topic, [broker.directory for broker in cluster.brokers])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,11 @@
 """What is measured against a running broker by load from outside."""
 
+import os
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 
 from quorate.tools.bench import figures, requests, topics
@@ -22,6 +24,8 @@ RSS = Metric("rss_bytes", "resident memory", "B", "less")
 PRELOAD_BYTES_PER_S = 600_000_000
 PRELOAD_RECORDS_PER_S = 3_000_000
 READ_BYTES = 1 << 20
+FILES_GONE_S_MAX = 10.0
+FILES_GONE_STEP_S = 0.1
 
 # librdkafka's settings.  Its own: 5 ms, 1,000,000 B, 10,000 records; Java's: 5 ms, 16,384 B.
 BATCHES: Mapping[str, tuple[str, ...]] = {
@@ -108,7 +112,23 @@ def temporary_topic(
     try:
         yield topic
     finally:
-        topics.delete_topic(node.bootstrap, topic)
+        remove_topic(node.bootstrap, topic, [node.directory])
+
+
+def remove_topic(bootstrap: str, topic: str, directories: Sequence[Path]) -> None:
+    """Delete a topic and wait, within reason, until its files are gone from all directories.
+
+    The memory of their pages becomes free then: before the next sample fills it, not while it runs.
+    """
+    topics.delete_topic(bootstrap, topic)
+    deadline = time.monotonic() + FILES_GONE_S_MAX
+    while time.monotonic() < deadline and any(
+        name.startswith(f"{topic}-")
+        for directory in directories
+        for _, names, _ in os.walk(directory)  # which leaves out what vanishes meanwhile
+        for name in names
+    ):
+        time.sleep(FILES_GONE_STEP_S)
 
 
 def preload(
@@ -219,7 +239,7 @@ class Consume:
 
     def clean(self, bench: Bench, subject: Subject) -> None:  # noqa: ARG002 - of the protocol
         """Remove the topic."""
-        topics.delete_topic(subject.node.bootstrap, self.topic)
+        remove_topic(subject.node.bootstrap, self.topic, [subject.node.directory])
 
 
 @dataclass(frozen=True, slots=True)
