@@ -101,6 +101,13 @@ class LeaderEpochs:
         found = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset)
         return self._entries[found - 1].leader_epoch if found else UNKNOWN_EPOCH
 
+    def epoch_before(self, offset: int) -> int:
+        """Return the epoch of the last record below the offset, or UNKNOWN_EPOCH.
+
+        Of a log whose records are all deleted, it is the one that they end in.
+        """
+        return self.epoch_for(max(offset - 1, self._start_offset))
+
     def end_offset_for(self, leader_epoch: int, log_end_offset: int) -> EpochEnd:
         """Return the largest epoch at most the one asked for, and where it ends in this log."""
         if leader_epoch == UNKNOWN_EPOCH:

@@ -71,7 +71,7 @@ class Snapshots:
         self._remove([offset for offset in self._offsets if offset > end_offset])
 
     def _origin_of(self, end_offset: int, epochs: LeaderEpochs) -> Origin:
-        return Origin(self._topic_id, epochs.epoch_for(end_offset - 1))
+        return Origin(self._topic_id, epochs.epoch_before(end_offset))
 
     def _remove(self, offsets: Iterable[int]) -> None:
         for offset in list(offsets):

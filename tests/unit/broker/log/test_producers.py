@@ -14,9 +14,11 @@ from quorate.errors import (
 from quorate.records.batch import CONTROL_BIT, SEQUENCE_MAX, TRANSACTIONAL_BIT, BatchHeader
 from quorate.records.control import EndMarker
 from quorate.records.record import ProducerStamp
+from quorate.settings import TopicConfig
 from tests.unit.broker.log.batches import (
     NOW_MS,
     PARTITION,
+    TOPIC_ID,
     append,
     make_batch,
     new_disk,
@@ -186,6 +188,27 @@ def test_a_snapshot_is_as_good_as_the_states(steps: list[tuple[int, int, bool]])
 def test_what_is_no_snapshot_is_refused(body: object) -> None:
     with pytest.raises(CorruptDocumentError):
         decode_producers(encode_document(KIND, VERSION, body))
+
+
+def test_a_producer_all_of_whose_records_are_too_old_is_known_after_a_restart() -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    log = store.create(PARTITION, TOPIC_ID, TopicConfig(retention_ms=10), now_ms=NOW_MS)
+    batch = make_batch([b"v"], producer=ProducerStamp(7, 3, 0))
+    log.append(batch, leader_epoch=5, now_ms=NOW_MS)
+    checkpoint = store.start_checkpoint([log])
+    checkpoint.run()
+    store.finish_flush(checkpoint)
+    assert log.apply_retention(high_watermark=1, now_ms=NOW_MS + 100) == 1
+    store.close(clean=True, now_ms=NOW_MS)
+
+    log = open_data(disk).logs[PARTITION]
+
+    assert log.log_start_offset == log.log_end_offset == 1
+    with pytest.raises(InvalidProducerEpochError):
+        log.append(
+            make_batch([b"w"], producer=ProducerStamp(7, 2, 0)), leader_epoch=5, now_ms=NOW_MS
+        )
 
 
 def test_a_repeated_batch_is_answered_with_its_offset_even_after_a_restart() -> None:
