@@ -10,10 +10,10 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/time.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "shared_page.h"
 
 #define SECOND_NS 1000000000LL
 
@@ -31,16 +31,8 @@ static int (*real_clock_gettime)(clockid_t, struct timespec *);
 __attribute__((constructor)) static void begin(void) {
     *(void **)&real_clock_gettime = dlsym(RTLD_NEXT, "clock_gettime");
     const char *path = getenv("QUORATE_CLOCK");
-    if (path == NULL)
-        return;
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0)
-        abort();
-    void *page = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (page == MAP_FAILED)
-        abort();
-    close(fd);
-    control = page;
+    if (path != NULL)
+        control = shared_page(open(path, O_RDWR | O_CLOEXEC), sizeof *control);
 }
 
 static int64_t shown_ns(int64_t right_ns) {

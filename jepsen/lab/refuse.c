@@ -15,10 +15,11 @@
 #include <netinet/in.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "shared_page.h"
 
 #define PORTS_MAX 254
 
@@ -33,16 +34,8 @@ static struct control *control;
 
 __attribute__((constructor)) static void begin(void) {
     const char *path = getenv("QUORATE_REFUSE");
-    if (path == NULL)
-        return;
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0)
-        abort();
-    void *page = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (page == MAP_FAILED)
-        abort();
-    close(fd);
-    control = page;
+    if (path != NULL)
+        control = shared_page(open(path, O_RDWR | O_CLOEXEC), sizeof *control);
 }
 
 static int is_out_of_reach(const struct sockaddr *address, socklen_t length) {

@@ -1,4 +1,7 @@
-"""A page of memory by which we tell a preloaded library what to do, and it what it did."""
+"""A page of memory by which we tell a preloaded library what to do, and it what it did.
+
+How the library comes by it: shared_page.h.
+"""
 
 import mmap
 from pathlib import Path

@@ -23,10 +23,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "shared_page.h"
 
 #define DESCRIPTORS_MAX 65536
 #define PATH_BYTES_MAX 4096
@@ -98,24 +99,13 @@ static void find_functions(void) {
     *(void **)&real_rmdir = dlsym(RTLD_NEXT, "rmdir");
 }
 
-static void map_control(const char *path) {
-    int fd = real_open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0)
-        abort();
-    void *page = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (page == MAP_FAILED)
-        abort();
-    real_close(fd);
-    control = page;
-}
-
 __attribute__((constructor)) static void begin(void) {
     find_functions();
     const char *path = getenv("QUORATE_SHIM_ROOT");
     const char *page = getenv("QUORATE_SHIM_CONTROL");
     if (path == NULL || page == NULL || strlen(path) >= sizeof root)
         return;
-    map_control(page);
+    control = shared_page(real_open(page, O_RDWR | O_CLOEXEC), sizeof *control);
     strcpy(root, path);
     root_length = strlen(root);
     const char *file = getenv("QUORATE_SHIM_JOURNAL");
