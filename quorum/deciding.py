@@ -19,7 +19,7 @@ from quorate.control.messages import Answer
 from quorate.control.quick import quickly_made
 from quorate.errors import ErrorCode, KafkaError, NotControllerError, RequestTimedOutError
 from quorate.net.bell import Bell
-from quorate.promise import Promise
+from quorate.promise import Promise, kept
 from quorate.quorum.control.decision import Decision
 from quorate.quorum.metadata.applying import draft_records
 from quorate.quorum.metadata.image import InconsistentRecordError, MetadataImage
@@ -169,9 +169,7 @@ class Decider:
         refusal = self._refusal()
         if refusal is None:
             return self.begin(decide, asked)
-        promise: Promise[Answer | KafkaError] = Promise()
-        promise.resolve(refusal)
-        return promise
+        return kept(refusal)
 
     def begin(self, decide: Decide[Any], asked: Asked) -> Promise[Answer | KafkaError]:
         """Do what :meth:`submit` does, for who knows that this controller decides."""

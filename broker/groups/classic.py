@@ -8,7 +8,6 @@ from quorate.broker.groups.classic_generations import (
     Generations,
     GroupState,
     join_refused,
-    kept,
     named,
 )
 from quorate.broker.groups.classic_members import (
@@ -30,7 +29,7 @@ from quorate.broker.groups.group import CommitSender, GroupContext, HeldSince, U
 from quorate.broker.groups.records import GroupMetadataValue, KeyType, names_key
 from quorate.broker.shards.effects import Entry
 from quorate.errors import ErrorCode, KafkaError
-from quorate.promise import Promise
+from quorate.promise import Promise, kept
 from quorate.protocol.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 from quorate.protocol.messages.groups import (
     DescribedGroup,

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from quorate.broker.groups.classic_members import Member, Members, elect_protocol
 from quorate.broker.groups.classic_records import member_of, metadata_of
@@ -21,7 +21,7 @@ from quorate.broker.groups.telling import tell
 from quorate.broker.shards.effects import Done, Effects, Entry, ignore
 from quorate.broker.shards.formats import encode_value
 from quorate.errors import ErrorCode
-from quorate.promise import Promise
+from quorate.promise import Promise, kept
 from quorate.protocol.messages.groups import (
     JoinGroupResponse,
     JoinGroupResponseMember,
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from quorate.broker.replication.deadlines import Deadline
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 NAMED_MAX: Final = 5
 """So many members are named where many are meant."""
@@ -414,13 +412,6 @@ def dismiss(member: Member, code: ErrorCode) -> None:
         joining.resolve(join_refused(code, member.member_id))
     if syncing is not None:
         syncing.resolve(sync_refused(code))
-
-
-def kept(answer: T) -> Promise[T]:
-    """Return the promise of an answer that is there."""
-    promise: Promise[T] = Promise()
-    promise.resolve(answer)
-    return promise
 
 
 def join_refused(code: ErrorCode, member_id: str) -> JoinGroupResponse:

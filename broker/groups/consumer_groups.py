@@ -30,7 +30,7 @@ from quorate.broker.groups.own_configs import OwnConfigs
 from quorate.broker.groups.telling import tell
 from quorate.broker.shards.effects import Done, Effects, Entry, ignore
 from quorate.errors import ErrorCode, KafkaError
-from quorate.promise import Promise
+from quorate.promise import Promise, kept
 from quorate.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeGroup,
     ConsumerGroupHeartbeatRequest,
@@ -40,12 +40,12 @@ from quorate.protocol.messages.groups import JoinGroupResponse, SyncGroupRespons
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 MEMBER_ID_BYTES: Final = 16
 
 RETRY_MS: Final = 1_000
 """When it is tried again to take a member out whose end could not be written."""
-
-T = TypeVar("T")
 
 
 class ConsumerGroups:
@@ -196,7 +196,7 @@ class ConsumerGroups:
         if not who.member_id and who.instance_id is None and who.returns_with_id:
             consumer_classic.check_applicant(group, who, terms)
             code = int(ErrorCode.MEMBER_ID_REQUIRED)
-            return _kept(JoinGroupResponse(error_code=code, member_id=member_id))
+            return kept(JoinGroupResponse(error_code=code, member_id=member_id))
         draft = Draft(group)
         answer = consumer_classic.join(draft, who, member_id, terms)
         if may_downgrade(draft.group, self._config):
@@ -216,7 +216,7 @@ class ConsumerGroups:
         why = f"static member {who.member_id} came back with the classic protocol"
         group = self._downgrade(draft, why, refused.append)
         if group is None:
-            return _kept(_refused_join(who.member_id, refused[0]))
+            return kept(_refused_join(who.member_id, refused[0]))
         return group.join(who)
 
     def sync(self, group_id: str, who: Assigner) -> Promise[SyncGroupResponse]:
@@ -396,12 +396,6 @@ def _answered(answer: T, refused: Callable[[ErrorCode], T]) -> tuple[Promise[T],
         promise.resolve(answer if code is ErrorCode.NONE else refused(code))
 
     return promise, done
-
-
-def _kept(answer: T) -> Promise[T]:
-    promise: Promise[T] = Promise()
-    promise.resolve(answer)
-    return promise
 
 
 def _refused_heartbeat(code: ErrorCode) -> ConsumerGroupHeartbeatResponse:

@@ -6,9 +6,9 @@ from typing import Final
 from quorate.broker.groups import consumer_heartbeats
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.broker.handlers.features import check_consumer_protocol
-from quorate.broker.handlers.gathering import Gathering, kept
+from quorate.broker.handlers.gathering import Gathering
 from quorate.errors import ErrorCode, KafkaError
-from quorate.promise import Promise
+from quorate.promise import Promise, now_or_later
 from quorate.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeGroup,
     ConsumerGroupDescribeRequest,
@@ -28,7 +28,7 @@ def consumer_group_heartbeat(
     try:
         _check_served(broker)
         coordinator = broker.coordinators.of(request.group_id)
-        return kept(coordinator.consumer.beat(request, beating))
+        return now_or_later(coordinator.consumer.beat(request, beating))
     except KafkaError as error:
         return ConsumerGroupHeartbeatResponse(
             error_code=int(error.code), error_message=error.message

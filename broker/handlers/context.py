@@ -27,7 +27,7 @@ from quorate.broker.transactions.verifying import Verified, Verifier
 from quorate.control.messages import Answer, ErrorAnswer, Request
 from quorate.errors import ErrorCode, KafkaError, NetworkError, QuorateError, known_code
 from quorate.model import NO_LEADER, TopicPartition
-from quorate.promise import Promise
+from quorate.promise import Promise, kept
 from quorate.quorum.metadata.delta import MetadataDelta
 from quorate.settings import NodeConfig
 
@@ -180,9 +180,7 @@ class Broker:
             return self.serve_own(api_key, request)
         if ask is not None:
             return ask(broker_id, api_key, request)
-        nobody: Promise[Any] = Promise()
-        nobody.resolve(NetworkError(f"there is no way to broker {broker_id}"))
-        return nobody
+        return kept(NetworkError(f"there is no way to broker {broker_id}"))
 
     def verify_transaction(
         self,

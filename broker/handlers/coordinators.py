@@ -4,14 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from quorate.broker.handlers.context import Broker, Caller
-from quorate.broker.handlers.gathering import kept
 from quorate.broker.handlers.internal_topics import InternalTopic
 from quorate.broker.handlers.metadata import live_brokers
 from quorate.broker.shards.errors import CoordinatorNotAvailableError
 from quorate.broker.shards.shards import Shards
 from quorate.errors import ErrorCode, InvalidRequestError, KafkaError
 from quorate.model import NO_LEADER
-from quorate.promise import Promise
+from quorate.promise import Promise, now_or_later
 from quorate.protocol.messages.groups import (
     Coordinator,
     FindCoordinatorRequest,
@@ -43,7 +42,7 @@ def find_coordinator(
         promise.resolve(_response(broker, request, caller, complaint))
 
     kind(broker)[1].make(broker, made)
-    return kept(promise)
+    return now_or_later(promise)
 
 
 def _response(

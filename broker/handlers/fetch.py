@@ -12,7 +12,7 @@ from quorate.broker.replication.replica import Replica
 from quorate.broker.replication.sessions import follower_of
 from quorate.errors import ErrorCode, KafkaError, OffsetOutOfRangeError, UnknownTopicIdError
 from quorate.model import UNKNOWN_OFFSET
-from quorate.promise import Promise
+from quorate.promise import Promise, now_or_later
 from quorate.protocol.messages.data import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -124,7 +124,7 @@ def _read_aside(
 
     promise.on_abandoned = abandoned
     look(cold, is_last=request.isolation_level != READ_COMMITTED)
-    return promise.value if promise.resolved else promise
+    return now_or_later(promise)
 
 
 class _Parked:

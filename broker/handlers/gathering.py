@@ -3,15 +3,10 @@
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from quorate.promise import Promise
+from quorate.promise import Promise, now_or_later
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-def kept(promise: Promise[R]) -> R | Promise[R]:
-    """Return the answer itself if it is there already."""
-    return promise.value if promise.resolved else promise
 
 
 class Gathering(Generic[T]):
@@ -38,4 +33,4 @@ class Gathering(Generic[T]):
         """Return the response of all answers, at once if they are there."""
         promise: Promise[R] = Promise()
         self._promise.when_resolved(lambda answers: promise.resolve(make(answers)))
-        return kept(promise)
+        return now_or_later(promise)

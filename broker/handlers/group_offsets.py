@@ -12,10 +12,10 @@ from quorate.broker.groups.committing import (
 )
 from quorate.broker.groups.group import CommitSender
 from quorate.broker.handlers.context import Broker, Caller
-from quorate.broker.handlers.gathering import Gathering, kept
+from quorate.broker.handlers.gathering import Gathering
 from quorate.errors import ErrorCode, KafkaError
 from quorate.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET
-from quorate.promise import Promise
+from quorate.promise import Promise, now_or_later
 from quorate.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -93,7 +93,7 @@ def offset_commit(
     except KafkaError as error:
         _refuse_all(known, error.code)
         return response
-    return kept(promise)
+    return now_or_later(promise)
 
 
 def _refuse_all(commits: Iterable[TopicCommit], code: ErrorCode) -> None:
@@ -183,7 +183,7 @@ def _fetch_of_one(
         )
 
     _fetch_group(broker, group, caller, stable=request.require_stable, then=answered)
-    return kept(promise)
+    return now_or_later(promise)
 
 
 def _refuse_each(
@@ -327,7 +327,7 @@ def offset_delete(
         broker.coordinators.of(request.group_id).keeper.delete(request.group_id, known, done)
     except KafkaError as error:
         return OffsetDeleteResponse(error_code=int(error.code))
-    return kept(promise)
+    return now_or_later(promise)
 
 
 def _deletion(

@@ -13,7 +13,7 @@ from quorate.errors import (
     OffsetOutOfRangeError,
 )
 from quorate.model import NO_TIMESTAMP, UNKNOWN_EPOCH, UNKNOWN_OFFSET
-from quorate.promise import Promise
+from quorate.promise import Promise, now_or_later
 from quorate.protocol.messages.data import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -77,7 +77,7 @@ def list_offsets(
     if not wanted:
         return response
     promise = _TimeSearch(broker, response, wanted).promise
-    return promise.value if promise.resolved else promise
+    return now_or_later(promise)
 
 
 def _list_one(

@@ -29,7 +29,7 @@ from quorate.broker.handlers import (
     txn_offsets,
 )
 from quorate.broker.handlers.context import Broker, Caller
-from quorate.promise import Promise
+from quorate.promise import Promise, kept
 from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.messages.session import ApiVersion
 
@@ -108,6 +108,4 @@ def serve_own(broker: Broker, api_key: int, request: Any) -> Promise[Any]:
     answer = HANDLERS[api_key](broker, request, Caller(OWN_LISTENER, APIS[api_key].max_version))
     if isinstance(answer, Promise):
         return answer  # pyright: ignore[reportUnknownVariableType]
-    promise: Promise[Any] = Promise()
-    promise.resolve(answer)
-    return promise
+    return kept(answer)

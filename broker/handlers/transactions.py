@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from quorate.broker.handlers.context import Broker, Caller
-from quorate.broker.handlers.gathering import Gathering, kept
+from quorate.broker.handlers.gathering import Gathering
 from quorate.broker.transactions.deciding import ProducerKey
 from quorate.broker.transactions.transaction import V0, V2, Transaction
 from quorate.errors import ErrorCode, KafkaError
 from quorate.model import TopicPartition
-from quorate.promise import Promise
+from quorate.promise import Promise, now_or_later
 from quorate.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -82,7 +82,7 @@ def init_transactional_producer(
         coordinator.init(transactional_id, request.transaction_timeout_ms, expected, answer)
     except KafkaError as error:
         return InitProducerIdResponse(error_code=int(error.code))
-    return kept(promise)
+    return now_or_later(promise)
 
 
 # --- AddPartitionsToTxn -------------------------------------------------------
@@ -224,7 +224,7 @@ def add_offsets_to_txn(
         added("")
     else:
         broker.groups_topic.make(broker, added)
-    return kept(promise)
+    return now_or_later(promise)
 
 
 def group_partition(broker: Broker, group_id: str) -> TopicPartition:
@@ -267,4 +267,4 @@ def end_txn(
         )
     except KafkaError as error:
         return EndTxnResponse(error_code=int(error.code))
-    return kept(promise)
+    return now_or_later(promise)

@@ -8,12 +8,11 @@ from quorate.broker.groups.committing import TopicCommit
 from quorate.broker.groups.coordinator import GroupCoordinator
 from quorate.broker.groups.group import CommitSender
 from quorate.broker.handlers.context import Broker, Caller
-from quorate.broker.handlers.gathering import kept
 from quorate.broker.handlers.transactions import group_partition
 from quorate.broker.shards.effects import InTransaction
 from quorate.broker.transactions.verifying import Verified
 from quorate.errors import ErrorCode, KafkaError
-from quorate.promise import Promise
+from quorate.promise import Promise, now_or_later
 from quorate.protocol.messages.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
@@ -59,7 +58,7 @@ def txn_offset_commit(
         _commit(broker, request, caller, commits, done)
     else:
         return response
-    return kept(promise)
+    return now_or_later(promise)
 
 
 def _existing(
