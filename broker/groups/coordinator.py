@@ -10,7 +10,6 @@ from quorate.broker.groups.consumer_groups import ConsumerGroups
 from quorate.broker.groups.consumer_records import KINDS as CONSUMER_KINDS
 from quorate.broker.groups.group import GroupContext, GroupProtocol, Surroundings
 from quorate.broker.groups.records import KeyType
-from quorate.broker.shards import topics
 from quorate.broker.shards.effects import Writer
 from quorate.broker.shards.formats import leading_number
 
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 logger = logging.getLogger(__name__)
-
-GROUPS_TOPIC: Final = topics.GROUPS_TOPIC
-INTERNAL_TOPICS: Final = topics.INTERNAL_TOPICS
 
 OFFSET_KEYS: Final = (KeyType.OFFSET_COMMIT_OLD, KeyType.OFFSET_COMMIT)
 EXPIRED_AT_ONCE: Final = 100

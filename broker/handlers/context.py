@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from quorate.broker.groups.coordinator import GROUPS_TOPIC, GroupCoordinator
+from quorate.broker.groups.coordinator import GroupCoordinator
 from quorate.broker.groups.group import Surroundings
 from quorate.broker.handlers.internal_topics import (
     InternalTopic,
@@ -20,7 +20,7 @@ from quorate.broker.shards.effects import Writer
 from quorate.broker.shards.errors import CoordinatorNotAvailableError
 from quorate.broker.shards.shard import ShardHost
 from quorate.broker.shards.shards import Shards
-from quorate.broker.shards.topics import TRANSACTIONS_TOPIC
+from quorate.broker.shards.topics import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from quorate.broker.transactions.coordinator import TransactionCoordinator, TxnSurroundings
 from quorate.broker.transactions.markers import AskBroker, Markers
 from quorate.broker.transactions.verifying import Verified, Verifier

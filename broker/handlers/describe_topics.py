@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from quorate.broker.groups.coordinator import INTERNAL_TOPICS
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.broker.handlers.metadata import offline_replicas, partition_code
+from quorate.broker.shards.topics import INTERNAL_TOPICS
 from quorate.errors import ErrorCode
 from quorate.model import NO_LEADER
 from quorate.protocol.messages.metadata import (

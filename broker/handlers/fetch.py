@@ -14,6 +14,7 @@ from quorate.errors import ErrorCode, KafkaError, OffsetOutOfRangeError, Unknown
 from quorate.model import UNKNOWN_OFFSET
 from quorate.promise import Promise, now_or_later
 from quorate.protocol.messages.data import (
+    READ_COMMITTED,
     AbortedTransaction,
     FetchableTopicResponse,
     FetchPartition,
@@ -27,7 +28,6 @@ from quorate.records.slices import FileSlice
 RACKS_FROM: Final = 11
 TOPIC_IDS_FROM: Final = 13
 HINTS_FROM: Final = 16
-READ_COMMITTED: Final = 1
 WAIT_MAX_MS: Final = 600_000
 """The longest that a fetch is parked: a peer that went away must not be remembered for ever."""
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
-from quorate.broker.groups.coordinator import INTERNAL_TOPICS
 from quorate.broker.handlers.context import ANONYMOUS, Broker, Caller
+from quorate.broker.shards.topics import INTERNAL_TOPICS
 from quorate.control.messages import CreateTopics, CreateTopicsAnswer, NewTopic
 from quorate.errors import RETRIABLE, ErrorCode, known_code
 from quorate.model import NO_LEADER, Endpoint
@@ -21,7 +21,6 @@ from quorate.protocol.primitives import ZERO_UUID
 from quorate.quorum.metadata.image import BrokerImage, MetadataImage, PartitionState, TopicImage
 from quorate.quorum.metadata.topic_names import may_be_named
 
-NO_TOPIC_ID: Final = bytes(16)
 NULL_NAMES_FROM: Final = 12
 
 

@@ -15,6 +15,7 @@ from quorate.errors import (
 from quorate.model import NO_TIMESTAMP, UNKNOWN_EPOCH, UNKNOWN_OFFSET
 from quorate.promise import Promise, now_or_later
 from quorate.protocol.messages.data import (
+    READ_COMMITTED,
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -38,8 +39,6 @@ MAX_TIMESTAMP: Final = -3
 DEBUGGING: Final = -2
 """The replica id of who wants to see a replica as it is here, be it a follower."""
 OFFSET_NOT_AVAILABLE_FROM: Final = 5
-
-READ_COMMITTED: Final = 1
 
 HIGH_WATERMARK: Final = -1
 """What DeleteRecords calls "everything that is committed"."""

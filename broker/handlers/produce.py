@@ -3,7 +3,6 @@
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
-from quorate.broker.groups.coordinator import INTERNAL_TOPICS
 from quorate.broker.handlers.context import Broker, Caller, CloseConnectionError, Shortcut
 from quorate.broker.handlers.leaders import LeaderHints
 from quorate.broker.handlers.verification import (
@@ -15,6 +14,7 @@ from quorate.broker.log.appended import AppendResult
 from quorate.broker.log.validation import KeylessRecordsError
 from quorate.broker.log.verification import Guard
 from quorate.broker.replication.leader import ACKS_ALL, LeaderReplica
+from quorate.broker.shards.topics import INTERNAL_TOPICS
 from quorate.errors import (
     ErrorCode,
     InvalidRecordError,

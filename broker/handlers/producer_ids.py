@@ -10,8 +10,7 @@ class ProducerIds:
     """Ids that this broker may hand out, each once.
 
     State: the rest of the current block, and who waits for the next one. ``request_block`` asks for
-        a block;
-    its outcome comes back through :meth:`add_block` or :meth:`no_block`.
+    a block; its outcome comes back through :meth:`add_block` or :meth:`no_block`.
     """
 
     __slots__ = ("_end", "_next", "_waiting", "request_block")

@@ -1,7 +1,6 @@
 """Topics created, deleted and widened: translated for the controller, which decides."""
 
 from collections.abc import Mapping
-from typing import Final
 
 from quorate.broker.handlers.configs import topic_entries
 from quorate.broker.handlers.context import ANONYMOUS, Broker, Caller
@@ -37,8 +36,7 @@ from quorate.protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-
-NO_TOPIC_ID: Final = bytes(16)
+from quorate.protocol.primitives import ZERO_UUID
 
 
 def create_topics(
@@ -152,7 +150,7 @@ def _disabled(caller: Caller) -> ErrorCode:
 def _none_deleted(
     names: tuple[str, ...], topic_ids: tuple[bytes, ...], code: ErrorCode, message: str
 ) -> DeleteTopicsResponse:
-    subjects = [*((n, NO_TOPIC_ID) for n in names), *((None, i) for i in topic_ids)]
+    subjects = [*((n, ZERO_UUID) for n in names), *((None, i) for i in topic_ids)]
     return DeleteTopicsResponse(
         responses=[
             DeletableTopicResult(

@@ -31,6 +31,7 @@ from quorate.errors import (
 from quorate.records.batch import (
     CONTROL_BIT,
     NO_SEQUENCE,
+    PRODUCER_EPOCH_MAX,
     SEQUENCE_MAX,
     TRANSACTIONAL_BIT,
     BatchHeader,
@@ -45,7 +46,6 @@ VERSION: Final = 3
 
 NO_TRANSACTION: Final = -1
 UNKNOWN_COORDINATOR: Final = -1
-EPOCH_MAX: Final = 2**15 - 1
 EPOCH_PER_TRANSACTION: Final = 2
 """The transaction version from which on each transaction has a producer epoch of its own: a marker
 has the next one, and so cannot end a later transaction (KIP-890)."""
@@ -273,7 +273,7 @@ class ProducerStates:
             return
         epoch = producer.epoch
         is_late = producer_epoch < epoch
-        if version >= EPOCH_PER_TRANSACTION and producer_epoch == epoch < EPOCH_MAX:
+        if version >= EPOCH_PER_TRANSACTION and producer_epoch == epoch < PRODUCER_EPOCH_MAX:
             is_late = producer.transactional != 0
         if is_late:
             raise _fenced(producer_id, producer_epoch, epoch)

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from quorate.broker.transactions.errors import ConcurrentTransactionsError, ProducerFencedError
 from quorate.broker.transactions.transaction import (
-    EPOCH_MAX,
     FOLLOWS,
     IDLE,
     NO_START,
@@ -28,7 +27,7 @@ from quorate.broker.transactions.transaction import (
 )
 from quorate.errors import ErrorCode, InvalidProducerIdMappingError, InvalidTxnStateError
 from quorate.model import TopicPartition
-from quorate.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from quorate.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, PRODUCER_EPOCH_MAX
 
 
 class ProducerKey(NamedTuple):
@@ -111,7 +110,7 @@ def _may_begin(before: Transaction, expected: ProducerKey | None) -> bool:
         return expected == (before.producer_id, before.producer_epoch)
     return expected.producer_id == before.producer_id or (
         expected.producer_id == before.previous_producer_id
-        and expected.producer_epoch >= EPOCH_MAX - 1
+        and expected.producer_epoch >= PRODUCER_EPOCH_MAX - 1
     )
 
 
@@ -158,11 +157,11 @@ def fence(before: Transaction, now_ms: int, *, by_itself: bool = False) -> Trans
     asks for another epoch: when it asks again, it gets that one.
     """
     assert before.state is TxnState.ONGOING, "there is something to abort"
-    assert before.producer_epoch < EPOCH_MAX, "producers never have the last epoch"
+    assert before.producer_epoch < PRODUCER_EPOCH_MAX, "producers never have the last epoch"
     epoch = before.producer_epoch
     if by_itself and not before.is_exhausted:
         after, last, version = epoch + 1, epoch, V2
-    elif epoch + 2 <= EPOCH_MAX:
+    elif epoch + 2 <= PRODUCER_EPOCH_MAX:
         after, last, version = epoch + 2, epoch + 1, V2
     else:
         after, last, version = epoch + 1, NO_PRODUCER_EPOCH, V0
@@ -350,7 +349,7 @@ def _table(before: Transaction, end: End) -> Mapping[tuple[TxnState, bool], _Ans
         end.version == V2
         and before.state in (TxnState.COMPLETE_COMMIT, TxnState.COMPLETE_ABORT)
         and producer_id == before.previous_producer_id != before.producer_id
-        and epoch == EPOCH_MAX - 1
+        and epoch == PRODUCER_EPOCH_MAX - 1
         and before.producer_epoch == 0
     )
     if overflowed:
@@ -428,5 +427,5 @@ def is_forgotten(transaction: Transaction, now_ms: int, expiration_ms: int) -> b
 
 def _step(before: Transaction, after: Transaction) -> Step:
     assert before.state in FOLLOWS[after.state], f"{after.state.name} after {before.state.name}"
-    assert 0 <= after.producer_epoch <= EPOCH_MAX, "epochs are int16, and never negative"
+    assert 0 <= after.producer_epoch <= PRODUCER_EPOCH_MAX, "epochs are int16, and never negative"
     return Step(after)

@@ -6,10 +6,7 @@ from enum import IntEnum, unique
 from typing import Final
 
 from quorate.model import TopicPartition
-from quorate.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-
-EPOCH_MAX: Final = 32767
-"""The largest epoch of a producer; producers never get it, so that they can always be fenced."""
+from quorate.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, PRODUCER_EPOCH_MAX
 
 NO_START: Final = -1
 """When no transaction began."""
@@ -103,7 +100,7 @@ class Transaction:
     @property
     def is_exhausted(self) -> bool:
         """Whether the producer id has no epochs left for producers."""
-        return self.producer_epoch >= EPOCH_MAX - 1
+        return self.producer_epoch >= PRODUCER_EPOCH_MAX - 1
 
     @property
     def commits(self) -> bool:

@@ -19,14 +19,13 @@ from quorate.client.routing.retries import Backoff, Remedy, remedy_for
 from quorate.client.sending.batches import NOT_TOLD, Appended, Batch, Outcome
 from quorate.errors import ErrorCode, KafkaError, QuorateError
 from quorate.model import NO_TIMESTAMP, TopicPartition
-from quorate.records.batch import SEQUENCE_MAX
+from quorate.records.batch import PRODUCER_EPOCH_MAX, SEQUENCE_MAX
 from quorate.records.record import NO_PRODUCER, ProducerStamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-EPOCH_MAX: Final = 2**15 - 1
 NEVER_MS: Final = 2**62
 REMEMBERED: Final = 5
 """So many of a producer's last batches a broker recognises."""
@@ -324,7 +323,7 @@ class Accumulator:
         queue.start_over()
         if old is not None and old == self.identity:
             bumped = ProducerIdentity(old.producer_id, old.epoch + 1)
-            self.identity = bumped if old.epoch < EPOCH_MAX else None
+            self.identity = bumped if old.epoch < PRODUCER_EPOCH_MAX else None
 
     def _start(self, queue: PartitionQueue, broker_id: int) -> Batch:
         batch = queue.waiting[0]

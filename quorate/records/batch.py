@@ -44,6 +44,9 @@ MAGIC: Final = 2
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
+PRODUCER_EPOCH_MAX: Final = 2**15 - 1
+"""Of transactions, no producer ever gets it: so all can be fenced."""
+
 NO_SEQUENCE: Final = -1
 SEQUENCE_MAX: Final = 2**31 - 1
 

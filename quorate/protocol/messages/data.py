@@ -19,6 +19,9 @@ from quorate.protocol.message import message, nested
 
 OFFSET_MAX: Final = 2**63 - 1
 
+READ_COMMITTED: Final = 1
+"""The isolation level of who reads nothing whose transaction is not decided; others have 0."""
+
 PRODUCE_TOPIC_IDS_FROM: Final = 13
 """From this version on Produce names topics by their ids."""
 

@@ -11,6 +11,7 @@ from typing import Final
 from quorate.broker.replication.replica import Replica
 from quorate.errors import ErrorCode
 from quorate.protocol.messages.data import (
+    READ_COMMITTED,
     PartitionData,
     PartitionProduceData,
     ProduceRequest,
@@ -31,7 +32,6 @@ from tests.simulation.replication.ledger import READ_BYTES, Batch, batches_of, s
 from tests.simulation.trace import Trace
 from tests.unit.broker.log.batches import bytes_of, make_batch
 
-READ_COMMITTED: Final = 1
 BATCHES_MAX: Final = 4
 ABORTED: Final = 0.4
 IMPATIENT: Final = 0.15

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from quorate.broker.groups.coordinator import GROUPS_TOPIC, GroupCoordinator
+from quorate.broker.groups.coordinator import GroupCoordinator
 from quorate.broker.handlers.classic_groups import join_group, leave_group, sync_group
 from quorate.broker.handlers.context import Caller
 from quorate.broker.handlers.group_offsets import offset_commit, offset_fetch
+from quorate.broker.shards.topics import GROUPS_TOPIC
 from quorate.protocol.consumer_protocol import Subscription, encode_subscription
 from quorate.protocol.messages.groups import (
     JoinGroupRequest,

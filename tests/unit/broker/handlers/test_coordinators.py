@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from quorate.broker.groups.coordinator import GROUPS_TOPIC
 from quorate.broker.handlers.coordinators import find_coordinator
 from quorate.broker.handlers.produce import produce
-from quorate.broker.shards.topics import TRANSACTIONS_TOPIC
+from quorate.broker.shards.topics import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from quorate.control.messages import (
     DONE,
     CreateTopics,

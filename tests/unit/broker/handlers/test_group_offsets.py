@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from quorate.broker.groups.coordinator import GROUPS_TOPIC
 from quorate.broker.groups.records import (
     NO_EXPIRY,
     Committed,
@@ -13,6 +12,7 @@ from quorate.broker.groups.records import (
     offset_value,
 )
 from quorate.broker.handlers.group_offsets import offset_commit, offset_delete, offset_fetch
+from quorate.broker.shards.topics import GROUPS_TOPIC
 from quorate.errors import ErrorCode
 from quorate.protocol.messages.offsets import (
     OffsetCommitRequest,

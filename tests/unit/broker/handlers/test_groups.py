@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from quorate.broker.groups.coordinator import EXPIRED_AT_ONCE, GROUPS_TOPIC
+from quorate.broker.groups.coordinator import EXPIRED_AT_ONCE
 from quorate.broker.groups.records import Committed, offset_key, offset_prefix, offset_value
 from quorate.broker.handlers.consumer_groups import consumer_group_heartbeat
 from quorate.broker.handlers.groups import delete_groups, describe_groups, list_groups
+from quorate.broker.shards.topics import GROUPS_TOPIC
 from quorate.errors import ErrorCode
 from quorate.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from quorate.protocol.messages.groups import (

@@ -18,7 +18,6 @@ from quorate.broker.transactions.deciding import (
     verify_partitions,
 )
 from quorate.broker.transactions.transaction import (
-    EPOCH_MAX,
     NOTHING,
     PREPARED,
     V0,
@@ -26,6 +25,7 @@ from quorate.broker.transactions.transaction import (
     TxnState,
 )
 from quorate.errors import ErrorCode, KafkaError
+from quorate.records.batch import PRODUCER_EPOCH_MAX
 from tests.unit.broker.transactions.standing import (
     NOW_MS,
     PID,
@@ -39,7 +39,7 @@ from tests.unit.broker.transactions.standing import (
     v0,
 )
 
-LAST = EPOCH_MAX - 1
+LAST = PRODUCER_EPOCH_MAX - 1
 """The last epoch that a producer may have."""
 
 EMPTY, ONGOING = TxnState.EMPTY, TxnState.ONGOING
@@ -141,7 +141,7 @@ def test_a_producer_that_asks_for_another_epoch_in_its_transaction_gets_it_after
 
 
 def test_after_the_last_epoch_comes_another_producer_id() -> None:
-    for epoch in (LAST, EPOCH_MAX):
+    for epoch in (LAST, PRODUCER_EPOCH_MAX):
         before = standing(COMPLETE_COMMIT, epoch)
         assert init(before) is NeedProducerId.NEW
         outcome = init(before, fresh_id=9)
@@ -161,7 +161,9 @@ def test_who_hears_of_the_other_producer_id_may_ask_again() -> None:
 # --- fencing ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("epoch", "fenced"), [(5, 7), (LAST - 1, EPOCH_MAX), (LAST, EPOCH_MAX)])
+@pytest.mark.parametrize(
+    ("epoch", "fenced"), [(5, 7), (LAST - 1, PRODUCER_EPOCH_MAX), (LAST, PRODUCER_EPOCH_MAX)]
+)
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("version", [V0, V2])
 def test_a_fenced_producer_can_never_end_anything(
@@ -320,7 +322,7 @@ def test_the_end_that_uses_up_the_epochs_brings_another_producer_id() -> None:
     outcome = end(before, epoch=LAST, fresh_id=9)
     assert isinstance(outcome, Step)
     prepared = outcome.after
-    assert (prepared.producer_id, prepared.producer_epoch) == (PID, EPOCH_MAX)
+    assert (prepared.producer_id, prepared.producer_epoch) == (PID, PRODUCER_EPOCH_MAX)
     assert prepared.next_producer_id == 9
     ended = complete(prepared, NOW_MS)
     assert (ended.producer_id, ended.producer_epoch, ended.next_producer_id) == (9, 0, -1)

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from quorate.client.errors import BufferFullError, DeliveryTimeoutError
 from quorate.client.routing.retries import Backoff, Remedy
 from quorate.client.sending.accumulator import (
-    EPOCH_MAX,
     NEVER_MS,
     Accumulator,
     ProducerIdentity,
@@ -17,6 +16,7 @@ from quorate.client.sending.accumulator import (
 from quorate.client.sending.batches import Appended, Batch
 from quorate.errors import ErrorCode, KafkaError, NetworkError
 from quorate.model import TopicPartition
+from quorate.records.batch import PRODUCER_EPOCH_MAX
 from quorate.records.record import NO_PRODUCER, ProducerStamp
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -328,7 +328,7 @@ def test_other_partitions_go_on_in_the_old_epoch_until_they_are_idle() -> None:
 
 def test_after_the_last_epoch_a_new_producer_id_is_needed() -> None:
     accu = accumulator(linger_ms=0)
-    accu.identity = ProducerIdentity(70, EPOCH_MAX)
+    accu.identity = ProducerIdentity(70, PRODUCER_EPOCH_MAX)
     put(accu)
     (batch,) = drain(accu, 0)
     accu.fail(batch, error(ErrorCode.UNKNOWN_PRODUCER_ID), -1, 0)
