@@ -12,7 +12,7 @@ from typing import Any, Final
 import trio
 
 from quorate.errors import ErrorCode, NetworkError, UnsupportedVersionError
-from quorate.net.receiving import FrameReader
+from quorate.net.passing_frames import PassingFrames
 from quorate.protocol.apis import APIS, Api, ApiKey
 from quorate.protocol.frames import encode_request, read_response_header
 from quorate.protocol.message import decoder
@@ -45,7 +45,7 @@ class Exchange:
         self._stream = stream
         self._client_id = client_id
         self._sent: deque[_Sent] = deque()
-        self._frames = FrameReader(stream, FRAME_BYTES_MAX)
+        self._frames = PassingFrames(stream, FRAME_BYTES_MAX)
         self._versions: dict[int, int] = {}
         self._correlation_id = 0
         self._sending = trio.Lock()

@@ -1,7 +1,8 @@
 """Reads the frames of a byte stream into one buffer that is used again and again.
 
-For who is sent much, as followers are: to receive chunks, join them and cut frames out would copy
-everything twice, into memory that is new each time.
+For who is sent much and keeps nothing of it, as followers are: to receive chunks, join them and cut
+frames out would copy everything twice, into memory that is new each time.  Whoever keeps frames has
+``frame_reader``.
 """
 
 import os
@@ -24,7 +25,7 @@ SMALL_FRAMES_MAX: Final = 1000
 _SIZE = Struct(">i").unpack_from
 
 
-class FrameReader:
+class PassingFrames:
     """Owns what was received of a stream and not given out yet.
 
     Invariants: ``_buffer[_start:_end]`` is that; memory follows what came, not what a size

@@ -9,7 +9,7 @@ import trio
 from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
 from quorate.net import receiving
-from quorate.net.receiving import FRESH_BYTES, WORTH_WAKING_BYTES, FrameReader
+from quorate.net.passing_frames import FRESH_BYTES, WORTH_WAKING_BYTES, PassingFrames
 from quorate.protocol.primitives import DecodeError
 
 BYTES_MAX = 4 << 20
@@ -39,7 +39,7 @@ def framed(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-async def next_body(reader: FrameReader) -> bytes:
+async def next_body(reader: PassingFrames) -> bytes:
     frame = await reader.next_frame()
     assert frame is not None
     buffer, begin, end = frame
@@ -66,7 +66,7 @@ async def test_frames_of_any_size_come_whole_and_in_order_however_they_are_cut(
 
     async with ends(kind) as (reads, writes), trio.open_nursery() as nursery:
         nursery.start_soon(write, writes)
-        reader = FrameReader(reads, BYTES_MAX)
+        reader = PassingFrames(reads, BYTES_MAX)
 
         for body in bodies:
             assert await next_body(reader) == body
@@ -75,7 +75,7 @@ async def test_frames_of_any_size_come_whole_and_in_order_however_they_are_cut(
 @KINDS
 async def test_a_frame_stays_where_it_is_until_the_next_one_is_asked_for(kind: str) -> None:
     async with ends(kind) as (reads, writes):
-        reader = FrameReader(reads, BYTES_MAX)
+        reader = PassingFrames(reads, BYTES_MAX)
         await writes.send_all(framed(b"first") + framed(b"second") + b"\0\0")
 
         frame = await reader.next_frame()
@@ -90,7 +90,7 @@ async def test_a_frame_stays_where_it_is_until_the_next_one_is_asked_for(kind: s
 @KINDS
 async def test_large_frames_use_one_buffer_again_and_again(kind: str) -> None:
     async with ends(kind) as (reads, writes), trio.open_nursery() as nursery:
-        reader = FrameReader(reads, BYTES_MAX)
+        reader = PassingFrames(reads, BYTES_MAX)
         nursery.start_soon(writes.send_all, 3 * framed(bytes(1 << 20)))
 
         buffers = [frame[0] for _ in range(3) if (frame := await reader.next_frame()) is not None]
@@ -101,7 +101,7 @@ async def test_large_frames_use_one_buffer_again_and_again(kind: str) -> None:
 
 async def test_a_size_that_is_announced_takes_no_memory_before_something_comes() -> None:
     async with ends("memory") as (reads, writes):
-        reader = FrameReader(reads, BYTES_MAX)
+        reader = PassingFrames(reads, BYTES_MAX)
         await writes.send_all(struct.pack(">i", BYTES_MAX) + b"little")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reader.next_frame)
@@ -116,7 +116,7 @@ async def test_a_large_buffer_is_given_back_when_frames_have_been_small_for_long
 ) -> None:
     monkeypatch.setattr(receiving, "SMALL_FRAMES_MAX", 5)
     async with ends("memory") as (reads, writes):
-        reader = FrameReader(reads, BYTES_MAX)
+        reader = PassingFrames(reads, BYTES_MAX)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(writes.send_all, framed(bytes(1 << 20)))
             await next_body(reader)
@@ -147,7 +147,7 @@ async def test_the_end_of_a_large_frame_is_not_woken_up_for_by_itself(
 ) -> None:
     async with ends("socket") as (reads, _):
         assert isinstance(reads, trio.SocketStream)
-        reader = FrameReader(reads, BYTES_MAX)
+        reader = PassingFrames(reads, BYTES_MAX)
         reader._wake_for(reads, missing_bytes)  # pyright: ignore[reportPrivateUsage]
         assert reads.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == expected
 
@@ -159,7 +159,7 @@ async def test_an_impossible_size_is_refused(kind: str, size_bytes: int) -> None
         await writes.send_all(struct.pack(">i", size_bytes))
 
         with pytest.raises(DecodeError, match=f"{size_bytes} bytes"):
-            await FrameReader(reads, BYTES_MAX).next_frame()
+            await PassingFrames(reads, BYTES_MAX).next_frame()
 
 
 @KINDS
@@ -169,7 +169,7 @@ async def test_a_stream_that_ends_within_a_frame_has_ended(kind: str, begun: byt
         await writes.send_all(begun + b"")
         await writes.aclose()
 
-        assert await FrameReader(reads, BYTES_MAX).next_frame() is None
+        assert await PassingFrames(reads, BYTES_MAX).next_frame() is None
 
 
 async def test_a_connection_that_was_reset_is_broken() -> None:
@@ -179,7 +179,7 @@ async def test_a_connection_that_was_reset_is_broken() -> None:
         await writes.aclose()
 
         with pytest.raises(trio.BrokenResourceError):
-            await FrameReader(reads, BYTES_MAX).next_frame()
+            await PassingFrames(reads, BYTES_MAX).next_frame()
 
 
 async def test_a_connection_that_is_closed_here_is_no_longer_read() -> None:
@@ -187,7 +187,7 @@ async def test_a_connection_that_is_closed_here_is_no_longer_read() -> None:
 
         async def read() -> None:
             with pytest.raises(trio.ClosedResourceError):
-                await FrameReader(reads, BYTES_MAX).next_frame()
+                await PassingFrames(reads, BYTES_MAX).next_frame()
 
         nursery.start_soon(read)
         await wait_all_tasks_blocked()
