@@ -4,13 +4,15 @@ Nothing here reads the command line itself; :mod:`quorate.tools.command_line` do
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from quorate.tools.problems import UsageError
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_S: Final = 10.0
+GLANCE_TIMEOUT_S: Final = 3.0
+"""How long to look for a broker only to show how all is: somebody waits to hear that none is."""
 
 NOUNS: Final = {
     "topic": "topics",
@@ -51,6 +53,15 @@ class GlobalOptions:
     color: bool = True
     log_format: str = "text"
     profile: str = ""
+
+    def patience_s(self, usual_s: float) -> float:
+        """Return the timeout that somebody asked for, else what is usual for the command."""
+        return usual_s if self.timeout_s == DEFAULT_TIMEOUT_S else self.timeout_s
+
+
+def glancing(options: GlobalOptions) -> GlobalOptions:
+    """Return the options of a command that only shows how all is, and says soon if none answers."""
+    return replace(options, timeout_s=options.patience_s(GLANCE_TIMEOUT_S))
 
 
 def refuse_zookeeper(words: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from quorate.errors import QuorateError
 from quorate.model import TopicPartition
 from quorate.net.rpc import VersionRange
 from quorate.protocol.apis import APIS
-from quorate.tools.arguments import DEFAULT_TIMEOUT_S, GlobalOptions
+from quorate.tools.arguments import GlobalOptions
 from quorate.tools.cluster_looking import min_isr_of
 from quorate.tools.clusters.health import BrokerLoad, Health, health_lines, health_of, loads_of
 from quorate.tools.clusters.picture import broker_state
@@ -184,7 +184,7 @@ async def drain(options: GlobalOptions, client: Client, broker_id: int) -> Led:
         KafkaError: the controllers refuse, or do not answer.
     """
     await _change(options, broker_id, draining=True)
-    timeout_s = DRAIN_TIMEOUT_S if options.timeout_s == DEFAULT_TIMEOUT_S else options.timeout_s
+    timeout_s = options.patience_s(DRAIN_TIMEOUT_S)
     still: Led | None = None
     async with client.admin() as admin:
         with trio.move_on_after(timeout_s):

@@ -122,3 +122,14 @@ def picture_of(
 ) -> Picture:
     """Return the cluster as it is now."""
     return Picture(str(directory), layout, nodes, look)
+
+
+async def status(directory: ClusterDirectory) -> Picture:
+    """Return how a cluster is.
+
+    Raises:
+        CommandError: there is none.
+    """
+    layout = directory.layout()
+    states = node_states(directory, layout)
+    return picture_of(directory, layout, states, await look_at_cluster(layout))

@@ -406,14 +406,3 @@ async def down(directory: ClusterDirectory, display: Display) -> int:
     finally:
         directory.unlock()
     return count + len(alive)
-
-
-async def status(directory: ClusterDirectory) -> Picture:
-    """Return how a cluster is.
-
-    Raises:
-        CommandError: there is none.
-    """
-    layout = directory.layout()
-    states = node_states(directory, layout)
-    return picture_of(directory, layout, states, await look_at_cluster(layout))

@@ -63,7 +63,7 @@ def read_globals(  # noqa: PLR0913 - a parameter per option
     json: Annotated[bool, typer.Option("--json", help="--format json.")] = False,
     timeout: Annotated[
         float | None,
-        typer.Option("--timeout", help="Seconds to look for a broker; 10.", min=0.001),
+        typer.Option("--timeout", help="Seconds to look for a broker; 10 (status: 3).", min=0.001),
     ] = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print data only.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Print more.")] = False,

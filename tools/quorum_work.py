@@ -21,7 +21,7 @@ from quorate.errors import ErrorCode, KafkaError, NetworkError, RequestTimedOutE
 from quorate.model import Endpoint
 from quorate.net.control import connect_control
 from quorate.net.rpc import connect
-from quorate.tools.arguments import DEFAULT_TIMEOUT_S, GlobalOptions
+from quorate.tools.arguments import GlobalOptions
 from quorate.tools.controllers import ask_once
 from quorate.tools.problems import UNREACHABLE, CommandError, RefusedError, UnreachableError
 from quorate.tools.quorum.plans import Plan
@@ -149,7 +149,7 @@ async def carry_out(options: GlobalOptions, plan: Plan) -> None:
             request: Any = RemoveVoter(replica.node_id, replica.directory_id)
             if plan.action == "add":
                 request = AddVoter(replica.node_id, replica.directory_id, replica.endpoint)
-            endpoints, timeout_s = controllers_of(options), change_timeout_s(options)
+            endpoints, timeout_s = controllers_of(options), options.patience_s(CHANGE_TIMEOUT_S)
             await ask_once(endpoints, request, timeout_s, tls_of(options))
         else:
             await _carry_out_by_broker(options, plan)
@@ -168,7 +168,7 @@ async def _carry_out_by_broker(options: GlobalOptions, plan: Plan) -> None:
                 f"nobody knows where controller {replica.node_id} listens",
                 why="the broker did not say", hint="ask the controllers: -C host:port[,...]",
             )  # fmt: skip
-        timeout_ms = int(change_timeout_s(options) * 1000)
+        timeout_ms = int(options.patience_s(CHANGE_TIMEOUT_S) * 1000)
         await admin.add_raft_voter(
             replica.node_id, replica.directory_id, replica.endpoint, timeout_ms=timeout_ms
         )
@@ -182,7 +182,7 @@ async def transfer(options: GlobalOptions, before: QuorumView, to: int | None) -
         KafkaError: nobody answers; it may have been done all the same.
     """
     endpoints = await find_controllers(options, os.environ)
-    timeout_s = change_timeout_s(options)
+    timeout_s = options.patience_s(CHANGE_TIMEOUT_S)
     request = TransferLeadership(NO_NODE if to is None else to)
     try:
         answer: TransferLeadershipAnswer = await ask_once(
@@ -200,11 +200,6 @@ async def transfer(options: GlobalOptions, before: QuorumView, to: int | None) -
         f"controller {before.leader_id} gave up leading for {answer.leader_id}, but nobody leads"
         f" after {timeout_s:g} s"
     )
-
-
-def change_timeout_s(options: GlobalOptions) -> float:
-    """Return how long a change may take."""
-    return CHANGE_TIMEOUT_S if options.timeout_s == DEFAULT_TIMEOUT_S else options.timeout_s
 
 
 DONE_AS: Final = {"add": "added", "remove": "removed", "transfer": "handed over"}

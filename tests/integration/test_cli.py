@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from typing import Any
 
 import pytest
 import trustme
+
+from quorate.tools.arguments import DEFAULT_TIMEOUT_S
+from quorate.tools.cli import run_command
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 60
@@ -297,6 +301,15 @@ def test_a_list_of_topics_starts_quickly_because_it_imports_little() -> None:
     # Promised are 300 ms on a machine that has nothing else to do; tests run on busy ones.
     assert "quorate.client.admin" in loaded
     assert len(loaded) < 450, "importing them is what takes the time"
+
+
+def test_a_status_that_nobody_gives_is_soon_told(capsys: pytest.CaptureFixture[str]) -> None:
+    begun_s = time.monotonic()
+    assert run_command(["-b", "127.0.0.1:1", "status"]) == 4
+    assert time.monotonic() - begun_s < DEFAULT_TIMEOUT_S
+    told = capsys.readouterr().err
+    assert "no broker at 127.0.0.1:1" in told
+    assert "  try: 'quorate up', or check the address" in told
 
 
 def test_a_taken_port_is_told_and_another_one_used(tmp_path: Path) -> None:

@@ -31,8 +31,6 @@ def status(
     Exit code 3 if something is not as it should be.
     """
     from quorate.tools.cluster_directory import cluster_around
-    from quorate.tools.cluster_up import status as look
-    from quorate.tools.clusters.picture import status_lines, status_table
     from quorate.tools.nearby import DEFAULT_DIRECTORY
 
     options = options_of(context)
@@ -40,6 +38,10 @@ def status(
     if directory is None and (not home.exists or names_a_cluster(options, os.environ)):
         _as_brokers_say(options)
         return
+
+    from quorate.tools.cluster_looking import status as look
+    from quorate.tools.clusters.picture import status_lines, status_table
+
     picture: Picture = run(look, home)
     if options.format not in {"table", "wide"}:
         print_table(options, status_table(picture))
@@ -58,10 +60,11 @@ def status(
 def _as_brokers_say(options: "GlobalOptions") -> None:
     """Show a cluster that may have been started in any way, and anywhere."""
     from quorate.tools import brokers_work as work
+    from quorate.tools.arguments import glancing
     from quorate.tools.clusters.health import health_lines
     from quorate.tools.topic_options import client_of
 
-    status: work.ClusterStatus = run(work.cluster_status, client_of(options))
+    status: work.ClusterStatus = run(work.cluster_status, client_of(glancing(options)))
     print_table(options, status.brokers)
     note(options, health_lines(status.health))
     if status.problems:

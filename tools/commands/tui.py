@@ -45,12 +45,13 @@ def tui(
     decisions, kept up to date; ? shows the keys. Read-only without --rw, but for clusters of
     quorate up.
     """
+    from quorate.tools.arguments import glancing
     from quorate.tools.tui import running
     from quorate.tools.tui.views.lens import Lens
 
     options = options_of(context)
     place = running.place_of(view or [])
-    asked = running.asked_of(options, directory)
+    asked = running.asked_of(glancing(options) if once else options, directory)
     if once:
         lens = Lens(pattern, sort.lstrip("-"), sort.startswith("-"), options.format == "wide")
         running.print_once(asked, place, lens)

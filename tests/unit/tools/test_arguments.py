@@ -2,7 +2,13 @@
 
 import pytest
 
-from quorate.tools.arguments import bootstrap_of, parse_properties, refuse_zookeeper
+from quorate.tools.arguments import (
+    GlobalOptions,
+    bootstrap_of,
+    glancing,
+    parse_properties,
+    refuse_zookeeper,
+)
 from quorate.tools.problems import UsageError
 
 
@@ -34,3 +40,8 @@ def test_an_address_comes_from_the_option_then_a_property_then_the_environment()
     assert bootstrap_of("", properties, environment) == "p:1"
     assert bootstrap_of("", {}, environment) == "e:1"
     assert bootstrap_of("", {}, {}) == ""
+
+
+def test_who_only_shows_how_all_is_does_not_look_for_long_unless_told_to() -> None:
+    assert glancing(GlobalOptions()).timeout_s == 3
+    assert glancing(GlobalOptions(timeout_s=30)).timeout_s == 30
