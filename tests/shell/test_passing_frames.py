@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
-from quorate.net import receiving
+from quorate.net import passing_frames
 from quorate.net.passing_frames import FRESH_BYTES, WORTH_WAKING_BYTES, PassingFrames
 from quorate.protocol.primitives import DecodeError
 
@@ -114,7 +114,7 @@ async def test_a_size_that_is_announced_takes_no_memory_before_something_comes()
 async def test_a_large_buffer_is_given_back_when_frames_have_been_small_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(receiving, "SMALL_FRAMES_MAX", 5)
+    monkeypatch.setattr(passing_frames, "SMALL_FRAMES_MAX", 5)
     async with ends("memory") as (reads, writes):
         reader = PassingFrames(reads, BYTES_MAX)
         async with trio.open_nursery() as nursery:
