@@ -3,24 +3,24 @@
 import logging
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import trio
 
+from quorate.broker.conversing import connected, until_one_breaks
 from quorate.broker.handlers.context import Broker
-from quorate.broker.listeners import BetweenBrokers, endpoint_of
+from quorate.broker.listeners import BetweenBrokers
 from quorate.errors import KafkaError, NetworkError, QuorateError
 from quorate.net.bell import Bell
 from quorate.net.exchange import Exchange
-from quorate.net.rpc import connect
 from quorate.promise import Promise
 from quorate.protocol.apis import ApiKey
 
 logger = logging.getLogger(__name__)
 
 APIS_ASKED: Final = (ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.WRITE_TXN_MARKERS)
-CONNECT_TIMEOUT_MS: Final = 2_000
 RECONNECT_MIN_S: Final = 0.02
 RECONNECT_MAX_S: Final = 1.0
 ANSWER_S_MAX: Final = 40.0
@@ -136,37 +136,13 @@ class Peers:
         Raises:
             QuorateError: it did, or there is none.
         """
-        endpoint = endpoint_of(self._broker.replicas.image, peer.broker_id, self._way.protocol)
-        context = self._way.context
-        stream = await connect(endpoint, ssl_context=context, timeout_ms=CONNECT_TIMEOUT_MS)
-        name = f"broker-{self._broker.config.node_id}-asks"
-        exchange = Exchange(stream, peer=f"broker {peer.broker_id}", client_id=name)
-        try:
-            with trio.fail_after(CONNECT_TIMEOUT_MS / 1000):
-                await exchange.negotiate(APIS_ASKED)
-            await self._ask_and_listen(peer, exchange)
-        except trio.TooSlowError:
-            raise NetworkError(f"broker {peer.broker_id} does not answer") from None
-        finally:
-            with trio.CancelScope(shield=True):
-                await exchange.close()
-
-    async def _ask_and_listen(self, peer: _Peer, exchange: Exchange) -> None:
-        failure: QuorateError | None = None
-
-        async def until_broken(work: Callable[[_Peer, Exchange], Awaitable[None]]) -> None:
-            nonlocal failure
-            try:
-                await work(peer, exchange)
-            except QuorateError as error:
-                failure = failure or error
-                nursery.cancel_scope.cancel()
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(until_broken, self._listen)
-            await until_broken(self._ask_all)
-        if failure is not None:
-            raise failure
+        connection = connected(
+            self._broker, peer.broker_id, self._way, role="asks", apis=APIS_ASKED
+        )
+        async with connection as exchange:
+            await until_one_breaks(
+                partial(self._listen, peer, exchange), partial(self._ask_all, peer, exchange)
+            )
 
     async def _ask_all(self, peer: _Peer, exchange: Exchange) -> None:
         while True:

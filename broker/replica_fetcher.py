@@ -2,25 +2,24 @@
 
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 import trio
 
+from quorate.broker.conversing import connected, until_one_breaks
 from quorate.broker.handlers.context import Broker
-from quorate.broker.listeners import BetweenBrokers, endpoint_of
+from quorate.broker.listeners import BetweenBrokers
 from quorate.broker.replication.fetching import LeaderFetcher
 from quorate.broker.replication.follower import FollowerReplica
 from quorate.errors import NetworkError, QuorateError
 from quorate.net.bell import Bell
 from quorate.net.exchange import Exchange
-from quorate.net.rpc import connect
 from quorate.protocol.apis import ApiKey
 
 logger = logging.getLogger(__name__)
 
-CONNECT_TIMEOUT_MS: Final = 2_000
 RECONNECT_MIN_S: Final = 0.05
 RECONNECT_MAX_S: Final = 1.0
 IN_FLIGHT_MAX: Final = 2
@@ -97,45 +96,18 @@ class ReplicaFetchers:
         Raises:
             QuorateError: it did, or there is none.
         """
-        image, context = self._broker.replicas.image, self._way.context
-        endpoint = endpoint_of(image, fetcher.leader_id, self._way.protocol)
-        stream = await connect(endpoint, ssl_context=context, timeout_ms=CONNECT_TIMEOUT_MS)
-        name = f"broker-{self._broker.config.node_id}-fetcher"
-        exchange = Exchange(stream, peer=f"leader {fetcher.leader_id}", client_id=name)
-        try:
-            with trio.fail_after(CONNECT_TIMEOUT_MS / 1000):
-                await exchange.negotiate((ApiKey.FETCH,))
-            await self._fetch_and_ask(leader, fetcher, exchange)
-        except trio.TooSlowError:
-            raise NetworkError(f"leader {fetcher.leader_id} does not answer") from None
-        finally:
-            with trio.CancelScope(shield=True):
-                await exchange.close()
-
-    async def _fetch_and_ask(
-        self, leader: _Leader, fetcher: LeaderFetcher, exchange: Exchange
-    ) -> None:
-        failure: QuorateError | None = None
-
-        async def until_broken(work: Callable[[], Awaitable[None]]) -> None:
-            nonlocal failure
-            try:
-                await work()
-            except (QuorateError, trio.TooSlowError) as error:
-                broken = NetworkError(f"leader {fetcher.leader_id} is silent")
-                failure = error if isinstance(error, QuorateError) else broken
-                nursery.cancel_scope.cancel()
-
-        async with trio.open_nursery() as nursery:
-            ask = partial(self._ask_in_between, leader.bell, fetcher, exchange)
-            nursery.start_soon(until_broken, ask)
-            await until_broken(partial(self._fetch, leader, fetcher, exchange))
-        if failure is not None:
-            raise failure
+        connection = connected(
+            self._broker, fetcher.leader_id, self._way, role="fetcher", apis=(ApiKey.FETCH,)
+        )
+        async with connection as exchange:
+            await until_one_breaks(
+                partial(self._fetch, leader, fetcher, exchange),
+                partial(self._ask_in_between, leader.bell, fetcher, exchange),
+            )
 
     async def _fetch(self, leader: _Leader, fetcher: LeaderFetcher, exchange: Exchange) -> None:
         # One scope for all answers, and seldom moved: each would cost more than to read the answer.
-        with trio.fail_after(ANSWER_S_MAX) as patience:
+        with trio.move_on_after(ANSWER_S_MAX) as patience:
             while True:
                 if not fetcher.in_flight:
                     self._begin_turn()
@@ -156,6 +128,7 @@ class ReplicaFetchers:
                     patience.deadline = math.inf
                     await self._sync(unsynced)
                     patience.deadline = trio.current_time() + ANSWER_S_MAX
+        raise NetworkError(f"leader {fetcher.leader_id} is silent")
 
     async def _ask_in_between(self, bell: Bell, fetcher: LeaderFetcher, exchange: Exchange) -> None:
         """Ask for what is new while the leader still holds an answer back.

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock, memory_stream_pair
 
-from quorate.broker import peers
+from quorate.broker import conversing, peers
 from quorate.broker.listeners import BetweenBrokers
 from quorate.broker.peers import (
     ANSWER_S_MAX,
@@ -127,7 +127,7 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[World]:
     node.join(2, port=9093)
     async with trio.open_nursery() as nursery:
         made = World(nursery, node)
-        monkeypatch.setattr(peers, "connect", made.other.connect)
+        monkeypatch.setattr(conversing, "connect", made.other.connect)
         nursery.start_soon(made.peers.run)
         yield made
         nursery.cancel_scope.cancel()

@@ -7,7 +7,7 @@ import pytest
 import trio
 from trio.testing import MockClock, memory_stream_pair
 
-from quorate.broker import replica_fetcher
+from quorate.broker import conversing
 from quorate.broker.listeners import BetweenBrokers
 from quorate.broker.replica_fetcher import (
     ANSWER_S_MAX,
@@ -99,7 +99,7 @@ async def leader(
     nursery: trio.Nursery, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> Leader:
     made = Leader(Cluster((1, 2)), nursery)
-    monkeypatch.setattr(replica_fetcher, "connect", made.connect)
+    monkeypatch.setattr(conversing, "connect", made.connect)
     follower = made.cluster.nodes[2]
     between = BetweenBrokers("PLAINTEXT", None)
 
