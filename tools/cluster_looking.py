@@ -24,9 +24,11 @@ from quorate.tools.processes import exit_text, last_lines, look_at
 from quorate.tools.quorum_work import ask_all
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
 LOOK_TIMEOUT_S: Final = 2.0
+WHOLE_TIMEOUT_S: Final = 5.0
+POLL_S: Final = 0.05
 LAST_LINES: Final = 4
 MIN_ISR: Final = "min.insync.replicas"
 
@@ -122,6 +124,19 @@ def picture_of(
 ) -> Picture:
     """Return the cluster as it is now."""
     return Picture(str(directory), layout, nodes, look)
+
+
+async def whole_picture(look: "Callable[[], Awaitable[Picture]]") -> Picture:
+    """Look until the picture is whole; for a while, then it is as it is.
+
+    Nodes that have just begun to serve do not all answer in time on a busy machine.
+    """
+    deadline_s = trio.current_time() + WHOLE_TIMEOUT_S
+    while True:
+        picture = await look()
+        if picture.is_whole or trio.current_time() >= deadline_s:
+            return picture
+        await trio.sleep(POLL_S)
 
 
 async def status(directory: ClusterDirectory) -> Picture:

@@ -6,6 +6,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +19,12 @@ from quorate.tools.cluster_directory import (
     Running,
 )
 from quorate.tools.cluster_display import Display, display_of
-from quorate.tools.cluster_looking import look_at_cluster, node_states, picture_of
+from quorate.tools.cluster_looking import (
+    look_at_cluster,
+    picture_of,
+    status,
+    whole_picture,
+)
 from quorate.tools.clusters.layout import (
     HOST,
     Layout,
@@ -262,10 +268,7 @@ async def _start_detached(supervisor: Supervisor, layout: Layout, display: Displ
             served = await supervisor.wait_ready(started, READY_TIMEOUT_S)
             nursery.cancel_scope.cancel()
     alive = supervisor.directory.running().alive
-    look = await look_at_cluster(layout)
-    picture = picture_of(
-        supervisor.directory, layout, node_states(supervisor.directory, layout), look
-    )
+    picture = await whole_picture(partial(status, supervisor.directory))
     if not started:
         display.say("all nodes run already")
     elif before:
@@ -356,7 +359,7 @@ class Foreground:
             inner.start_soon(self._show_starting)
             await self._supervisor.wait_ready(started, READY_TIMEOUT_S)
             inner.cancel_scope.cancel()
-        picture = await self._picture()
+        picture = await whole_picture(self._picture)
         self._display.ready(picture, trio.current_time() - begin_s)
         _tell_metrics(started, self._display)
         if all(node.process == DEAD for node in picture.nodes):

@@ -76,6 +76,12 @@ class Picture:
         return len(self.layout.controllers) // 2 + 1
 
     @property
+    def is_whole(self) -> bool:
+        """Whether controllers and brokers were heard, unless some do not run."""
+        heard = self.look.leader_id is not None and self.look.health is not None
+        return heard or self.running < len(self.nodes)
+
+    @property
     def is_good(self) -> bool:
         """Whether all run, one leads, and all partitions are as they should be."""
         states = {state_of(self, node) for node in self.nodes}
@@ -146,7 +152,8 @@ def summary(picture: Picture) -> list[tuple[str, str]]:
 def _controllers_text(picture: Picture) -> str:
     look = picture.look
     if look.leader_id is None:
-        return f"nobody leads; {picture.majority} of {len(picture.layout.controllers)} have to run"
+        what = "nobody leads" if look.voters else "none answers"
+        return f"{what}; {picture.majority} of {len(picture.layout.controllers)} have to run"
     spare = len(look.voters) - picture.majority
     return f"{look.leader_id} leads; {max(0, spare)} more may fail"
 

@@ -3,10 +3,13 @@
 import io
 from dataclasses import replace
 
+import trio
 from rich.console import Console
+from trio.testing import MockClock
 
 from quorate.client.admin_results import BrokerDescription, PartitionDescription, TopicDescription
 from quorate.model import Endpoint
+from quorate.tools.cluster_looking import whole_picture
 from quorate.tools.clusters.health import Health, health_lines, health_of, loads_of
 from quorate.tools.clusters.layout import Layout, Member
 from quorate.tools.clusters.picture import (
@@ -138,9 +141,33 @@ def test_the_summary_tells_where_the_cluster_is() -> None:
         "partitions": "2 partitions in 1 topic: all led, all replicas in sync",
     }
     silent = dict(summary(picture(Look())))
-    assert silent["controllers"] == "nobody leads; 2 of 2 have to run"
+    assert silent["controllers"] == "none answers; 2 of 2 have to run"
+    split = replace(look(), leader_id=None)
+    assert dict(summary(picture(split)))["controllers"] == "nobody leads; 2 of 2 have to run"
     assert silent["partitions"] == "no broker answers"
     assert silent["cluster"] == "not known yet, data in dir"
+
+
+def test_a_picture_is_whole_when_all_were_heard_that_can_be() -> None:
+    assert GOOD.is_whole
+    assert not picture(replace(look(), leader_id=None)).is_whole
+    assert not picture(replace(look(), health=None)).is_whole
+    assert picture(Look(), RUNNING, RUNNING, RUNNING, DEAD).is_whole
+
+
+async def test_whoever_has_just_begun_to_serve_is_waited_for_but_not_for_ever(
+    autojump_clock: MockClock,
+) -> None:
+    coming = [picture(Look()), picture(replace(look(), leader_id=None)), GOOD]
+
+    async def look_again() -> Picture:
+        await trio.sleep(0.1)
+        return coming.pop(0) if len(coming) > 1 else coming[0]
+
+    assert await whole_picture(look_again) is GOOD
+    coming = [picture(Look())]
+    assert await whole_picture(look_again) is coming[0]
+    assert 5 < trio.current_time() < 6
 
 
 def test_lines_end_with_the_dead() -> None:
