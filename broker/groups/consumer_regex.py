@@ -1,8 +1,9 @@
-"""Matches names of topics with a regular expression, in a time that no expression can stretch.
+"""Matches names with a regular expression, in a time that no expression can stretch.
 
 Python's own ``re`` goes back and tries again: a few characters can keep it busy for years, and here
-they come from anybody who may join a group. So, as in RE2, all ways through an expression are
-followed at once, and sets of places that were met before are remembered with what follows them.
+they come from anybody who may join a group, or list transactions. So, as in RE2, all ways through
+an expression are followed at once, and sets of places that were met before are remembered with what
+follows them.
 """
 
 from collections.abc import Iterable
@@ -18,6 +19,7 @@ from quorate.broker.groups.consumer_regex_parsing import (
     Node,
     Repeat,
     Sequence,
+    bit_of,
     parse,
 )
 
@@ -93,7 +95,7 @@ class Regex:
 
     def _after(self, state: _State, char: str) -> _State | None:
         """Return where one is after a character; None if no way leads on."""
-        bit = 1 << ord(char)
+        bit = bit_of(char)
         following = {
             then
             for place in self._reached(state, char)
@@ -106,7 +108,7 @@ class Regex:
 
     def _reached(self, state: _State, char: str | None) -> set[int]:
         """Return the places that take a character, and whether the end is among them."""
-        before_word = char is not None and bool(WORD & 1 << ord(char))
+        before_word = char is not None and bool(WORD & bit_of(char))
         here = {"": True, "start": not state.begun, "end": char is None}
         here["boundary"] = state.after_word != before_word
         here["no boundary"] = not here["boundary"]

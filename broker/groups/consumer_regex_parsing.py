@@ -1,36 +1,49 @@
-"""Regular expressions as RE2 writes them, read for one purpose: to match names of topics.
+"""Regular expressions as RE2 writes them, read to match names of topics and transactional ids.
 
-Names of topics have letters, digits, ``.``, ``_`` and ``-`` in them; so a set of characters is a
-number with a bit for each of these, and what matches other characters matches nothing.
+A set of characters is a number with a bit for each that ASCII has, and one for all others, which
+are not told apart: ``.`` matches them, and what excludes some characters, but nothing names them.
 """
 
 import string
+import sys
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from quorate.broker.groups.consumer_errors import InvalidRegularExpressionError
 
-ALPHABET: Final = string.ascii_letters + string.digits + "._-"
 NESTING_MAX: Final = 100
 REPEATS_MAX: Final = 1000
 """The largest count in braces, as in RE2."""
 
 CharSet: TypeAlias = int
-"""Which characters of the alphabet: bit n is the one with the code n."""
+"""Which characters: bit n is the one with the code n."""
+
+_OTHERS: Final = 128
+"""The bit of characters that ASCII does not have."""
+
+
+def bit_of(char: str) -> CharSet:
+    """Return the set that a character of a name is in."""
+    return 1 << min(ord(char), _OTHERS)
 
 
 def chars(text: str) -> CharSet:
-    """Return the characters of a text as a set."""
+    """Return the characters of a text as a set, as far as they can be named."""
     found = 0
     for char in text:
-        if char in ALPHABET:
+        if char.isascii():
             found |= 1 << ord(char)
     return found
 
 
-ANY: Final = chars(ALPHABET)
+def _between(low: str, high: str) -> CharSet:
+    return chars("".join(map(chr, range(ord(low), min(ord(high) + 1, _OTHERS)))))
+
+
+ANY: Final = (1 << _OTHERS + 1) - 1
 _LOWER, _UPPER = chars(string.ascii_lowercase), chars(string.ascii_uppercase)
 _DIGITS: Final = chars(string.digits)
+_SPACES: Final = chars("\t\n\f\r ")
 WORD: Final = chars(string.ascii_letters + string.digits + "_")
 
 _PERL: Final = {
@@ -38,26 +51,26 @@ _PERL: Final = {
     "D": ANY & ~_DIGITS,
     "w": WORD,
     "W": ANY & ~WORD,
-    "s": 0,
-    "S": ANY,
+    "s": _SPACES,
+    "S": ANY & ~_SPACES,
 }
 _POSIX: Final = {
     "alnum": _LOWER | _UPPER | _DIGITS,
     "alpha": _LOWER | _UPPER,
-    "ascii": ANY,
-    "blank": 0,
-    "cntrl": 0,
+    "ascii": ANY & ~(1 << _OTHERS),
+    "blank": chars("\t "),
+    "cntrl": _between("\0", "\x1f") | chars("\x7f"),
     "digit": _DIGITS,
-    "graph": ANY,
+    "graph": _between("!", "~"),
     "lower": _LOWER,
-    "print": ANY,
-    "punct": chars("._-"),
-    "space": 0,
+    "print": _between(" ", "~"),
+    "punct": chars(string.punctuation),
+    "space": _SPACES | chars("\v"),
     "upper": _UPPER,
     "word": WORD,
     "xdigit": chars(string.hexdigits),
 }
-_CONTROLS: Final = "aftnrv"
+_CONTROLS: Final = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 _AT: Final = {"A": "start", "z": "end", "b": "boundary", "B": "no boundary"}
 
 
@@ -106,7 +119,7 @@ def parse(text: str) -> Node:
 
     Raises:
         InvalidRegularExpressionError: it says nothing that RE2 understands, or uses classes of
-            Unicode, which do not occur in names of topics.
+            Unicode.
     """
     parser = _Parser(text)
     node = parser.choice()
@@ -219,7 +232,7 @@ class _Parser:
                 case "i":
                     self._ignore_case = on
                 case "m" | "s" | "U":
-                    pass  # names of topics are one line, and whether they match is all we want
+                    pass  # names are one line, and whether they match is all we want
                 case ":":
                     return False
                 case ")":
@@ -277,9 +290,9 @@ class _Parser:
         return self._cased(chars(self._escaped_char(char)))
 
     def _escaped_char(self, char: str) -> str:
-        """Return the character that an escape stands for; a space for one that no name has."""
+        """Return the character that an escape stands for."""
         if char in _CONTROLS:
-            return " "
+            return _CONTROLS[char]
         if char == "x":
             return self._hexadecimal()
         if char in "01234567":
@@ -299,7 +312,9 @@ class _Parser:
         if not digits or len(digits) > 6 or not all(d in string.hexdigits for d in digits):
             raise self.error("invalid escape sequence")
         code = int(digits, 16)
-        return chr(code) if code < 128 else " "
+        if code > sys.maxunicode:
+            raise self.error("invalid escape sequence")
+        return chr(code)
 
     def _octal(self, first: str) -> str:
         digits = first
@@ -307,8 +322,7 @@ class _Parser:
             digits += self._next("")
         if first != "0" and len(digits) < 2:
             raise self.error("invalid escape sequence")  # would refer to a group
-        code = int(digits, 8)
-        return chr(code) if code < 128 else " "
+        return chr(int(digits, 8))
 
     def _char_class(self) -> CharSet:
         negated = self._take("^")
@@ -329,7 +343,7 @@ class _Parser:
                 if isinstance(end, int) or end < low:
                     raise self.error("invalid character class range")
                 high = end
-            found |= self._cased(chars("".join(c for c in ALPHABET if low <= c <= high)))
+            found |= self._cased(_between(low, high))
         return ANY & ~found if negated else found
 
     def _class_part(self) -> str | CharSet:

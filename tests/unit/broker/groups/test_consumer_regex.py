@@ -78,6 +78,24 @@ def test_what_an_expression_matches(expression: str, matched: set[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("expression", "matched"),
+    [
+        (".*", {"a b", "a:1", "a/é", "a\t"}),
+        (r"a[ :]\w", {"a b", "a:1"}),
+        (r"a\s\S?", {"a b", "a\t"}),
+        (r"a\t|a\x3a1", {"a\t", "a:1"}),
+        (r"a[[:punct:]][^[:ascii:]]", {"a/é"}),
+        ("a/[!-~]", set[str]()),
+        ("a[!-é][!-é]", {"a:1"}),
+    ],
+)
+def test_what_matches_ids_which_may_have_other_characters(
+    expression: str, matched: set[str]
+) -> None:
+    assert select(expression, "a b", "a:1", "a/é", "a\t") == matched
+
+
+@pytest.mark.parametrize(
     ("expression", "why"),
     [
         ("*a", "missing argument"),
@@ -102,6 +120,7 @@ def test_what_an_expression_matches(expression: str, matched: set[str]) -> None:
         (r"\pL", "invalid escape"),
         (r"\xg1", "invalid escape"),
         (r"\x{}", "invalid escape"),
+        (r"\x{110000}", "invalid escape"),
         (r"\x{61", "invalid escape"),
         ("(?=a)", "Perl syntax"),
         ("(?P>a)", "Perl syntax"),

@@ -85,6 +85,12 @@ def test_all_transactions_are_listed_or_those_that_are_asked_for() -> None:
     assert listed(node, transactional_id_pattern="") == sorted(IDS)
 
 
+def test_a_pattern_matches_ids_that_no_topic_may_have() -> None:
+    node = new_transactions()
+    init(node, transactional_id="Sink: a/1")
+    assert listed(node, transactional_id_pattern="Sink: .*") == ["Sink: a/1"]
+
+
 def test_unknown_states_let_nothing_pass_and_are_told() -> None:
     node = some()
     request = ListTransactionsRequest(state_filters=["Asleep"])
