@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from quorate.broker.groups.committing import (
     FetchedOffset,
@@ -11,6 +11,7 @@ from quorate.broker.groups.committing import (
     TopicDeletion,
 )
 from quorate.broker.groups.group import CommitSender
+from quorate.broker.handlers.commits import existing, refuse, refuse_commits
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.broker.handlers.gathering import Gathering
 from quorate.errors import ErrorCode, KafkaError
@@ -18,7 +19,6 @@ from quorate.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET
 from quorate.promise import Promise, now_or_later
 from quorate.protocol.messages.offsets import (
     OffsetCommitRequest,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -45,10 +45,6 @@ GROUP_ERRORS_FROM: Final = 2
 MANY_GROUPS_FROM: Final = 8
 
 
-class _Answer(Protocol):
-    error_code: int
-
-
 # --- OffsetCommit -------------------------------------------------------------
 
 
@@ -69,9 +65,9 @@ def offset_commit(
             OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=answers)
         )
         if topic is None:
-            _refuse(answers, _unknown(by_id=by_id))
+            refuse(answers, _unknown(by_id=by_id))
         else:
-            known.append(_existing(topic, asked, answers))
+            known.append(existing(topic, asked.partitions, answers))
     sender = CommitSender(
         request.member_id,
         request.group_instance_id,
@@ -83,7 +79,7 @@ def offset_commit(
 
     def done(code: ErrorCode) -> None:
         if code != ErrorCode.NONE:
-            _refuse_all(known, code)
+            refuse_commits(known, code)
         promise.resolve(response)
 
     try:
@@ -91,37 +87,9 @@ def offset_commit(
         retention_ms = request.retention_time_ms
         keeper.commit(request.group_id, sender, known, retention_ms=retention_ms, done=done)
     except KafkaError as error:
-        _refuse_all(known, error.code)
+        refuse_commits(known, error.code)
         return response
     return now_or_later(promise)
-
-
-def _refuse_all(commits: Iterable[TopicCommit], code: ErrorCode) -> None:
-    """Refuse what was not refused for a reason of its own."""
-    for commit in commits:
-        _refuse((answer for answer in commit.answers if not answer.error_code), code)
-
-
-def _existing(
-    topic: TopicImage,
-    asked: OffsetCommitRequestTopic,
-    answers: Sequence[OffsetCommitResponsePartition],
-) -> TopicCommit:
-    """Return what is to be committed, without partitions that do not exist: those are refused."""
-    count = len(topic.partitions)
-    for partition in asked.partitions:
-        if not 0 <= partition.partition_index < count:
-            break
-    else:
-        return TopicCommit(topic.name, asked.partitions, answers)
-    exist = [0 <= partition.partition_index < count for partition in asked.partitions]
-    pairs = list(zip(exist, asked.partitions, answers, strict=True))
-    _refuse((a for does, _, a in pairs if not does), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return TopicCommit(
-        topic.name,
-        [partition for does, partition, _ in pairs if does],
-        [answer for does, _, answer in pairs if does],
-    )
 
 
 def _topic(broker: Broker, topic_id: bytes, name: str, *, by_id: bool) -> TopicImage | None:
@@ -131,11 +99,6 @@ def _topic(broker: Broker, topic_id: bytes, name: str, *, by_id: bool) -> TopicI
 
 def _unknown(*, by_id: bool) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-def _refuse(answers: Iterable[_Answer], code: ErrorCode) -> None:
-    for answer in answers:
-        answer.error_code = int(code)
 
 
 # --- OffsetFetch --------------------------------------------------------------
@@ -316,7 +279,7 @@ def offset_delete(
         if topic.name in broker.replicas.image.topics:
             known.append(_deletion(topic, answers))
         else:
-            _refuse(answers, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            refuse(answers, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     promise: Promise[OffsetDeleteResponse] = Promise()
 
     def done(code: ErrorCode) -> None:

@@ -1,12 +1,13 @@
 """TxnOffsetCommit: how far a group will have read when a transaction commits (KIP-98, KIP-447)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 from quorate.broker.groups.committing import TopicCommit
 from quorate.broker.groups.coordinator import GroupCoordinator
 from quorate.broker.groups.group import CommitSender
+from quorate.broker.handlers.commits import existing, refuse, refuse_commits
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.broker.handlers.transactions import group_partition
 from quorate.broker.shards.effects import InTransaction
@@ -15,7 +16,6 @@ from quorate.errors import ErrorCode, KafkaError
 from quorate.promise import Promise, now_or_later
 from quorate.protocol.messages.transactions import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -47,11 +47,15 @@ def txn_offset_commit(
             for partition in asked.partitions
         ]
         response.topics.append(TxnOffsetCommitResponseTopic(name=asked.name, partitions=answers))
-        commits.append(_existing(broker, asked, answers))
+        topic = broker.replicas.image.topics.get(asked.name)
+        if topic is None:
+            refuse(answers, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        else:
+            commits.append(existing(topic, asked.partitions, answers))
     promise: Promise[TxnOffsetCommitResponse] = Promise()
 
     def done(code: ErrorCode) -> None:
-        _refuse(commits, _known(code, caller))
+        refuse_commits(commits, _known(code, caller))
         promise.resolve(response)
 
     if any(commit.partitions for commit in commits):
@@ -59,33 +63,6 @@ def txn_offset_commit(
     else:
         return response
     return now_or_later(promise)
-
-
-def _existing(
-    broker: Broker,
-    asked: TxnOffsetCommitRequestTopic,
-    answers: Sequence[TxnOffsetCommitResponsePartition],
-) -> TopicCommit:
-    """Return what is to be committed, without partitions that do not exist: those are refused."""
-    topic = broker.replicas.image.topics.get(asked.name)
-    count = 0 if topic is None else len(topic.partitions)
-    exist: list[bool] = []
-    for partition, answer in zip(asked.partitions, answers, strict=True):
-        exist.append(0 <= partition.partition_index < count)
-        if not exist[-1]:
-            answer.error_code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return TopicCommit(
-        asked.name,
-        [partition for does, partition in zip(exist, asked.partitions, strict=True) if does],
-        [answer for does, answer in zip(exist, answers, strict=True) if does],
-    )
-
-
-def _refuse(commits: Iterable[TopicCommit], code: ErrorCode) -> None:
-    """Refuse what was not refused for a reason of its own."""
-    for commit in commits:
-        for answer in commit.answers:
-            answer.error_code = answer.error_code or int(code)
 
 
 def _known(code: ErrorCode, caller: Caller) -> ErrorCode:

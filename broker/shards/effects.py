@@ -11,7 +11,7 @@ Done = Callable[[ErrorCode], None]
 
 Only the codes that clients of coordinators understand come: ``COORDINATOR_NOT_AVAILABLE`` (try
 again; it may have happened), ``NOT_COORDINATOR`` (ask who is; it may have happened), or one that
-says that nothing was written, such as ``INVALID_COMMIT_OFFSET_SIZE``.
+says that nothing was written, such as ``UNKNOWN_SERVER_ERROR`` (it would be too large).
 """
 
 
