@@ -32,6 +32,10 @@ from quorate.protocol.primitives import DecodeError
 FRAME_BYTES_MAX: Final = 256 * 1024 * 1024
 CORRELATION_ID_MASK: Final = 0x7FFFFFFF
 
+AT_ONCE_BYTES_MAX: Final = 16 * 1024
+"""A request that is not larger leaves as it is submitted, if nothing is to leave before it: to wake
+up a task for it costs more than to send it, and who submitted it may be busy before that task."""
+
 SOFTWARE_NAME: Final = "quorate"
 
 
@@ -110,6 +114,7 @@ class Connection:
 
         self.features_epoch = -1
         self._stream = stream
+        self._socket = stream.socket if isinstance(stream, trio.SocketStream) else None
         self._waiting: deque[_Waiting] = deque()
         self._unsent: list[bytes] = []
         self._sending: list[Promise[Any]] = []
@@ -241,7 +246,8 @@ class Connection:
             promise.resolve(self.closed_because)
         else:
             self._sending.append(promise)
-            self._enqueue(APIS[api_key], version, request)
+            frame, _ = self._frame_of(APIS[api_key], version, request)
+            self._enqueue(frame)
         return promise
 
     def _submit(self, api: Api, version: int, request: Any, timeout_ms: int) -> Promise[Any]:
@@ -250,26 +256,42 @@ class Connection:
             promise.resolve(self.closed_because)
             return promise
         deadline_s = trio.current_time() + timeout_ms / 1000
-        correlation_id = self._enqueue(api, version, request)
+        frame, correlation_id = self._frame_of(api, version, request)
+        if not self._sends_at_once(frame):
+            self._enqueue(frame)
         self._waiting.append(_Waiting(api, version, correlation_id, deadline_s, promise))
         self._reading.deadline = min(self._reading.deadline, deadline_s)
         return promise
 
-    def _enqueue(self, api: Api, version: int, request: Any) -> int:
+    def _frame_of(self, api: Api, version: int, request: Any) -> tuple[bytes, int]:
+        """Return a request as a frame, and its correlation id."""
         correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & CORRELATION_ID_MASK
-        frame = encode_request(api, version, correlation_id, self.client_id, request)
+        return encode_request(api, version, correlation_id, self.client_id, request), correlation_id
+
+    def _sends_at_once(self, frame: bytes) -> bool:
+        """Send a small request if nothing is to leave before it; whether that was done."""
+        if self._socket is None or self._unsent or len(frame) > AT_ONCE_BYTES_MAX:
+            return False
+        try:
+            sent_bytes = os.write(self._socket.fileno(), frame)
+        except OSError:
+            return False  # the task that writes will wait, or see what is wrong
+        if sent_bytes < len(frame):
+            self._enqueue(frame[sent_bytes:])
+        return True
+
+    def _enqueue(self, frame: bytes) -> None:
         self._unsent.append(frame)
         self._unsent_bell.ring()
-        return correlation_id
 
     async def _write(self) -> None:
         try:
             while True:
                 await self._unsent_bell.wait()
-                frames, self._unsent = self._unsent, []
-                sending = len(self._sending)
-                await self._stream.send_all(frames[0] if len(frames) == 1 else b"".join(frames))
+                frames, sending = len(self._unsent), len(self._sending)
+                await self._stream.send_all(b"".join(self._unsent))
+                del self._unsent[:frames]
                 sent, self._sending = self._sending[:sending], self._sending[sending:]
                 for promise in sent:
                     promise.resolve(None)

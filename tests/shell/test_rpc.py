@@ -1,5 +1,7 @@
+import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from trio.testing import MockClock, memory_stream_pair, wait_all_tasks_blocked
 from quorate.errors import ErrorCode, NetworkError, UnsupportedVersionError
 from quorate.model import Endpoint
 from quorate.net.bell import Bell
-from quorate.net.rpc import Connection, VersionRange, connect, wait_for
+from quorate.net.rpc import AT_ONCE_BYTES_MAX, Connection, VersionRange, connect, wait_for
 from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.frames import (
     FrameBuffer,
@@ -19,7 +21,11 @@ from quorate.protocol.frames import (
     read_request_header,
 )
 from quorate.protocol.messages.data import ProduceRequest
-from quorate.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from quorate.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 from quorate.protocol.messages.session import ApiVersion, ApiVersionsResponse
 
 MINUTE_MS = 60_000
@@ -351,3 +357,46 @@ async def test_a_peer_that_never_finishes_the_handshake_is_given_up(
             Endpoint("127.0.0.1", port), ssl_context=ssl.create_default_context(), timeout_ms=50
         )
     await listener.aclose()
+
+
+@asynccontextmanager
+async def over_sockets() -> AsyncGenerator[tuple[Connection, Peer]]:
+    """A connection whose tasks do not run yet."""
+    ours, theirs = map(trio.socket.from_stdlib_socket, socket.socketpair())
+    async with trio.SocketStream(ours) as stream, trio.SocketStream(theirs) as far:
+        connection = Connection(stream, peer="broker at b:1", client_id="me")
+        connection.versions = dict(SPOKEN)
+        yield connection, Peer(far)
+
+
+async def test_a_small_request_leaves_as_it_is_submitted() -> None:
+    async with over_sockets() as (connection, peer):
+        connection.submit(ApiKey.METADATA, MetadataRequest(), timeout_ms=MINUTE_MS)
+        assert (await peer.next_request()).correlation_id == 0
+
+
+async def test_requests_keep_their_order_when_not_all_can_leave_at_once(
+    nursery: trio.Nursery,
+) -> None:
+    names = [MetadataRequestTopic(name="t" * size) for size in (AT_ONCE_BYTES_MAX, 1)]
+    large, small = (MetadataRequest(topics=[name]) for name in names)
+    async with over_sockets() as (connection, peer):
+        requests = [small, large, *[small] * 1_000, large, small] * 2
+        for request in requests:
+            connection.submit(ApiKey.METADATA, request, timeout_ms=MINUTE_MS)
+        await nursery.start(connection.run)
+        headers = [await peer.next_request() for _ in requests]
+        assert [header.correlation_id for header in headers] == list(range(len(requests)))
+        await wait_all_tasks_blocked()
+        connection.submit(ApiKey.METADATA, small, timeout_ms=MINUTE_MS)
+        assert (await peer.next_request()).correlation_id == len(requests)
+        connection.close("that was all")
+
+
+async def test_a_small_request_to_a_peer_that_is_gone_fails(nursery: trio.Nursery) -> None:
+    async with over_sockets() as (connection, peer):
+        await nursery.start(connection.run)
+        await peer.stream.aclose()
+        promise = connection.submit(ApiKey.METADATA, MetadataRequest(), timeout_ms=MINUTE_MS)
+        with pytest.raises(NetworkError):
+            await wait_for(promise)
