@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from quorate.net import frame_reader
 from quorate.net.frame_reader import KEPT_BYTES_MAX, LARGE_BYTES, RECEIVE_BYTES, FrameReader
@@ -65,6 +66,62 @@ async def test_memory_is_filled_again_once_nobody_has_a_view_into_it() -> None:
     assert frames[3] is not frames[1]
     for size, view in zip(sizes[1:], views[1:], strict=True):
         assert view == framed(size)[14:24]
+
+
+@pytest.mark.parametrize("size", [0, 3, LARGE_BYTES - 1, LARGE_BYTES, 3 * LARGE_BYTES])
+@pytest.mark.parametrize("piece", [1, 2, 100, 1 << 20])
+async def test_what_follows_a_large_frame_may_be_of_any_size_and_come_in_pieces(
+    size: int, piece: int
+) -> None:
+    follow = framed(size) + framed(5)
+    async with pair() as (sending, reader), trio.open_nursery() as nursery:
+        nursery.start_soon(sending.send_all, framed(2 * LARGE_BYTES))
+        assert await next_bytes(reader) == framed(2 * LARGE_BYTES)[4:]
+        waiting_for: list[bytes] = []
+
+        async def receive() -> None:
+            waiting_for.append(await next_bytes(reader))
+            waiting_for.append(await next_bytes(reader))
+
+        nursery.start_soon(receive)
+        for begin in (0, piece):
+            await wait_all_tasks_blocked()
+            await sending.send_all(follow[begin : begin + piece])
+        nursery.start_soon(sending.send_all, follow[2 * piece :])
+    assert waiting_for == [framed(size)[4:], framed(5)[4:]]
+
+
+async def send_and_end(sending: trio.SocketStream, what: bytes) -> None:
+    await sending.send_all(what)
+    await sending.aclose()
+
+
+async def test_the_end_of_the_stream_behind_a_large_frame() -> None:
+    for part in (b"", framed(LARGE_BYTES)[:3], framed(LARGE_BYTES)[:-1]):
+        async with pair() as (sending, reader), trio.open_nursery() as nursery:
+            nursery.start_soon(send_and_end, sending, framed(LARGE_BYTES) + part)
+            assert await next_bytes(reader) == framed(LARGE_BYTES)[4:]
+            assert await reader.next_frame() is None
+
+
+async def test_of_a_large_frame_all_that_it_lacks_is_waited_for_and_then_any_byte() -> None:
+    lacking = 1_000
+    async with pair() as (sending, reader), trio.open_nursery() as nursery:
+        whole = framed(LARGE_BYTES)
+        nursery.start_soon(next_bytes, reader)
+        await sending.send_all(whole[:-lacking])
+        await wait_all_tasks_blocked(0.01)
+        assert wakes_for_bytes(reader) == lacking
+        await sending.send_all(whole[-lacking:])
+        await wait_all_tasks_blocked(0.01)
+        assert wakes_for_bytes(reader) == 1
+
+
+def wakes_for_bytes(reader: FrameReader) -> int:
+    assert isinstance(reader.stream, trio.SocketStream)
+    size_bytes = reader.stream.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT)
+    assert isinstance(size_bytes, int)
+    return size_bytes
 
 
 async def test_others_get_their_turn_while_a_large_frame_is_there(
