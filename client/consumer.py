@@ -181,26 +181,30 @@ class Consumer(GroupConsumer, Generic[K, V]):
         require_at_least("max_records", max_records, 1)
         reading = self._come_back()
         await trio.lowlevel.checkpoint_if_cancelled()
-        if not self._turns.wanted:
-            self._raise_failures()
-            records = reading.take(max_records)
-            if records or timeout_ms <= 0:
-                # Others get their turn now and then, even if there is always something to read.
-                await trio.lowlevel.cancel_shielded_checkpoint()
-                return self._typed(records)
+        records = self._take(reading, max_records)
+        if records or (timeout_ms <= 0 and not self._turns.wanted):
+            # Others get their turn now and then, even if there is always something to read.
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            return self._typed(records)
         self._polling += 1
         try:
             with trio.move_on_after(max(0, timeout_ms) / 1000):
-                while True:
-                    await self._turns.over()
-                    self._raise_failures()
-                    records = reading.take(max_records)
-                    if records:
-                        return self._typed(records)
-                    await reading.fetcher.changed.park()
+                while not records:
+                    if self._turns.wanted:
+                        await self._turns.over()
+                    else:
+                        await reading.fetcher.changed.park()
+                    records = self._take(reading, max_records)
         finally:
             self._polling -= 1
-        return []
+        return self._typed(records)
+
+    def _take(self, reading: Reading, records_max: int) -> list[Any]:
+        """Return the next records; none if a rebalance wants its turn first."""
+        if self._turns.wanted:
+            return []
+        self._raise_failures()
+        return reading.take(records_max)
 
     def __aiter__(self) -> Self:
         """Iterate over records; without an end, for more may be written."""

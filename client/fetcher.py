@@ -107,6 +107,7 @@ class Fetcher:
             QuorateError: A partition cannot be read on.
         """
         records: list[Record] = []
+        has_room = False
         for turn, stream in enumerate(self._streams):
             if not stream.has_records or (records and stream.error is not None):
                 continue
@@ -115,6 +116,7 @@ class Fetcher:
             position = stream.position
             before = (position.offset or 0, position.epoch)
             taken = stream.take(records_max - len(records))
+            has_room = has_room or not stream.asking
             if taken:
                 begun[stream.topic_partition] = before
             if records:
@@ -123,7 +125,7 @@ class Fetcher:
                 records = taken
             if len(records) >= records_max:
                 break
-        if records:
+        if has_room:  # also if nobody is to see what made it
             self._request()
         return records
 

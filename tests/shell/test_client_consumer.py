@@ -33,8 +33,9 @@ from quorate.protocol.messages.data import (
 )
 from quorate.protocol.messages.metadata import MetadataRequest
 from quorate.protocol.messages.session import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from quorate.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from quorate.records.compression import Codec
-from quorate.records.record import NO_PRODUCER, RecordBatchBuilder
+from quorate.records.record import NO_PRODUCER, RecordBatchBuilder, seal_batch
 from tests.shell.fake_cluster import DROP, HANG, ApiKey, FakeCluster, FakeLog
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -52,6 +53,20 @@ def write(log: FakeLog, count: int, *, batch: int = 5, time_ms: int = 1_000) -> 
             builder.append(time_ms + number, None, b"%d" % number, b"", 30)
         log.append(builder.build(Codec.NONE, NO_PRODUCER))
         count -= batch
+
+
+def marker() -> bytes:
+    """Return the end of a transaction, which consumers do not see."""
+    builder = RecordBatchBuilder()
+    builder.append(1_000, b"\x00\x00\x00\x01", bytes(6), b"", 40)
+    return seal_batch(
+        builder.encode(),
+        attributes=CONTROL_BIT | TRANSACTIONAL_BIT,
+        record_count=1,
+        base_timestamp_ms=1_000,
+        max_timestamp_ms=1_000,
+        producer=NO_PRODUCER,
+    )
 
 
 def cluster_of(
@@ -124,6 +139,21 @@ async def test_no_more_is_fetched_ahead_than_is_configured(
         assert all(limit <= size_bytes <= 2 * limit for size_bytes in buffered)
         await trio.sleep(60)
         assert len(cluster.requests_of(FetchRequest)) == asked, "nobody takes what there is"
+
+
+async def test_more_is_fetched_when_nobody_is_to_see_what_there_was(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = FakeCluster(nursery)
+    log = cluster.create("t")[0]
+    unseen = marker()
+    log.append(unseen)
+    write(log, 5, batch=1)
+    async with consumer(cluster, max_partition_fetch_bytes=len(unseen)) as c:
+        c.assign([T0])
+        began = trio.current_time()
+        assert [r.offset for r in await read(c, 5)] == [1, 2, 3, 4, 5]
+        assert trio.current_time() - began < 0.1
 
 
 async def test_iteration_goes_on_when_more_is_written(
