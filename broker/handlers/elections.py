@@ -44,10 +44,10 @@ def elect_leaders(
 def _asked_for(request: ElectLeadersRequest) -> dict[str, tuple[int, ...]] | None:
     if request.topic_partitions is None:
         return None
-    asked: dict[str, tuple[int, ...]] = {}
+    asked: dict[str, list[int]] = {}
     for topic in request.topic_partitions:
-        asked[topic.topic] = (*asked.get(topic.topic, ()), *topic.partitions)
-    return asked
+        asked.setdefault(topic.topic, []).extend(topic.partitions)
+    return {name: tuple(partitions) for name, partitions in asked.items()}
 
 
 def _refused(

@@ -2,8 +2,8 @@
 
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.broker.replication.replica import Replica
+from quorate.model import TopicPartition
 from quorate.protocol.messages.cluster import (
-    DescribableLogDirTopic,
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
@@ -17,8 +17,9 @@ def describe_log_dirs(
 ) -> DescribeLogDirsResponse:
     """Say how large each replica on this broker's disk is, and how far behind (KIP-113)."""
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    asked = _asked_for(request)
     for replica in broker.replicas.hosted():
-        if _is_asked_for(replica, request.topics):
+        if asked is None or replica.topic_partition in asked:
             topic, partition = replica.topic_partition
             topics.setdefault(topic, []).append(_described(partition, replica))
     result = DescribeLogDirsResult(
@@ -28,11 +29,13 @@ def describe_log_dirs(
     return DescribeLogDirsResponse(results=[result])
 
 
-def _is_asked_for(replica: Replica, topics: list[DescribableLogDirTopic] | None) -> bool:
-    if topics is None:
-        return True
-    topic, partition = replica.topic_partition
-    return any(topic == t.topic and partition in t.partitions for t in topics)
+def _asked_for(request: DescribeLogDirsRequest) -> set[TopicPartition] | None:
+    """Return which partitions are asked for; None means all."""
+    if request.topics is None:
+        return None
+    return {
+        TopicPartition(t.topic, partition) for t in request.topics for partition in t.partitions
+    }
 
 
 def _described(partition: int, replica: Replica) -> DescribeLogDirsPartition:
