@@ -6,7 +6,6 @@ from quorate.errors import CorruptRecordError, InvalidRecordError
 from quorate.records.batch import (
     COMPRESSION_MASK,
     HEADER_BYTES,
-    BatchHeader,
     check_header,
     crc_matches,
     parse_header,
@@ -27,42 +26,29 @@ def codec_for(compression_type: str) -> Codec | None:
     return Codec.NONE if compression_type == UNCOMPRESSED else codec_named(compression_type)
 
 
-def recompressed(records: memoryview, codec: Codec) -> memoryview:
-    """Return batches with their records compressed by ``codec``; the same view if they all are.
+def recompressed(batch: memoryview, codec: Codec) -> memoryview:
+    """Return a batch with its records compressed by ``codec``; the same view if they are.
 
     Raises:
-        InvalidRecordError: the bytes are not batches of format v2, or their counts contradict.
-        CorruptRecordError: a checksum does not match, or records do not decompress.
-        UnsupportedCompressionTypeError: a batch names a codec that does not exist.
+        InvalidRecordError: the bytes are no batch of format v2, or its counts contradict.
+        CorruptRecordError: the checksum does not match, or the records do not decompress.
+        UnsupportedCompressionTypeError: the batch names a codec that does not exist.
     """
-    batches: list[bytes | memoryview] = []
-    changed = False
-    position = 0
-    while position < len(records):
-        header = parse_header(records, position)
-        check_header(header, len(records) - position)
-        if header.record_count != header.last_offset_delta + 1:
-            # A new header would hide it from those who check batches as they came.
-            raise InvalidRecordError(
-                f"{header.record_count} records up to offset delta {header.last_offset_delta}"
-            )
-        batch = records[position : position + header.size_bytes]
-        if header.compression == codec:
-            batches.append(batch)
-        else:
-            batches.append(_recompressed_one(batch, header, codec))
-            changed = True
-        position += header.size_bytes
-    return memoryview(bytearray(b"".join(batches))) if changed else records
-
-
-def _recompressed_one(batch: memoryview, header: BatchHeader, codec: Codec) -> bytes:
+    header = parse_header(batch, 0)
+    check_header(header, len(batch))
+    if header.record_count != header.last_offset_delta + 1:
+        # A new header would hide it from those who check batches as they came.
+        raise InvalidRecordError(
+            f"{header.record_count} records up to offset delta {header.last_offset_delta}"
+        )
+    if header.compression == codec:
+        return batch
     if not crc_matches(batch, 0, header):
         raise CorruptRecordError("the checksum does not match the records")
     plain = decompress(
         header.compression, bytes(batch[HEADER_BYTES:]), bytes_max=DECOMPRESSED_BYTES_MAX
     )
-    return seal_batch(
+    sealed = seal_batch(
         compress(codec, plain),
         attributes=header.attributes & ~COMPRESSION_MASK | codec,
         record_count=header.record_count,
@@ -70,3 +56,4 @@ def _recompressed_one(batch: memoryview, header: BatchHeader, codec: Codec) -> b
         max_timestamp_ms=header.max_timestamp_ms,
         producer=ProducerStamp(header.producer_id, header.producer_epoch, header.base_sequence),
     )
+    return memoryview(bytearray(sealed))

@@ -16,7 +16,7 @@ from quorate.records.batch import crc_matches, parse_header
 from quorate.records.compression import Codec
 from quorate.records.recompress import recompressed
 from quorate.records.record import ProducerStamp, read_records
-from tests.unit.broker.log.batches import headers_of, join, make_batch
+from tests.unit.broker.log.batches import headers_of, make_batch
 
 NOWHERE = TopicPartition("t", 0)
 COUNT_AT = 57
@@ -50,18 +50,9 @@ def test_records_and_header_stay_what_they_were(
     assert not result.readonly, "offsets are filled in later"
 
 
-def test_batches_that_have_the_codec_are_not_copied() -> None:
-    batches = join([make_batch([b"a"], codec=Codec.LZ4), make_batch([b"b"], codec=Codec.LZ4)])
-    assert recompressed(batches, Codec.LZ4) is batches
-
-
-def test_of_several_batches_only_those_with_another_codec_change() -> None:
-    compressed = make_batch([b"a" * 100], codec=Codec.GZIP)
-    result = recompressed(join([compressed, make_batch([b"b" * 100])]), Codec.GZIP)
-    first, second = headers_of(bytes(result))
-    assert result[: first.size_bytes] == compressed
-    assert second.compression == Codec.GZIP
-    assert values(bytes(result[first.size_bytes :])) == [b"b" * 100]
+def test_a_batch_that_has_the_codec_is_not_copied() -> None:
+    batch = make_batch([b"a"], codec=Codec.LZ4)
+    assert recompressed(batch, Codec.LZ4) is batch
 
 
 def test_damage_is_found_before_a_new_checksum_hides_it() -> None:
