@@ -112,6 +112,17 @@ class _Incoming:
     heard_s: float
 
 
+@dataclass(slots=True)
+class _Tried:
+    """The last time that somebody was dialed."""
+
+    at_s: float = -math.inf
+    met: ReplicaKey | None = None
+    """Who was there."""
+    complaint: str = ""
+    """What was wrong, if it was not said to be another thing since."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Dialer:
     """A task that keeps a connection to an endpoint, and what ends it."""
@@ -147,9 +158,8 @@ class RaftMesh:
         self._incoming: dict[ReplicaKey, _Incoming] = {}
         self._waiting: dict[ReplicaKey, list[_Incoming]] = {}
         self._dialers: dict[ReplicaKey | Endpoint, _Dialer] = {}
-        self._met: dict[ReplicaKey | Endpoint, ReplicaKey] = {}
-        self._dialed_s: dict[ReplicaKey | Endpoint, float] = {}
-        self._complaints: dict[ReplicaKey | Endpoint, str] = {}
+        self._tried: dict[ReplicaKey | Endpoint, _Tried] = {}
+        """Who is dialed, or was a moment ago: anybody may say to be any number of controllers."""
         self._refused_s: float | None = None
         """Since when others have refused us as the second controller with our id."""
         self._replica: Replica | None = None
@@ -210,6 +220,8 @@ class RaftMesh:
         if self._nursery is None:
             return
         wanted = self._wanted()
+        soon_s = trio.current_time() - RECONNECT_MIN_S
+        self._tried = {t: v for t, v in self._tried.items() if t in wanted or v.at_s > soon_s}
         for target, dialer in list(self._dialers.items()):
             if wanted.get(target) != dialer.endpoint:
                 del self._dialers[target]
@@ -234,36 +246,25 @@ class RaftMesh:
         pause_s = RECONNECT_MIN_S
         with dialer.scope:
             while True:
+                tried = self._tried.setdefault(target, _Tried())
                 # A second connection would be taken for the first one's successor.
-                if target in self._links or self._met.get(target) in self._links:
+                if target in self._links or tried.met in self._links:
                     await trio.sleep(RECONNECT_MAX_S)
                     continue
-                await trio.sleep_until(self._dialed_s.get(target, -math.inf) + RECONNECT_MIN_S)
-                self._dialed_s[target] = trio.current_time()
+                await trio.sleep_until(tried.at_s + RECONNECT_MIN_S)
+                tried.at_s = trio.current_time()
                 try:
-                    frames, key = await self._dial(target, dialer.endpoint)
+                    frames, key = await self._dial(target, dialer.endpoint, tried)
                 except KafkaError as error:
-                    self._complain(target, dialer.endpoint, error)
+                    _complain(dialer.endpoint, tried, error)
                     self._check_twin(error)
                     pause_s = min(2 * pause_s, RECONNECT_MAX_S)
                 else:
-                    self._complaints.pop(target, None)
+                    tried.complaint = ""
                     self._refused_s = None
                     await self._write_to(key, frames)
                     pause_s = RECONNECT_MIN_S
                 await trio.sleep(pause_s * self._rng.uniform(0.5, 1))
-
-    def _complain(
-        self, target: ReplicaKey | Endpoint, endpoint: Endpoint, error: KafkaError
-    ) -> None:
-        """Say why there is no connection, once per reason."""
-        if self._complaints.get(target) == error.message:
-            return
-        self._complaints[target] = error.message
-        if error.code == ErrorCode.NETWORK_EXCEPTION:
-            logger.info("no connection to the controller at %s: %s", endpoint, error.message)
-        else:
-            logger.error("the controller at %s refuses this one: %s", endpoint, error.message)
 
     def _check_twin(self, error: KafkaError) -> None:
         """Give up if others insist that our id is taken: a voter is never the one to go.
@@ -279,13 +280,14 @@ class RaftMesh:
             raise TwinError(f"{error.message}; or give this one another --id")
 
     async def _dial(
-        self, target: ReplicaKey | Endpoint, endpoint: Endpoint
+        self, target: ReplicaKey | Endpoint, endpoint: Endpoint, tried: _Tried
     ) -> tuple[ControlStream, ReplicaKey]:
         with trio.move_on_after(CONNECT_TIMEOUT_S):
             stream = await self._connect(endpoint)
             frames, answer = await introduce(stream, self._identity.hello(Purpose.MESH))
             try:
-                key = self._check(target, answer)
+                key = tried.met = ReplicaKey(answer.node_id, answer.directory_id)
+                self._check(target, key, answer)
             except BaseException:
                 await frames.aclose()
                 raise
@@ -293,20 +295,18 @@ class RaftMesh:
             return frames, key
         raise NetworkError(f"{endpoint} did not answer within {CONNECT_TIMEOUT_S:g} s")
 
-    def _check(self, target: ReplicaKey | Endpoint, answer: HelloAnswer) -> ReplicaKey:
-        """Return whom we have reached.
+    def _check(self, target: ReplicaKey | Endpoint, key: ReplicaKey, answer: HelloAnswer) -> None:
+        """Refuse whom we have reached if it is not whom we want.
 
         Raises:
-            KafkaError: it is not whom we want.
+            KafkaError: that is so.
         """
-        key = self._met[target] = ReplicaKey(answer.node_id, answer.directory_id)
         if answer.cluster_id != self._identity.cluster_id:
             raise NetworkError(f"it is not in cluster {self._identity.cluster_id} yet")
         if isinstance(target, ReplicaKey) and key != target:
             raise NetworkError(f"there is {key}, not {target}")
         if key in self._links:
             raise NetworkError(f"there is a connection to {key} already")
-        return key
 
     def _learn_from(self, key: ReplicaKey, answer: HelloAnswer) -> None:
         """Dial those, too, of whom another one says that they vote: who leads must hear of us."""
@@ -415,6 +415,17 @@ class RaftMesh:
         self._dial_whom_we_want()
         if before is not None:
             await before.frames.aclose()
+
+
+def _complain(endpoint: Endpoint, tried: _Tried, error: KafkaError) -> None:
+    """Say why there is no connection, once per reason."""
+    if tried.complaint == error.message:
+        return
+    tried.complaint = error.message
+    if error.code == ErrorCode.NETWORK_EXCEPTION:
+        logger.info("no connection to the controller at %s: %s", endpoint, error.message)
+    else:
+        logger.error("the controller at %s refuses this one: %s", endpoint, error.message)
 
 
 async def _write(link: _Link, frames: ControlStream) -> None:

@@ -416,6 +416,18 @@ async def test_a_stranger_with_the_id_of_a_voter_does_not_keep_it_out(
         assert a.heard == [(key(3), Vote(1))]
 
 
+async def test_strangers_that_come_and_go_are_not_remembered(autojump_clock: MockClock) -> None:
+    async with a_network() as network:
+        a, _, _ = await trio_of_voters(network)
+        for node_id in range(100, 120):
+            stream = await network.connect(at(1))
+            await introduce(stream, identity(key(node_id)).hello(Purpose.MESH))
+            await trio.sleep(RECONNECT_MAX_S)
+            await stream.aclose()
+            await trio.sleep(RECONNECT_MAX_S)
+        assert len(a.mesh._tried) <= 3  # pyright: ignore[reportPrivateUsage]
+
+
 async def test_a_copy_of_a_controller_is_refused_while_that_one_is_heard(
     autojump_clock: MockClock,
 ) -> None:
