@@ -6,12 +6,13 @@ import subprocess
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 from textual.pilot import Pilot
 
-from quorate.client.sync import Producer
+from quorate.client.sync import Admin, Producer
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.cli import run_command
 from quorate.tools.topic_options import client_of
@@ -178,6 +179,28 @@ def look_at(bootstrap: str, data: Path, body: Callable[[Seat], object]) -> None:
         patch.object(following, "DIRECTORY_S", HURRY_S),
     ):
         asyncio.run(main())
+
+
+def test_an_open_transaction_has_details_and_one_that_is_over_when_it_is_described(
+    node: serving.Broker,
+) -> None:
+    bootstrap = node.server.bootstrap
+    options: dict[str, Any] = {"transactional_id": "paying"}
+
+    async def main(seat: Seat) -> None:
+        await seat.press("ctrl+w")
+        with Producer(bootstrap, **options) as producer:
+            with producer.transaction() as transaction:
+                transaction.send("paid", b"1", partition=0)
+                await seat.command("txns")
+                await seat.until(lambda text: "▸ Ongoing" in text and "paid-0" in text)
+            await seat.until(lambda text: "● CompleteCommit" in text and "paid-0" not in text)
+            await seat.press("d")
+            await seat.until(lambda text: "no partition takes part" in text and "epoch " in text)
+
+    with Admin(bootstrap) as admin:
+        admin.create_topic("paid")
+    look_at(bootstrap, node.data, main)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import trio
 
 from quorate.client.admin import raise_first
 from quorate.client.admin_results import ConfigEntry, NewTopic
+from quorate.client.transactions.describing import TransactionDescription
 from quorate.errors import ErrorCode, KafkaError, QuorateError
 from quorate.model import TopicPartition
 from quorate.tools import brokers_work, chaos_work, groups_work, why_work
@@ -96,7 +97,8 @@ class Actor:
                 return Answer(request, value=planned)
             case ask.Describe():
                 entries = await self._entries_about(request)
-                lines = describing.lines_of(request.place, request.subject, snapshot, entries)
+                told = await self._told_of(request, snapshot)
+                lines = describing.lines_of(request.place, request.subject, told, entries)
                 return Answer(request, lines=describing.described_lines(lines))
 
     async def _entries_about(self, request: ask.Describe) -> Mapping[str, ConfigEntry]:
@@ -109,6 +111,16 @@ class Actor:
             return await entries_of(self._client, parse_resource(f"{kind}/{request.subject}"))
         except QuorateError:
             return {}  # a broker that is out of service does not tell
+
+    async def _told_of(self, request: ask.Describe, snapshot: Snapshot) -> Snapshot:
+        """Return what was seen, and more of the transactional id that is described, if one is."""
+        if request.place.view != places.TXNS:
+            return snapshot
+        name = str(request.subject)
+        async with self._client.admin() as admin:
+            told = (await admin.describe_transactions([name])).get(name)
+        found = {name: told} if isinstance(told, TransactionDescription) else {}
+        return replace(snapshot, now_ms=wall_clock_ms(), transactions_told=found)
 
     async def _change(self, request: ask.Request) -> str:
         async with self._client.admin() as admin:

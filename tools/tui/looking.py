@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from quorate.client.admin import Admin
+from quorate.client.transactions.describing import OVER, TransactionDescription
 from quorate.errors import KafkaError, QuorateError
 from quorate.tools.cluster_looking import min_isr_of
 from quorate.tools.configs import parse_resource
@@ -36,6 +37,10 @@ TOPICS_WITH_MIN_ISR_MAX: Final = 200
 
 TIMED_LAGS_MAX: Final = 300
 """With more partitions that somebody lags in, the lag is told in records only."""
+
+TOLD_TRANSACTIONS_MAX: Final = 300
+LATE_TRANSACTION_MS: Final = 10_000
+"""With more transactions open, only those that were begun so long ago are asked for details."""
 
 NEED_SIZES: Final = frozenset({places.TOPICS, places.BROKERS, places.PARTITIONS})
 STREAMS: Final = frozenset({places.MESSAGES, places.EVENTS})
@@ -187,10 +192,14 @@ class Looker:
         return {"groups": tuple(ordered), "lags": tuple(lags)}
 
     async def _transactions(self, admin: Admin) -> Mapping[str, Any]:
-        names = [listing.transactional_id for listing in await admin.list_transactions()]
+        listed = await admin.list_transactions()
+        names = [each.transactional_id for each in listed if each.state not in OVER]
+        if len(names) > TOLD_TRANSACTIONS_MAX:
+            late = await admin.list_transactions(open_for_ms=LATE_TRANSACTION_MS)
+            names = [each.transactional_id for each in late][:TOLD_TRANSACTIONS_MAX]
         told = await admin.describe_transactions(names) if names else {}
-        found = [told[name] for name in names if name in told]
-        return {"transactions": tuple(t for t in found if not isinstance(t, QuorateError))}
+        found = {n: t for n, t in told.items() if isinstance(t, TransactionDescription)}
+        return {"transactions": tuple(listed), "transactions_told": found}
 
     async def _configs(self, admin: Admin, name: str) -> Mapping[str, Any]:
         resource = parse_resource(name)

@@ -10,7 +10,7 @@ from quorate.client.admin_results import (
     TopicDescription,
 )
 from quorate.client.groups.results import GroupDescription
-from quorate.client.transactions.describing import TransactionDescription
+from quorate.client.transactions.describing import TransactionDescription, TransactionListing
 from quorate.model import UNKNOWN_OFFSET, TopicPartition
 from quorate.records.record import Record
 from quorate.tools.clusters.health import BrokerLoad, Health, health_of, loads_of
@@ -42,6 +42,7 @@ class Snapshot:
         min_isr: By topic; left out where nobody asked, because nothing is missing.
         on_brokers: Replicas as each broker tells of its own; silent brokers are left out.
         quorum: None if no broker and no controller told of it.
+        transactions_told: More of those that have a transaction open, or are described, by name.
         configs: Settings by the resource's name as people type it: ``topic/orders``.
         records: The last ones read from the topic that is followed, oldest first.
         events: What the controllers decided, oldest first.
@@ -63,7 +64,10 @@ class Snapshot:
     quorum: QuorumView | None = None
     groups: tuple[GroupDescription, ...] = ()
     lags: tuple[PartitionLag, ...] = ()
-    transactions: tuple[TransactionDescription, ...] = ()
+    transactions: tuple[TransactionListing, ...] = ()
+    transactions_told: Mapping[str, TransactionDescription] = field(
+        default_factory=dict[str, TransactionDescription]
+    )
     configs: Mapping[str, Mapping[str, ConfigEntry]] = field(
         default_factory=dict[str, Mapping[str, ConfigEntry]]
     )

@@ -2,7 +2,11 @@
 
 from typing import Final
 
-from quorate.client.transactions.describing import OVER, TransactionDescription
+from quorate.client.transactions.describing import (
+    OVER,
+    TransactionDescription,
+    TransactionListing,
+)
 from quorate.tools.positions import time_text
 from quorate.tools.tui.views.cells import (
     UNKNOWN,
@@ -36,26 +40,37 @@ TXN_COLUMNS: Final = (
 
 def txns_frame(snapshot: Snapshot) -> Frame:
     """Return a row for each transactional id."""
-    rows = tuple(_txn_row(each, snapshot.now_ms) for each in snapshot.transactions)
+    rows = tuple(
+        _txn_row(each, snapshot.transactions_told.get(each.transactional_id), snapshot.now_ms)
+        for each in snapshot.transactions
+    )
     return Frame("transactions", TXN_COLUMNS, rows, "nobody has written in transactions yet")
 
 
-def _txn_row(txn: TransactionDescription, now_ms: int) -> Row:
-    open_ms = open_for_ms(txn, now_ms)
-    started = None if txn.started_ms is None else time_text(txn.started_ms)
+def _txn_row(txn: TransactionListing, told: TransactionDescription | None, now_ms: int) -> Row:
+    name, state = txn.transactional_id, txn.state
+    open_ms = started = epoch = timeout_ms = None
+    is_late, where = False, ""
+    partitions = 0 if state in OVER else None
+    if told is not None:
+        state, epoch, timeout_ms = told.state, told.producer_epoch, told.timeout_ms
+        open_ms = open_for_ms(told, now_ms)
+        is_late = open_ms is not None and open_ms >= timeout_ms * LATE_SHARE
+        started = None if told.started_ms is None else time_text(told.started_ms)
+        partitions, where = len(told.partitions), " ".join(map(str, told.partitions))
     cells = (
-        text_cell(txn.transactional_id, Tone.STRONG),
-        state_cell(txn),
-        duration_cell(open_ms, Tone.WARN if _is_late(txn, open_ms) else Tone.PLAIN),
-        number_cell(len(txn.partitions), Tone.PLAIN if txn.partitions else Tone.DIM),
+        text_cell(name, Tone.STRONG),
+        state_cell(state),
+        duration_cell(open_ms, Tone.WARN if is_late else Tone.PLAIN),
+        number_cell(partitions, Tone.PLAIN if partitions else Tone.DIM),
         id_cell(txn.producer_id),
-        id_cell(txn.producer_epoch),
+        id_cell(epoch),
         id_cell(txn.coordinator_id),
-        duration_cell(txn.timeout_ms, Tone.DIM),
+        duration_cell(timeout_ms, Tone.DIM),
         text_cell(started, Tone.DIM),
-        text_cell(" ".join(map(str, txn.partitions)), Tone.DIM),
+        text_cell(where, Tone.DIM),
     )
-    return Row(txn.transactional_id, cells, txn.transactional_id)
+    return Row(name, cells, name)
 
 
 def open_for_ms(txn: TransactionDescription, now_ms: int) -> int | None:
@@ -64,24 +79,20 @@ def open_for_ms(txn: TransactionDescription, now_ms: int) -> int | None:
     return max(0, now_ms - (txn.started_ms or 0)) if is_open else None
 
 
-def _is_late(txn: TransactionDescription, open_ms: int | None) -> bool:
-    return open_ms is not None and open_ms >= txn.timeout_ms * LATE_SHARE
-
-
-def state_cell(txn: TransactionDescription) -> Cell:
+def state_cell(state: str) -> Cell:
     """Return the state of a transactional id; those with an open transaction sort first."""
-    if txn.state == "Ongoing":
+    if state == "Ongoing":
         return Cell("▸ Ongoing", Tone.ACCENT, 1)
-    if txn.state in ENDING:
-        return Cell(f"{WARN_SIGN} {txn.state}", Tone.WARN, 0)
-    if txn.state == "CompleteCommit":
-        return Cell(f"{OK_SIGN} {txn.state}", Tone.GOOD, 2)
-    return Cell(f"○ {txn.state}", Tone.DIM, 3)
+    if state in ENDING:
+        return Cell(f"{WARN_SIGN} {state}", Tone.WARN, 0)
+    if state == "CompleteCommit":
+        return Cell(f"{OK_SIGN} {state}", Tone.GOOD, 2)
+    return Cell(f"○ {state}", Tone.DIM, 3)
 
 
 def txn_lines(name: str, snapshot: Snapshot) -> list[str]:
-    """Return all that is known of a transactional id."""
-    txn = next((t for t in snapshot.transactions if t.transactional_id == name), None)
+    """Return all that was told of a transactional id."""
+    txn = snapshot.transactions_told.get(name)
     if txn is None:
         return [f"there is no transactional id {name} any more"]
     open_ms = open_for_ms(txn, snapshot.now_ms)

@@ -11,7 +11,7 @@ from quorate.client.admin_results import (
     TopicDescription,
 )
 from quorate.client.groups.results import GroupDescription, MemberDescription, OffsetAndMetadata
-from quorate.client.transactions.describing import TransactionDescription
+from quorate.client.transactions.describing import TransactionDescription, TransactionListing
 from quorate.jepsen.store import RunFolder
 from quorate.model import Endpoint, TopicPartition
 from quorate.quorum.metadata import records as r
@@ -197,11 +197,16 @@ def snapshot() -> Snapshot:
         groups=(group("billing"), group("idle", "Empty", 0), group("moving", "PreparingRebalance")),
         lags=lags,
         transactions=(
-            transaction(1, "Ongoing", 40_000, 0, 1),
-            transaction(2, "PrepareCommit", 1_000, 0),
-            transaction(3, "CompleteCommit", 9_000),
-            transaction(4, "Empty", None),
+            TransactionListing("pay-1", 1, 4_001, "Ongoing"),
+            TransactionListing("pay-2", 1, 4_002, "PrepareCommit"),
+            TransactionListing("pay-3", 1, 4_003, "CompleteCommit"),
+            TransactionListing("pay-4", 1, 4_004, "Empty"),
+            TransactionListing("pay-5", 1, 4_005, "Ongoing"),
         ),
+        transactions_told={
+            "pay-1": transaction(1, "Ongoing", 40_000, 0, 1),
+            "pay-2": transaction(2, "PrepareCommit", 1_000, 0),
+        },
         configs={"topic/orders": {each.name: each for each in settings}},
         records=(
             record(1, b'{"a":1}', key=b"k1"),

@@ -220,6 +220,7 @@ def test_transactions_tell_what_is_open_and_for_how_long() -> None:
         ("pay-2", "▲ PrepareCommit", "1 s", "1"),
         ("pay-3", "● CompleteCommit", "-", "0"),
         ("pay-4", "○ Empty", "-", "0"),
+        ("pay-5", "▸ Ongoing", "-", "-"),
     ]
     tones = [row.cells[2].tone for row in shown(places.TXNS).rows]
     assert tones[:2] == [Tone.WARN, Tone.PLAIN]
@@ -230,7 +231,10 @@ def test_a_transaction_is_described_with_its_partitions() -> None:
     told = txn_lines("pay-1", SNAPSHOT)
     assert "open for          40 s, aborted at 1 m" in told
     assert "  orders-1" in told
-    assert "no partition takes part" in txn_lines("pay-4", SNAPSHOT)
+    over = clusters.transaction(4, "Empty", None)
+    described = txn_lines("pay-4", replace(SNAPSHOT, transactions_told={"pay-4": over}))
+    assert "no partition takes part" in described
+    assert "producer          id 4004, epoch 3" in described
     assert txn_lines("nobody", SNAPSHOT) == ["there is no transactional id nobody any more"]
 
 
