@@ -16,7 +16,7 @@ from quorate.client.rebalancing import RebalanceListener
 from quorate.model import TopicPartition
 from quorate.tools.bench_figures import RUN_BYTES, Consumed, RoundTrips
 from quorate.tools.problems import CommandError
-from quorate.tools.progress import SoFar
+from quorate.tools.progress import Between, SoFar
 from quorate.tools.topics import Client
 
 POLL_RECORDS: Final = 2000
@@ -137,7 +137,7 @@ class TripPlan:
     acks: object
 
 
-async def end_to_end(client: Client, plan: TripPlan) -> tuple[RoundTrips, float]:
+async def end_to_end(client: Client, plan: TripPlan, between: Between) -> tuple[RoundTrips, float]:
     """Send records and read them; return when each came, and how many seconds it took in all.
 
     A record's time counts from when it was due, not from when there was time to send it: what
@@ -156,7 +156,7 @@ async def end_to_end(client: Client, plan: TripPlan) -> tuple[RoundTrips, float]
         consumer.assign(partitions)
         for partition, offset in ends.items():
             consumer.seek(partition, offset)
-        traffic = _Traffic(plan, trips, producer)
+        traffic = _Traffic(plan, trips, producer, between)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(traffic.read, consumer)
             # One to each leader: what connections cost is not counted.
@@ -175,8 +175,11 @@ async def end_to_end(client: Client, plan: TripPlan) -> tuple[RoundTrips, float]
 class _Traffic:
     """The two ends of a run: sends records, reads them, and wakes who waits for them."""
 
-    def __init__(self, plan: TripPlan, trips: RoundTrips, producer: Producer) -> None:
+    def __init__(
+        self, plan: TripPlan, trips: RoundTrips, producer: Producer, between: Between
+    ) -> None:
         self.plan = plan
+        self._between = between
         self.trips = trips
         self.producer = producer
         self._moved = trio.Event()
@@ -200,6 +203,7 @@ class _Traffic:
                 await trio.sleep(max(0.0, due_s - time.perf_counter()))
             else:
                 await self.wait_until_all_came()
+                self._between(number, "sending")
                 due_s = time.perf_counter()
             await self.send(number, due_s)
 

@@ -13,6 +13,7 @@ from quorate.client.admin_results import NewTopic
 from quorate.errors import QuorateError
 from quorate.tools.bench_figures import Requests
 from quorate.tools.problems import CommandError
+from quorate.tools.progress import Between
 from quorate.tools.topics import Client
 
 KNOWN_WAIT_S: Final = 30.0
@@ -38,7 +39,7 @@ class TopicPlan:
     at_once: int
 
 
-async def measure_topics(client: Client, plan: TopicPlan) -> list[Requests]:
+async def measure_topics(client: Client, plan: TopicPlan, between: Between) -> list[Requests]:
     """Create, describe and delete topics, one in a request; however it ends, they are gone.
 
     Raises:
@@ -51,10 +52,10 @@ async def measure_topics(client: Client, plan: TopicPlan) -> list[Requests]:
     async with client.admin():
         pass  # who cannot be reached has nothing that would have to be cleaned up
     try:
-        created = await _measure(client, plan, names, "create", _creating(plan))
+        created = await _measure(client, plan, names, "create", _creating(plan), between)
         await _wait_until_known(client, names)
-        described = await _measure(client, plan, names, "describe", _describe)
-        deleted = await _measure(client, plan, names, "delete", _delete)
+        described = await _measure(client, plan, names, "describe", _describe, between)
+        deleted = await _measure(client, plan, names, "delete", _delete, between)
     except BaseException:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + CLEAN_UP_S):
             await _clean_up(client, prefix)
@@ -81,7 +82,7 @@ async def _delete(admin: Admin, name: str) -> None:
 
 
 async def _measure(
-    client: Client, plan: TopicPlan, names: Sequence[str], what: str, ask: Ask
+    client: Client, plan: TopicPlan, names: Sequence[str], what: str, ask: Ask, between: Between
 ) -> Requests:
     """Ask about every topic once, and take the time of each request."""
     took_ms: list[float] = []
@@ -99,6 +100,8 @@ async def _measure(
                 connected.set()
             await connected.wait()
             for name in left:
+                if plan.at_once == 1:
+                    between(len(took_ms), what)
                 asked_s = time.perf_counter()
                 await ask(admin, name)
                 took_ms.append(1e3 * (time.perf_counter() - asked_s))

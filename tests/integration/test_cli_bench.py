@@ -1,6 +1,8 @@
 """``quorate bench``: that it sends what it says, and says what it costs."""
 
+import io
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -121,6 +123,32 @@ def test_topics_are_made_and_are_gone_again(
         ("create", 6), ("describe", 6), ("delete", 6),
     ]  # fmt: skip
     assert names_left(bootstrap) == []
+
+
+class Terminal(io.StringIO):
+    """Standard error as somebody sees it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("e2e cli-bench-round -n 5", "sending 0/5"),
+        ("metadata -n 3", "create 0/3"),
+        ("e2e cli-bench-round -n 5 --rate 1000", ""),
+        ("metadata -n 3 --at-once 2", ""),
+    ],
+)
+def test_progress_is_drawn_where_that_is_not_measured(
+    bootstrap: str, words: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert run_command(["-b", bootstrap, "bench", *words.split()]) == 0
+    drawn = re.findall(r"create|sending|\d+/\d+", terminal.getvalue())
+    assert set(drawn) == set(shown.split())
 
 
 def names_left(bootstrap: str) -> list[str]:

@@ -156,12 +156,14 @@ def end_to_end(
     """Send records and read them again: how soon they are acknowledged, and how soon they come.
 
     With --rate, times count from when a record was due, so that what holds one up is told of all
-    that waited behind it. The records stay in the topic.
+    that waited behind it; no progress is shown then: drawing would be measured. The records stay in
+    the topic.
     """
     from quorate.tools import bench_reading as work
     from quorate.tools import bench_work
     from quorate.tools.bench_figures import round_trips_table
     from quorate.tools.problems import UsageError
+    from quorate.tools.progress import Tally
     from quorate.tools.reaching import client_of
 
     options = options_of(context)
@@ -172,7 +174,8 @@ def end_to_end(
     client = client_of(options, os.environ)
     plan = work.TripPlan(_one(topic, topic_option), records, size, max(0.0, rate), ACKS[acks])
     run(bench_work.make_topic, client, plan.topic)
-    trips, seconds = run(work.end_to_end, client, plan)
+    with Tally(options, records) as tally:
+        trips, seconds = run(work.end_to_end, client, plan, tally.between)
     print_table(options, round_trips_table(trips, seconds))
     say(options, f"{run(bench_work.brokers, client)} brokers; {bench_work.machine_text()}")
 
@@ -193,16 +196,19 @@ def metadata(
     """Create topics, describe and delete them, one in a request: how many a second, how soon.
 
     They are called quorate-bench-...; none is left, also after Ctrl-C, as long as brokers answer.
+    With --at-once no progress is shown: drawing would be measured.
     """
     from quorate.tools import bench_work
     from quorate.tools.bench_figures import requests_table
     from quorate.tools.bench_topics import TopicPlan, measure_topics
+    from quorate.tools.progress import Tally
     from quorate.tools.reaching import client_of
 
     options = options_of(context)
     client = client_of(options, os.environ)
     plan = TopicPlan(topics, partitions, replicas, min(at_once, topics))
-    measured: list[Requests] = run(measure_topics, client, plan)
+    with Tally(options, topics) as tally:
+        measured: list[Requests] = run(measure_topics, client, plan, tally.between)
     print_table(options, requests_table(measured))
     say(options, f"{run(bench_work.brokers, client)} brokers; {bench_work.machine_text()}")
 
