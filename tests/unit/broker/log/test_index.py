@@ -76,6 +76,26 @@ def test_after_a_truncation_the_entries_below_the_key_are_left(
     assert [index[number] for number in range(len(index))] == left
 
 
+@pytest.mark.parametrize("key", [0, 1, 4999, 5000, 9998, 20_000])
+def test_a_search_reads_the_file_by_the_block(key: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    index, _ = new_index()
+    for number in range(10_000):
+        index.append(number, number)
+    index.write_out()
+    read: list[int] = []
+    read_block = index.read_block
+
+    def counted(_index: Index, number: int) -> tuple[int, bytes | bytearray]:
+        read.append(number)
+        return read_block(number)
+
+    monkeypatch.setattr(Index, "read_block", counted)
+    found = index.floor(key, FIRST)
+    assert found is not None
+    assert found.first == min(key, 9999)
+    assert len(read) <= 6  # of 20 blocks, instead of 14 entries
+
+
 @pytest.mark.parametrize(
     ("entries", "expected"),
     [
