@@ -127,6 +127,16 @@ def test_a_wrong_record_count_is_refused(wire: Wire, stored: str) -> None:
     assert_nothing_was_written(wire, stored)
 
 
+@pytest.mark.feature("a batch that says at which offset it is to be replaces nothing")
+def test_nobody_says_where_a_batch_goes(wire: Wire, stored: str) -> None:
+    assert wire.produce(stored, good(b"a", b"b")).base_offset == 0
+    before = bytes(wire.fetch(stored, 0).records)
+    batch = good(b"instead of b")
+    batch[:8] = (1).to_bytes(8, "big")
+    assert wire.produce(stored, batch).base_offset in {-1, 2}, "refused by Kafka, appended by us"
+    assert bytes(wire.fetch(stored, 0).records).startswith(before)
+
+
 @pytest.mark.feature("control batch of a client: INVALID_RECORD")
 def test_clients_write_no_control_batches(wire: Wire, stored: str) -> None:
     batch = bytearray(make_batch([b"x"], timestamps_ms=[now_ms()], attributes=CONTROL_BIT))

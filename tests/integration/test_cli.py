@@ -126,6 +126,15 @@ def test_what_is_produced_is_consumed_from_any_place(run: Run) -> None:
     assert values("-o", "end", "-e") == []
 
 
+def test_topics_are_apart(run: Run) -> None:
+    for topic in ("audit", "debug"):
+        run("topics", "create", topic, "-p", "4")
+        run("produce", topic, stdin="".join(f"{topic} {n}\n" for n in range(50)))
+    for topic in ("audit", "debug"):
+        read = run("consume", topic, "-o", "start", "-e").out.splitlines()
+        assert sorted(read) == sorted(f"{topic} {n}" for n in range(50))
+
+
 def test_an_offset_that_is_not_there_is_an_error_and_never_another_record(run: Run) -> None:
     run("topics", "create", "few")
     run("produce", "few", stdin="a\n")

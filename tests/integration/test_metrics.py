@@ -14,6 +14,8 @@ from tests.conftest import IN_A_HURRY
 pytestmark = pytest.mark.integration
 
 RECORDS = 10
+LARGE_BYTES = 100_000
+"""What is small is read, and joined with what comes before it."""
 TIMES = "kafka_network_requestmetrics_"
 
 
@@ -36,10 +38,12 @@ def test_request_times_and_bytes_of_topics_are_told(tmp_path: Path) -> None:
         for _ in range(RECORDS):
             producer.produce("told", b"v" * 100)
             assert producer.flush(10) == 0
+        producer.produce("large", bytes(LARGE_BYTES))
+        assert producer.flush(10) == 0
         consumer = Consumer({**common, "group.id": "g", "fetch.wait.max.ms": 50})
-        consumer.assign([TopicPartition("told", p, 0) for p in range(1)])
+        consumer.assign([TopicPartition(topic, 0, 0) for topic in ("told", "large")])
         got = 0
-        while got < RECORDS:
+        while got < RECORDS + 1:
             message = consumer.poll(10)
             assert message is not None
             assert message.error() is None
@@ -50,6 +54,7 @@ def test_request_times_and_bytes_of_topics_are_told(tmp_path: Path) -> None:
     written = values["kafka_server_brokertopicmetrics_bytesin_total", "told"]
     assert RECORDS * 100 < written < RECORDS * 300
     assert values["kafka_server_brokertopicmetrics_bytesout_total", "told"] == written
+    assert values["quorate_sendfile_bytes_total",] > LARGE_BYTES
     asked = sum(
         count for key, count in values.items() if key[:2] == (f"{TIMES}requests_total", "Produce")
     )

@@ -93,6 +93,7 @@ class BrokerMetrics:
         yield Sample("quorate_network_connections_refused", traffic.refused)
         yield Sample("quorate_network_received_bytes", traffic.received_bytes)
         yield Sample("quorate_network_sent_bytes", traffic.sent_bytes)
+        yield Sample("quorate_sendfile_bytes", traffic.sendfile_bytes)
 
     def _replicas(self) -> Iterator[Sample]:
         replicas = self._broker.replicas

@@ -66,6 +66,9 @@ BROKER: Final[Mapping[str, Spec]] = {
     "quorate_network_connections_refused": Spec("counter", "Plain connections refused."),
     "quorate_network_received_bytes": Spec("counter", "Bytes received over plain connections."),
     "quorate_network_sent_bytes": Spec("counter", "Bytes sent over plain connections."),
+    "quorate_sendfile_bytes": Spec(
+        "counter", "Bytes of those that the system sent from files by itself."
+    ),
     "kafka_server_replicamanager_partitioncount": Spec("gauge", "Replicas here."),
     "kafka_server_replicamanager_leadercount": Spec("gauge", "Partitions led here."),
     "kafka_server_replicamanager_underreplicatedpartitions": Spec(
