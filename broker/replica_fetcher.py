@@ -109,6 +109,10 @@ class ReplicaFetchers:
         # One scope for all answers, and seldom moved: each would cost more than to read the answer.
         with trio.move_on_after(ANSWER_S_MAX) as patience:
             while True:
+                if unsynced := fetcher.unsynced():
+                    patience.deadline = math.inf
+                    await self._sync(unsynced)
+                    patience.deadline = trio.current_time() + ANSWER_S_MAX
                 if not fetcher.in_flight:
                     self._begin_turn()
                     await exchange.send(ApiKey.FETCH, fetcher.build())
@@ -118,16 +122,11 @@ class ReplicaFetchers:
                 try:
                     grown = fetcher.take(response, self._broker.now_ms)
                     leader.pause_s = RECONNECT_MIN_S
-                    unsynced = [follower for follower in grown if follower.is_unsynced]
-                    if grown and not unsynced and not fetcher.in_flight:
+                    if grown and not fetcher.in_flight and not fetcher.unsynced():
                         # The leader waits for our word; who reads here can wait for theirs.
                         await exchange.send(ApiKey.FETCH, fetcher.build())
                 finally:
                     self._end_turn()
-                if unsynced:
-                    patience.deadline = math.inf
-                    await self._sync(unsynced)
-                    patience.deadline = trio.current_time() + ANSWER_S_MAX
         raise NetworkError(f"leader {fetcher.leader_id} is silent")
 
     async def _ask_in_between(self, bell: Bell, fetcher: LeaderFetcher, exchange: Exchange) -> None:

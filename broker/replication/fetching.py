@@ -70,8 +70,9 @@ class LeaderFetcher:
     """The partitions followed of one leader.
 
     Invariant: every partition is either at the leader, which will answer, or in ``_due``: its
-    position will be told, now or when its pause is over. An answer is heeded only for partitions
-    whose position had been told in its request or before, and has not changed since.
+    position will be told, now or when its pause is over and its log is synced. An answer is
+    heeded only for partitions whose position had been told in its request or before, and has not
+    changed since.
     """
 
     def __init__(self, leader_id: int, host: Host, rules: FetchRules) -> None:
@@ -124,16 +125,26 @@ class LeaderFetcher:
         """Return when there is something new to ask for; None if nothing is."""
         if self._forgotten:
             return 0
-        return min((self._entries[key].retry_at_ms for key in self._due), default=None)
+        due = (self._entries[key] for key in self._due)
+        return min((e.retry_at_ms for e in due if not e.follower.is_unsynced), default=None)
+
+    def unsynced(self) -> list[FollowerReplica]:
+        """Return whose logs must be synced before their positions are told."""
+        due = (self._entries[key].follower for key in self._due)
+        return [follower for follower in due if follower.is_unsynced]
 
     def build(self) -> FetchRequest:
-        """Return the next request, and count it as sent."""
+        """Return the next request, and count it as sent.
+
+        A position is the word that everything below is here, so one that is not synced and has to
+        be is left out.
+        """
         now_ms = self._host.now_ms
         self._requests += 1
         topics: dict[bytes, FetchTopic] = {}
         for key in list(self._due):
             entry = self._entries[key]
-            if entry.retry_at_ms > now_ms:
+            if entry.retry_at_ms > now_ms or entry.follower.is_unsynced:
                 continue
             del self._due[key]
             entry.asked_in = self._requests

@@ -9,6 +9,7 @@ from trio.testing import MockClock, memory_stream_pair
 
 from quorate.broker import conversing
 from quorate.broker.listeners import BetweenBrokers
+from quorate.broker.log.flush import Flush
 from quorate.broker.replica_fetcher import (
     ANSWER_S_MAX,
     PATIENCE_STEP_S,
@@ -16,12 +17,13 @@ from quorate.broker.replica_fetcher import (
     RECONNECT_MIN_S,
     ReplicaFetchers,
 )
-from quorate.errors import NetworkError
+from quorate.errors import NetworkError, StorageError
 from quorate.promise import Promise
 from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.frames import FrameBuffer, read_request_header, response_encoder
 from quorate.protocol.message import decoder
 from quorate.protocol.messages.session import ApiVersion, ApiVersionsResponse
+from quorate.quorum.metadata import records as r
 from quorate.records.slices import FileSlice
 from tests.unit.broker.harness import stored
 from tests.unit.broker.replication.cluster import Cluster
@@ -201,3 +203,33 @@ async def test_who_follows_nobody_any_more_asks_nobody(
     await leader.cut()
     await trio.sleep(10)
     assert len(leader.tried_at_s) <= 2
+
+
+async def test_records_count_once_they_are_synced_even_if_that_takes_another_connection(
+    leader: Leader, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    autojump_clock.autojump_threshold = 0.02  # logs are synced in a thread
+    cluster = leader.cluster
+    cluster.apply(r.ConfigSet("test", 0, "topic", "appLogs", "flush.messages", "1"))
+    log = cluster.follower(2).log
+    store = cluster.nodes[2].replicas.store
+    told: list[tuple[int, int]] = []
+    ask, finish = cluster.ask, store.finish_flush
+    failures = iter([StorageError("no space for a moment")] * 2)
+
+    def heard(request: Any) -> Any:
+        positions = [p for topic in request.topics for p in topic.partitions]
+        told.extend((position.fetch_offset, log.flushed_offset) for position in positions)
+        return ask(request)
+
+    def finished(flush: Flush) -> None:
+        for failure in failures:
+            raise failure
+        finish(flush)
+
+    monkeypatch.setattr(cluster, "ask", heard)
+    monkeypatch.setattr(store, "finish_flush", finished)
+    cluster.append(b"a")
+    await trio.sleep(5)
+    assert told[-1] == (1, 1)
+    assert all(offset <= flushed for offset, flushed in told)

@@ -473,6 +473,10 @@ class _Fetching:
         self._process.begin_turn()
         if self._line is None:
             self._line = self._process.open_line(fetcher.leader_id)
+        if unsynced := fetcher.unsynced():
+            self._waiting = True
+            self._process.synced(unsynced, partial(self._synced, self._line))
+            return
         if fetcher.in_flight == 0:
             self._send()
         next_ms = fetcher.next_ms()
@@ -506,17 +510,12 @@ class _Fetching:
             self._begin_anew()
             return
         try:
-            grown = self._fetcher.take(answer, process.wall_ms)
+            self._fetcher.take(answer, process.wall_ms)
         except KafkaError:
             self._begin_anew()
             return
-        unsynced = [follower for follower in grown if follower.is_unsynced]
         process.end_turn()
-        if unsynced:
-            self._waiting = True
-            process.synced(unsynced, partial(self._synced, line))
-        else:
-            self.go_on()
+        self.go_on()
 
     def _synced(self, line: Line) -> None:
         if line is self._line:

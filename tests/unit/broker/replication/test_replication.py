@@ -79,7 +79,16 @@ def test_with_fsync_a_record_is_committed_when_it_is_synced_by_all() -> None:
     leader.when_synced(1, synced.append)
     heard = commits_of(leader, 1)
     cluster.fetch(2)
-    assert cluster.follower(2).is_unsynced
+    fetcher, follower = cluster.fetcher(2), cluster.follower(2)
+    assert fetcher.unsynced() == [follower]
+    assert fetcher.next_ms() is None
+    fetcher.disconnected()
+    assert fetcher.build().topics == [], "to tell where its log ends would say that it has that"
+    fetcher.disconnected()
+    store = cluster.nodes[2].replicas.store
+    flush = store.start_flush([follower.log])
+    flush.run()
+    store.finish_flush(flush)
     cluster.fetch(2)
     assert (leader.high_watermark, synced, heard) == (0, [], [])
     node.sync()
