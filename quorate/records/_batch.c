@@ -12,6 +12,8 @@
 #include <Python.h>
 #include <stdint.h>
 
+#include "_tuples.h"
+
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 
 #include <nmmintrin.h>
@@ -182,6 +184,7 @@ make_header(PyTypeObject *kind, const unsigned char *at)
         at += abs(size);
     }
     if (header != NULL) {
+        forget_hash(header);
         PyObject_GC_UnTrack(header); /* it holds nothing but numbers */
     }
     return header;

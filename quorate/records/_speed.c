@@ -14,6 +14,7 @@
 #include <structmember.h>
 
 #include "_reader.h"
+#include "_tuples.h"
 
 enum { RECORD_FIELDS = 6 };
 
@@ -185,6 +186,9 @@ new_record(PyTypeObject *kind)
     PyTupleObject *record = PyObject_GC_NewVar(PyTupleObject, kind, RECORD_FIELDS);
     for (int i = 0; record != NULL && i < RECORD_FIELDS; i++) {
         record->ob_item[i] = NULL;
+    }
+    if (record != NULL) {
+        forget_hash((PyObject *)record);
     }
     return (PyObject *)record;
 }
@@ -605,6 +609,7 @@ append_plain(ColumnsObject *self, PyObject *const *args, Py_ssize_t nargs)
         Py_DECREF(index);
         return NULL;
     }
+    forget_hash(made);
     PyTuple_SET_ITEM(made, 0, Py_NewRef((PyObject *)self));
     PyTuple_SET_ITEM(made, 1, index);
     if (PyList_Append(self->values, value) < 0) {

@@ -18,6 +18,7 @@ from quorate.records.batch import (
     BatchHeader,
     crc_matches,
     parse_header,
+    read_sound_header,
 )
 from quorate.records.compiled import load_compiled
 from quorate.records.compression import Codec, compress
@@ -201,6 +202,7 @@ def test_plain_records_of_the_same_millisecond_are_added_with_a_handle(kind: Any
     first = columns.append_plain(b"one", 7_000_001, Handle)
     second = columns.append_plain(b"", 7_999_999, Handle)
     assert type(first) is Handle
+    assert hash(first) == hash((columns, 0))
     assert (first[0], first[1], second[1]) == (columns, 0, 1)
     assert (columns.values, columns.count) == ([b"one", b""], 2)
     assert columns.size_bytes == 61 + 21 + 3 + 21
@@ -290,6 +292,13 @@ def test_control_batches_are_read_like_others() -> None:
 def test_a_record_knows_its_topic_and_partition() -> None:
     (found,) = read(build(plain(1)))
     assert (found.topic, found.partition) == ("appLogs", 3)
+
+
+def test_a_record_is_a_tuple_to_sets_and_dicts() -> None:
+    batch = build([(7, b"k", b"v", ())])
+    (found,) = read(batch)
+    assert found in {tuple(found)}
+    assert parse_header(batch, 0) in {tuple(read_sound_header(memoryview(batch), 0))}
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
