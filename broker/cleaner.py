@@ -172,9 +172,9 @@ class Cleaner:
         if not unsynced:
             return
         store = self._broker.replicas.store
-        flush = store.start_flush(unsynced)
-        await trio.to_thread.run_sync(flush.run)
         try:
+            flush = store.start_flush(unsynced)
+            await trio.to_thread.run_sync(flush.run)
             store.finish_flush(flush)
         except FatalStorageError:
             raise

@@ -83,12 +83,12 @@ class Housekeeping:
 
     async def _sync(self, replicas: Sequence[Replica]) -> None:
         store = self._broker.replicas.store
-        flush = store.start_flush([replica.log for replica in replicas])
-        begin_s = trio.current_time()
-        await trio.to_thread.run_sync(flush.run)
-        self._broker.sync_count += 1
-        self._broker.sync_s += trio.current_time() - begin_s
         try:
+            flush = store.start_flush([replica.log for replica in replicas])
+            begin_s = trio.current_time()
+            await trio.to_thread.run_sync(flush.run)
+            self._broker.sync_count += 1
+            self._broker.sync_s += trio.current_time() - begin_s
             store.finish_flush(flush)
         except FatalStorageError:
             raise

@@ -88,7 +88,11 @@ class Durability:
         return self._indexes_cut or self.recovery_point < log_end_offset or bool(self._unsynced)
 
     def start(self, active: ActiveSegment, log_end_offset: int) -> FlushPart:
-        """Return what makes the records up to the log's end durable, and no more than that."""
+        """Return what makes the records up to the log's end durable, and no more than that.
+
+        Raises:
+            OSError: the log's file cannot be opened now; nothing changed.
+        """
         part = FlushPart(
             self,
             target_offset=log_end_offset,
@@ -102,7 +106,8 @@ class Durability:
         ]
         if not self.sealed:
             part.paths.append(f"{self._directory}/{PARTITION_NAME}")
-        part.files.append(active.file)
+        # To be used in a worker thread, which must not open it in the loop's stead.
+        part.files.append(active.reopen() if active.is_parked else active.file)
         part.snapshot = self._snapshot_due
         if self._names_synced < self._names_changed:
             part.directories.append(self._directory)
@@ -114,7 +119,7 @@ class Durability:
         """Return what lets recovery begin at the log's end: indexes and a snapshot, too.
 
         Raises:
-            OSError: the index entries cannot be written; nothing changed.
+            OSError: the index entries cannot be written, or no file opened; nothing changed.
         """
         active.note_largest()
         active.write_out_indexes()

@@ -38,7 +38,9 @@ TEMPORARY_SUFFIX: Final = ".tmp"
 
 _temporary_numbers = itertools.count()
 
-PASSING: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE})
+OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
+
+PASSING: Final = OUT_OF_DESCRIPTORS | {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """Errors that may be over when it is tried again: a lack of space, or of file descriptors."""
 
 

@@ -8,7 +8,7 @@ what was in the log when it was started, no more.  Several logs share one flush 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from quorate.broker.log.files import PASSING, File, FileSystem, replace_files
+from quorate.broker.log.files import OUT_OF_DESCRIPTORS, PASSING, File, FileSystem, replace_files
 from quorate.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -82,7 +82,10 @@ class Flush:
                 hurry=not all(part.is_checkpoint for part in self.parts.values()),
             )
         except OSError as error:
-            self.error = error
+            if error.errno in OUT_OF_DESCRIPTORS:  # so a file was not opened: no sync has failed
+                self.part_errors = dict.fromkeys(self.parts, error)
+            else:
+                self.error = error
             return
         directories = {d: None for part in self.parts.values() for d in part.directories}
         errors = self._fs.sync_directories(list(directories))

@@ -519,10 +519,17 @@ class Log(LogReader):
         return self._durability.flush_due(self.log_end_offset, self._config, now_ms)
 
     def start_flush(self) -> Flush:
-        """Return a flush of what is in the log now; run it in any thread, then finish it here."""
+        """Return a flush of what is in the log now; run it in any thread, then finish it here.
+
+        Raises:
+            StorageError: the log's file cannot be opened.
+        """
         if not self.has_files:
             return Flush(self._context.fs, {})
-        part = self._durability.start(self._segments.active, self.log_end_offset)
+        try:
+            part = self._durability.start(self._segments.active, self.log_end_offset)
+        except OSError as error:
+            raise self._fail_if_fatal(storage_error(error, self.directory)) from error
         return Flush(self._context.fs, {self.topic_partition: part})
 
     def start_checkpoint(self) -> Flush:

@@ -242,7 +242,11 @@ class LogStore:
         return next(path for path in paths if not self._context.fs.exists(path))
 
     def start_flush(self, logs: Iterable[Log]) -> Flush:
-        """Return one flush for several logs (group commit)."""
+        """Return one flush for several logs (group commit).
+
+        Raises:
+            StorageError: a log's file cannot be opened.
+        """
         return self._join(log.start_flush() for log in logs)
 
     def take_dirty(self) -> list[list[Log]]:
@@ -273,7 +277,7 @@ class LogStore:
 
         Raises:
             FatalStorageError: the flush failed; all logs accept nothing any more.
-            StorageError: the disk is too full to finish the flush of some logs.
+            StorageError: there is no space, or no file descriptor, to finish that of some logs.
         """
         if flush.error is not None:
             raise self.fail(flush.error) from flush.error

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from quorate.broker.log.files import FatalStorageError
 from quorate.broker.log.log import Log
 from quorate.broker.log.store import OPEN_FILES_MAX, LogStore
 from quorate.errors import StorageError
@@ -17,11 +18,12 @@ from tests.unit.broker.log.batches import NOW_MS, TOPIC_ID, append, open_data, r
 
 
 class CountingDisk(SimDisk):
-    """Knows which files are open, and may open no more."""
+    """Knows which files are open and were opened, and may open no more."""
 
     def __init__(self) -> None:
         super().__init__(Random(0))
         self.files: weakref.WeakSet[SimFile] = weakref.WeakSet()
+        self.opened: list[str] = []
         self.out_of_descriptors = False
         self.make_directory("/data")
 
@@ -30,6 +32,7 @@ class CountingDisk(SimDisk):
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         file = super().open(path, create=create)
         self.files.add(file)
+        self.opened.append(path)
         return file
 
 
@@ -102,3 +105,39 @@ def test_a_log_whose_file_cannot_be_opened_now_takes_records_later() -> None:
     disk.out_of_descriptors = False
     assert append(log, b"w") == 1
     assert len(read_all(log)) == 2
+
+
+def test_a_checkpoint_without_descriptors_is_made_later() -> None:
+    disk = CountingDisk()
+    store = open_data(disk)
+    log = store.create(TopicPartition("t", 0), TOPIC_ID, TopicConfig(), now_ms=NOW_MS)
+    append(log, b"v")
+    flush = store.start_checkpoint([log])
+    disk.out_of_descriptors = True
+
+    flush.run()
+    with pytest.raises(StorageError) as caught:
+        store.finish_flush(flush)
+
+    assert not isinstance(caught.value, FatalStorageError)
+    assert append(log, b"w") == 1
+    assert log.flushed_offset == 0
+    disk.out_of_descriptors = False
+    checkpoint(store)
+    assert log.flushed_offset == log.recovery_point == 2
+
+
+def test_what_runs_beside_the_loop_opens_none_of_its_files() -> None:
+    disk = CountingDisk()
+    store = open_data(disk)
+    for log in many_logs(store):
+        append(log, b"v")
+    disk.restart()
+    store = open_data(disk)
+
+    for logs in store.take_dirty():
+        flush = store.start_checkpoint(logs)
+        disk.opened.clear()
+        flush.run()
+
+        assert not [path for path in disk.opened if path.endswith(".log")]
