@@ -47,12 +47,22 @@ def test_junk_is_refused_with_the_one_error_or_decoded_within_the_limit(
     assert len(decoded) <= 10_000
 
 
+def ends_of_blocks(packed: bytes) -> list[int]:
+    """Return where the header of snappy records ends, and each of their blocks."""
+    ends = [len(compression.XERIAL_HEADER)]
+    while ends[-1] < len(packed):
+        size = packed[ends[-1] : ends[-1] + 4]
+        ends.append(ends[-1] + 4 + int.from_bytes(size, "big"))
+    return ends
+
+
 @pytest.mark.parametrize("codec", COMPRESSING)
 @given(cut=st.floats(0, 0.99))
 def test_cut_off_data_is_refused(codec: Codec, cut: float) -> None:
     packed = compress(codec, LINES)
     left = packed[: int(len(packed) * cut)]
-    assume(left != compression.XERIAL_HEADER)  # which alone stands for nothing
+    # Between two of its blocks snappy does not tell: there are fewer records than the batch says.
+    assume(codec is not Codec.SNAPPY or len(left) not in ends_of_blocks(packed))
     with pytest.raises(CorruptRecordError):
         decompress(codec, left, bytes_max=len(LINES))
 
