@@ -35,15 +35,15 @@ def test_the_program_to_begin_with_shows_records_and_counts_them(
     del spark  # it is there, so that the program takes it
     with Admin(servers) as admin:
         admin.create_topic("to-begin-with", partitions=2)
-    fill(servers, "to-begin-with", 30)
+    fill(servers, "to-begin-with", 20)  # it shows so many, in any order
     where = ["-b", servers, "spark"]
     assert run_command([*where, "check", "to-begin-with", "--json"]) == 0
     findings = json.loads(capsys.readouterr().out)["items"]
     assert [finding["state"] for finding in findings] == ["ok"] * 6
-    assert findings[-1]["detail"] == "2 partitions with about 30 records"
+    assert findings[-1]["detail"] == "2 partitions with about 20 records"
 
     assert run_command([*where, "example", "to-begin-with", "--since", "2023-01-01"]) == 0
     exec(compile(capsys.readouterr().out, "example", "exec"), {})
     shown = capsys.readouterr().out
-    assert shown.endswith("30 records\n")
-    assert "|value 29" in shown
+    assert shown.endswith("20 records\n")
+    assert "|value 19" in shown
