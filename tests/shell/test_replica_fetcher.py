@@ -167,16 +167,21 @@ async def test_after_a_cut_a_follower_goes_on_where_it_was(
     assert len(leader.tried_at_s) == 2
 
 
-async def test_a_leader_that_is_not_there_is_tried_less_and_less_often(
-    leader: Leader, autojump_clock: MockClock
-) -> None:
+async def outage(leader: Leader) -> None:
+    """Have the leader not be there for a while."""
     leader.refuses = True
     await leader.cut()
     await trio.sleep(20)
+    leader.refuses = False
+
+
+async def test_a_leader_that_is_not_there_is_tried_less_and_less_often(
+    leader: Leader, autojump_clock: MockClock
+) -> None:
+    await outage(leader)
     tried = leader.tried_at_s[1:]
     pauses = [after - before for before, after in itertools.pairwise(tried)]
     assert RECONNECT_MIN_S <= pauses[0] < pauses[-1] <= RECONNECT_MAX_S + 0.01
-    leader.refuses = False
     leader.cluster.append(b"a")
     await trio.sleep(2 * RECONNECT_MAX_S)
     assert leader.cluster.follower(2).log.log_end_offset == 1
@@ -185,10 +190,7 @@ async def test_a_leader_that_is_not_there_is_tried_less_and_less_often(
 async def test_a_leader_that_was_there_again_is_soon_tried_again_after_the_next_cut(
     leader: Leader, autojump_clock: MockClock
 ) -> None:
-    leader.refuses = True
-    await leader.cut()
-    await trio.sleep(20)
-    leader.refuses = False
+    await outage(leader)
     await trio.sleep(2 * RECONNECT_MAX_S)
     cut_at_s = trio.current_time()
     await leader.cut()
