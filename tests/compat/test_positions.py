@@ -54,6 +54,17 @@ def test_reading_begins_at_the_offset_that_was_sought(
         assert [(one.offset, one.value) for one in received] == expected
 
 
+@pytest.mark.feature("readers at different offsets make no difference to each other")
+def test_what_one_reads_is_what_it_reads_alone(
+    client: Client, server: Server, hundred: str
+) -> None:
+    tasks = [Task(hundred, {0: start}, 100 - start) for start in (9, 11)]
+    alone = [client.consume(server, task) for task in tasks]
+    with ThreadPoolExecutor() as readers:
+        together = list(readers.map(lambda task: client.consume(server, task), tasks * 2))
+    assert together == alone * 2
+
+
 @pytest.mark.feature("the same range twice is the same")
 def test_records_do_not_change(client: Client, server: Server, hundred: str) -> None:
     task = Task(hundred, {0: "earliest"}, 100)

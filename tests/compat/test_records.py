@@ -3,10 +3,12 @@
 import time
 from random import Random
 
+import confluent_kafka
 import pytest
 
 from tests.compat.clients.model import (
     CODECS,
+    DEADLINE_S,
     Acks,
     Client,
     Message,
@@ -187,6 +189,31 @@ def test_every_kind_of_acknowledgement_works(
     assert [message_of(one) for one in read_all(ours, server, topic, 20)] == sent
     if acks != "0" and Op.ACKNOWLEDGED_OFFSETS not in client.lacks:
         assert [place.offset for place in places] == list(range(20))
+
+
+@pytest.mark.feature("linger and batch size: fewer batches, and requests, for as many records")
+@pytest.mark.client("confluent-kafka")
+def test_a_producer_that_lingers_sends_more_records_at_a_time(
+    broker: Broker, new_topic: NewTopic
+) -> None:
+    topic = new_topic(2)
+    kept: list[list[int]] = []
+    for partition, linger_ms in enumerate((0, 20)):
+        producer = confluent_kafka.Producer({
+            "bootstrap.servers": broker.server.bootstrap, "linger.ms": linger_ms,
+            "batch.size": 65_536, "log_level": 0,
+        })  # fmt: skip
+        for value in range(100):
+            producer.produce(topic, b"%d" % value, partition=partition)
+            if value == 0:
+                producer.flush(DEADLINE_S)  # it knows the leader from now on
+            producer.poll(0.001)
+        assert producer.flush(DEADLINE_S) == 0
+        kept.append([header.record_count for header in broker.stored(topic, partition)])
+    hurried, lingered = kept
+    assert sum(hurried) == sum(lingered) == 100
+    assert max(lingered) > 1
+    assert len(lingered) < len(hurried)
 
 
 @pytest.mark.feature("idempotent producer")

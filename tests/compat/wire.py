@@ -47,8 +47,12 @@ class Wire:
 
     def ask(self, api_key: ApiKey, version: int, body: Any) -> Any:
         """Send a request and return the decoded answer."""
-        self.send(encode_request(APIS[api_key], version, CORRELATION_ID, CLIENT_ID, body))
+        self.post(api_key, version, body)
         return self.answer(api_key, version)
+
+    def post(self, api_key: ApiKey, version: int, body: Any) -> None:
+        """Send a request."""
+        self.send(encode_request(APIS[api_key], version, CORRELATION_ID, CLIENT_ID, body))
 
     def answer(self, api_key: ApiKey, version: int) -> Any:
         """Return the next answer, decoded as one to this API and version."""
@@ -82,8 +86,25 @@ class Wire:
         version: int = 9,
     ) -> PartitionProduceResponse:
         """Send one batch, or whatever it is, and return the partition's answer."""
+        self.post_produce(topic, records, partition=partition, acks=acks, version=version)
+        return self.produced(version)
+
+    def post_produce(
+        self,
+        topic: str,
+        records: Records,
+        *,
+        partition: int = 0,
+        acks: int = -1,
+        version: int = 9,
+    ) -> None:
+        """Send one batch, and leave the answer to whoever asks for it."""
         body = self.produce_request(topic, records, partition=partition, acks=acks, version=version)
-        response: ProduceResponse = self.ask(ApiKey.PRODUCE, version, body)
+        self.post(ApiKey.PRODUCE, version, body)
+
+    def produced(self, version: int = 9) -> PartitionProduceResponse:
+        """Return what the next answer, one to a Produce request, says of its partition."""
+        response: ProduceResponse = self.answer(ApiKey.PRODUCE, version)
         return response.responses[0].partition_responses[0]
 
     def produce_request(

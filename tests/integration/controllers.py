@@ -41,10 +41,10 @@ class Done:
         return items
 
 
-def quorate(*words: str, stdin: str = "") -> Done:
+def quorate(*words: str, stdin: str = "", timeout_s: float = TIMEOUT_S) -> Done:
     """Run a command to its end."""
     done = subprocess.run(
-        [*COMMAND, *words], input=stdin, capture_output=True, text=True, timeout=TIMEOUT_S,
+        [*COMMAND, *words], input=stdin, capture_output=True, text=True, timeout=timeout_s,
         env=environment(), check=False,
     )  # fmt: skip
     return Done(done.returncode, done.stdout, done.stderr)

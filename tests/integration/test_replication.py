@@ -1,17 +1,29 @@
 """Three brokers and a controller as processes: what acks=all is worth when they are ended."""
 
+import hashlib
 import signal
+import socket
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from quorate.errors import ErrorCode
+from quorate.protocol.messages.data import PartitionProduceResponse
+from quorate.records.record import ProducerStamp
 from quorate.tools.log_files import batches_of
+from tests.compat.wire import Wire
 from tests.integration.brokers import LAG_S, SESSION_S, WAIT_S_MAX, Cluster, send, wait_until
+from tests.unit.broker.log.batches import headers_of, make_batch
 
 pytestmark = pytest.mark.slow
+
+RETRIES = 1000
+REMEMBERED = 5
+"""Batches of a producer that a retry may be of (Kafka's ProducerStateEntry)."""
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +52,56 @@ def test_a_killed_leader_is_replaced_loses_nothing_and_is_in_sync_again_when_it_
     paths = (cluster.directory / "broker-1" / "killed-0").glob("*.log")
     counts = [batch.header.record_count for path in paths for _, batch in batches_of(path)]
     assert sum(counts) == 40, "each record is there once"
+
+
+def test_retries_are_told_their_first_offsets_by_the_next_leader_too_and_what_is_read_is_the_same(
+    cluster: Cluster,
+) -> None:
+    """Of each request sent twice, only one answer is read before the next is sent."""
+    cluster.create("retried", min_insync_replicas="2")
+    batches = [make_batch([b"%d" % n], producer=ProducerStamp(4711, 0, n)) for n in range(RETRIES)]
+    leader = cluster.leader("retried")
+    with closing(connect(cluster, leader)) as one, closing(connect(cluster, leader)) as other:
+        unheard, heard = Wire(one), Wire(other)
+        told: list[int] = []
+        for batch in batches:
+            unheard.post_produce("retried", batch)
+            told.append(offset_of(heard.produce("retried", batch)))
+        late = [offset_of(unheard.produced()) for _ in batches]
+        assert told == late == [*range(RETRIES)]
+        before = digest_of(heard, "retried", 100, 900)
+    cluster.brokers[leader].kill()
+    wait_until(lambda: cluster.leader("retried") not in (leader, -1), "another one leads")
+    with closing(connect(cluster, cluster.leader("retried"))) as sock:
+        wire = Wire(sock)
+        for number in range(RETRIES - REMEMBERED, RETRIES):
+            assert offset_of(wire.produce("retried", batches[number])) == number
+        assert digest_of(wire, "retried", 100, 900) == before
+        assert wire.fetch("retried", 0).high_watermark == RETRIES
+    cluster.start(leader)
+    cluster.brokers[leader].wait_until_ready()
+    wait_until(lambda: len(cluster.isr("retried")) == 3, "the killed broker is in sync again")
+    assert len(set(cluster.logs("retried"))) == 1
+
+
+def connect(cluster: Cluster, broker_id: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", cluster.ports[broker_id]), WAIT_S_MAX)
+
+
+def offset_of(answer: PartitionProduceResponse) -> int:
+    assert ErrorCode(answer.error_code) is ErrorCode.NONE
+    return answer.base_offset
+
+
+def digest_of(wire: Wire, topic: str, first: int, end: int) -> str:
+    """Return the SHA-256 of all bytes of a range of offsets, batches of one record."""
+    digest = hashlib.sha256()
+    while first < end:
+        data = bytes(wire.fetch(topic, first).records or b"")
+        batches = [header for header in headers_of(data) if header.base_offset < end]
+        digest.update(data[: sum(header.size_bytes for header in batches)])
+        first = batches[-1].last_offset + 1
+    return digest.hexdigest()
 
 
 def test_a_record_that_a_paused_follower_lacks_is_acknowledged_once_the_smaller_isr_is_committed(

@@ -1,5 +1,6 @@
 """Finding records by offset and by time, in whole batches, within limits."""
 
+import sys
 from random import Random
 
 import pytest
@@ -8,6 +9,7 @@ from quorate.broker.log.active import RECENT_BATCHES_MAX
 from quorate.broker.log.log import Log
 from quorate.errors import CorruptRecordError
 from quorate.settings import TopicConfig
+from tests.simulation.disk import SimDisk
 from tests.unit.broker.log.batches import (
     NOW_MS,
     PARTITION,
@@ -198,3 +200,42 @@ def test_many_segments_are_opened_and_searched_without_reading_them() -> None:
     before = disk.reads
     assert spans(reopened, 123, max_bytes=10, limit_offset=300) == [(123, 123)]
     assert disk.reads - before < 10
+
+
+def test_what_a_lookup_takes_does_not_grow_with_the_segments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No directory is listed, and no more is called or read, with 1,500 of them than with 150."""
+    taken: list[set[tuple[int, int]]] = []
+    for count in (150, 1_500):
+        disk = new_disk()
+        store = open_data(disk)
+        batch = make_batch([b"v"])
+        config = TopicConfig(segment_bytes=len(batch))
+        log = store.create(PARTITION, TOPIC_ID, config, now_ms=NOW_MS)
+        for _ in range(count):
+            log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+        assert log.segment_count == count
+        monkeypatch.setattr(disk, "list_directory", None)
+        offsets = [count * part // 10 for part in range(1, 10)]
+        taken.append({cost_of_reading(disk, log, offset) for offset in offsets})
+    assert max(taken[1]) <= max(taken[0])
+
+
+def cost_of_reading(disk: SimDisk, log: Log, offset: int) -> tuple[int, int]:
+    """Return how many functions were called, in Python, and how many reads made, for one offset."""
+    calls = 0
+
+    def count(_frame: object, event: str, _arg: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = disk.reads
+    sys.setprofile(count)
+    try:
+        taken = log.read(offset, max_bytes=10, limit_offset=1 << 40, at_least_one=True)
+    finally:
+        sys.setprofile(None)
+    assert taken is not None
+    assert [h.base_offset for h in headers_of(bytes_of(taken))] == [offset]
+    return calls, disk.reads - before
