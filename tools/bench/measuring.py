@@ -1,5 +1,6 @@
 """Runs load generators and watches a broker while they measure; waits for a quiet machine."""
 
+import mmap
 import os
 import subprocess
 import tempfile
@@ -21,9 +22,11 @@ QUIET_CORES_MAX = 0.25
 QUIET_FOR_S = 0.6
 QUIET_STEP_S = 0.2
 DIRTY_BYTES_MAX = 256 * 2**20
-FREE_BYTES_KEPT = 512 * 2**20
+FREE_BYTES_KEPT = 1024 * 2**20
 FREE_BYTES_MAX = 2 * FREE_BYTES_KEPT
-FILLS_MAX = 10
+FILLS_MAX = 3
+TOUCHED_BYTES = 2**30
+"""Whose pages are touched at a time."""
 
 
 class MeasurementFailedError(Exception):
@@ -187,23 +190,29 @@ class PageCache:
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
-        self._end = 0
 
     def fill(self) -> None:
         """Leave little memory free, also of what files that were deleted still give back."""
         for _ in range(FILLS_MAX):
-            self._fill()
-            time.sleep(QUIET_STEP_S)
+            self._touch()
             if _meminfo_bytes("MemFree:") < FREE_BYTES_MAX:
                 return
+            time.sleep(QUIET_STEP_S)
 
-    def _fill(self) -> None:
-        fd, chunk = self._file.fileno(), bytearray(1 << 20)
-        begin = self._end
-        self._end += max(_meminfo_bytes("MemFree:") - FREE_BYTES_KEPT, 0)
-        os.ftruncate(fd, self._end)
-        for position in range(begin, self._end, len(chunk)):
-            os.preadv(fd, [chunk], position)
+    def _touch(self) -> None:
+        """Use every page: what a while is not used, a host may take back (DAMON).
+
+        Mapped, that takes a second where reading takes ten.
+        """
+        size_bytes = max(_meminfo_bytes("MemAvailable:") - FREE_BYTES_KEPT, mmap.PAGESIZE)
+        os.ftruncate(self._file.fileno(), size_bytes)
+        with (
+            mmap.mmap(self._file.fileno(), size_bytes, prot=mmap.PROT_READ) as pages,
+            memoryview(pages) as data,
+        ):
+            for begin in range(0, size_bytes, TOUCHED_BYTES):
+                with data[begin : begin + TOUCHED_BYTES : mmap.PAGESIZE] as one_of_each:
+                    one_of_each.tobytes()
 
     def close(self) -> None:
         """Give the memory back."""
