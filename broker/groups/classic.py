@@ -192,8 +192,10 @@ class ClassicGroup:
 
     def tombstones(self) -> list[Entry]:
         """Return what takes back the group's record."""
-        if not self._now.began:
-            return []
+        return self.farewell() if self._now.began else []
+
+    def farewell(self) -> list[Entry]:
+        """Return what ends the group, here too, whether a record tells of it or not."""
         return [Entry(names_key(KeyType.GROUP_METADATA, self.group_id), None)]
 
     # --- coming and going of the coordinator ----------------------------------

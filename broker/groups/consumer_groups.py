@@ -158,7 +158,7 @@ class ConsumerGroups:
         if not found.is_empty:
             check_upgrade(found, self._config)
             draft.put(*upgraded(found, self._context.surroundings.image()))
-        return found.tombstones(), draft
+        return found.farewell(), draft
 
     def _leave(
         self, request: ConsumerGroupHeartbeatRequest

@@ -197,6 +197,29 @@ def test_a_group_that_cannot_be_deleted_makes_no_way(world: World) -> None:
     assert refused(world, "", "a") is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
+def test_who_was_only_told_an_id_does_not_take_the_new_group_along(world: World) -> None:
+    told = world.join_classic("", "a").value
+    assert told.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    world.join("m1", "a")
+    world.pass_ms(SESSION_MS // 2)
+    world.beat("m1", 1)
+    world.pass_ms(SESSION_MS // 2)
+    assert world.beat("m1", 1).error_code == NONE
+    assert World(world.log).group.members == world.group.members
+
+
+def test_a_first_generation_under_way_ends_with_its_group() -> None:
+    world = World(group_initial_rebalance_delay_ms=3_000)
+    world.set_topic("a", 4)
+    told = world.join_classic("", "a").value
+    waiting = world.join_classic(told.member_id, "a")
+    world.join("m1", "a")
+    assert waiting.value.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    world.pass_ms(3_000 + REBALANCE_MS)
+    assert set(world.group.members) == {told.member_id, "m1"}
+    assert World(world.log).group.members == world.group.members
+
+
 # --- classic members ---------------------------------------------------------------------
 
 
