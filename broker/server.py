@@ -53,6 +53,7 @@ def wall_clock_ms() -> int:
 class _Route:
     """What one version of one API needs on the way in and out, and how often it was asked for."""
 
+    api_key: int
     decode: Decode
     handler: Handler
     caller: Caller
@@ -280,7 +281,15 @@ class _Dispatcher:
         owed = (api_times, times.began_s)
 
         def resolved(response: Any) -> None:
-            slot.fill(encode(correlation_id, response))
+            try:
+                parts = encode(correlation_id, response)
+            except AssertionError:
+                raise
+            except Exception as error:  # noqa: BLE001 - as for answers that are known at once
+                _tell_bug(route.api_key, route.caller.api_version, error)
+                connection.hang_up()
+                return
+            slot.fill(parts)
             times.others.append(owed)
 
         promise.when_resolved(resolved)
@@ -299,6 +308,7 @@ class _Dispatcher:
                 f"there are {api.min_version} to {api.max_version}"
             )
         route = _Route(
+            api_key=api_key,
             decode=decoder(api.request, version),
             handler=handler,
             caller=Caller(self._listener, version),
@@ -366,5 +376,9 @@ def _refusal(error: Exception, buffer: bytearray, start: int) -> FrameRefusedErr
         return FrameRefusedError(f"cannot decode a request with API key {api_key}: {error}")
     if isinstance(error, CloseConnectionError):
         return FrameRefusedError(str(error))
-    logger.error("a request with API key %d, version %d failed", api_key, version, exc_info=error)
+    _tell_bug(api_key, version, error)
     return FrameRefusedError("the request met a bug in this broker")
+
+
+def _tell_bug(api_key: int, version: int, error: Exception) -> None:
+    logger.error("a request with API key %d, version %d failed", api_key, version, exc_info=error)

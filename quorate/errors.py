@@ -321,6 +321,11 @@ class QuorateError(Exception):
     """Any error that Quorate raises on purpose and a caller may want to catch."""
 
 
+MESSAGE_CHARACTERS_MAX: Final = 2000
+"""Of what was wrong: it may repeat what a client sent, and has room in every version of an answer,
+in old ones of which a text has at most 32,767 bytes."""
+
+
 class KafkaError(QuorateError):
     """An error with a code of the Kafka protocol.
 
@@ -332,7 +337,7 @@ class KafkaError(QuorateError):
     def __init__(self, message: str | None = None, *, code: ErrorCode | None = None) -> None:
         if code is not None:
             self.code = code
-        self.message = message or MEANINGS[self.code]
+        self.message = (message or MEANINGS[self.code])[:MESSAGE_CHARACTERS_MAX]
         super().__init__(self.message)
 
     def __str__(self) -> str:

@@ -351,3 +351,7 @@ class Connection:
     def flush(self) -> None:
         """Have the shell send the answers whose turn it is."""
         raise NotImplementedError
+
+    def hang_up(self) -> None:
+        """Have the shell close the connection: there will be no answer that is owed."""
+        raise NotImplementedError

@@ -89,6 +89,10 @@ class PlainConnection(Connection):
         """Have the reactor send the answers whose turn it is."""
         self.reactor.flush(self)
 
+    def hang_up(self) -> None:
+        """Have the reactor close it."""
+        self.reactor.close(self)
+
 
 class Reactor:
     """Accepts and serves plain connections until it is cancelled."""

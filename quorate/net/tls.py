@@ -29,17 +29,23 @@ class TlsConnection(Connection):
     something, so that there may be room to read more.
     """
 
-    __slots__ = ("readable", "sendable")
+    __slots__ = ("hung_up", "readable", "sendable")
 
     def __init__(self, peer: str, service: Service) -> None:
         super().__init__(peer, service)
         self.sendable = Bell()
         self.readable = Bell()
+        self.hung_up = False
 
     def flush(self) -> None:
         """Wake the task that sends, if there is something to send."""
         if self.collect():
             self.sendable.ring()
+
+    def hang_up(self) -> None:
+        """Have the task that sends end the connection."""
+        self.hung_up = True
+        self.sendable.ring()
 
 
 class TlsServer:
@@ -126,6 +132,8 @@ class TlsServer:
     ) -> None:
         while True:
             await connection.sendable.wait()
+            if connection.hung_up:
+                raise FrameRefusedError("an answer could not be given")
             while connection.out:
                 part = connection.out.popleft()
                 await self._send_part(stream, connection, part)

@@ -51,6 +51,7 @@ class Server:
         self.port = self.listener.getsockname()[1]
         self.reactor: Reactor | None = None
         self.in_turn = False
+        self.last: Connection | None = None
         self.clients: list[trio.SocketStream] = []
 
     def begin_turn(self) -> int:
@@ -59,6 +60,7 @@ class Server:
 
     def dispatch(self, connection: Connection, buffer: bytearray, start: int, end: int) -> None:
         assert self.in_turn, "a request would be served at the time of some earlier turn"
+        self.last = connection
         connection.open_slot().fill(self.answer(bytes(buffer[start:end])))
 
     def end_turn(self) -> None:
@@ -293,3 +295,14 @@ async def test_a_peer_that_resets_takes_nobody_with_it(contexts: Contexts) -> No
             client.socket.close()
         await other.send_all(frame(b"12345678"))
         assert await read_exactly(other, 1 << 20) == bytes(1 << 20)
+
+
+async def test_a_connection_can_be_hung_up_from_here(contexts: Contexts) -> None:
+    async with serving(echo, context=contexts[0]) as server:
+        stream = await open_stream(server, contexts)
+        await stream.send_all(frame(b"12345678"))
+        assert await read_exactly(stream, 8) == b"12345678"
+        assert server.last is not None
+        server.last.hang_up()
+        await assert_closed(stream)
+        assert server.service.connection_count == 0

@@ -44,9 +44,13 @@ class Wire(Connection):
         super().__init__("test", service)
         self.service = service
         self.widened = 0
+        self.hung_up = False
 
     def widen(self) -> None:
         self.widened += 1
+
+    def hang_up(self) -> None:
+        self.hung_up = True
 
     def flush(self) -> None:
         self.collect()
@@ -376,3 +380,34 @@ def test_a_long_poll_of_a_client_that_is_gone_is_forgotten() -> None:
     node.append(b"a")
     server.end_turn()
     assert wire.sent() == b""
+
+
+def test_an_answer_that_comes_later_and_cannot_be_encoded_costs_only_its_connection(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, server = new_server()
+    promise: Promise[Any] = Promise()
+    monkeypatch.setitem(HANDLERS, ApiKey.API_VERSIONS, answering(promise))
+    wire = connect(server)
+    wire.request(ApiKey.API_VERSIONS, ApiVersionsRequest(), 7)
+    promise.resolve(object())
+    server.end_turn()
+    assert wire.hung_up
+    assert "a request with API key 18, version 3 failed" in caplog.text
+
+
+def test_a_broken_invariant_of_an_answer_that_comes_later_is_not_a_matter_of_one_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, server = new_server()
+    promise: Promise[Any] = Promise()
+    monkeypatch.setitem(HANDLERS, ApiKey.API_VERSIONS, answering(promise))
+    connect(server).request(ApiKey.API_VERSIONS, ApiVersionsRequest())
+
+    class Broken:
+        @property
+        def api_keys(self) -> int:
+            raise AssertionError("ours")
+
+    with pytest.raises(AssertionError, match="ours"):
+        promise.resolve(Broken())
