@@ -157,9 +157,10 @@ class ClassicGroupMember(GroupMember):
             revoked, added = member.to_revoke, member.to_add
             if revoked:
                 await self._parts.rebalancing.give_up(GivenUp(revoked, lost=False))
+                member.revoked(revoked)
             if member.generation_id == generation_id:
                 await self._parts.rebalancing.take_over(added)
-                member.took_over()
+                member.took_over(added)
 
     def _answer_timeout_ms(self) -> int:
         rebalance_ms = self._member.settings.rebalance_timeout_ms + REBALANCE_GRACE_MS

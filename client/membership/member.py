@@ -277,12 +277,15 @@ class Member:
         """What the last assignment gives to it anew."""
         return self.assigned - self.owned
 
-    def took_over(self) -> None:
-        """Know that the owner was told of the assignment: of what it loses and of what it gets."""
-        if self.to_revoke:
-            # Whoever is to have it may have it in the next generation (KIP-429).
-            self.ask_to_join("it gave up partitions, as it was told")
-        self.owned = self.assigned
+    def revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        """Know that the owner was told what the assignment takes away."""
+        self.gave_up(partitions)
+        # Whoever is to have it may have it in the next generation (KIP-429).
+        self.ask_to_join("it gave up partitions, as it was told")
+
+    def took_over(self, partitions: frozenset[TopicPartition]) -> None:
+        """Know that the owner was told what it gets, even if that is void by now."""
+        self.owned |= partitions
 
     # Being a member
 

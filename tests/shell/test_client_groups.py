@@ -678,3 +678,24 @@ async def test_who_is_cancelled_while_it_gets_its_member_id_gives_it_back(
     (leaving,) = cluster.requests_of(LeaveGroupRequest)
     assert [each.member_id for each in leaving.members] == ["member-1"]
     assert group.reasons == ["left: the consumer was cancelled"]
+
+
+async def test_a_member_that_is_forgotten_while_its_listener_works_loses_what_it_just_got(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=20, partitions=2)
+    group, heard = FakeGroup(cluster), Heard()
+
+    async def be_forgotten() -> None:
+        heard.on = lambda _: None
+        group.forget_member()
+        group.other_joins("other", "t")
+        await trio.sleep(10)
+
+    heard.on = lambda _: be_forgotten()
+    async with member(cluster) as c:
+        c.subscribe("t", listener=heard)
+        await poll_for(c, 20)
+        assert c.assignment == set(group.assignments["member-2"])
+        assert len(c.assignment) == 1
+    assert [kind for kind, _ in heard.events] == ["assigned", "lost", "assigned", "revoked"]

@@ -61,7 +61,7 @@ def stable(member: Member, *partitions: TopicPartition, generation: int = 1) -> 
     assert joined(member, generation) is Next.GO_ON
     response = SyncGroupResponse(assignment=encode_assignment(partitions))
     assert member.on_synced(response) is Next.GO_ON
-    member.took_over()
+    member.took_over(member.to_add)
     return member
 
 
@@ -135,7 +135,8 @@ def test_cooperative_members_give_up_what_they_do_not_want_and_later_what_they_a
     member.on_synced(SyncGroupResponse(assignment=encode_assignment((T1,))))
     assert member.to_revoke == {T0}
     assert member.to_add == frozenset()
-    member.took_over()
+    member.revoked(member.to_revoke)
+    member.took_over(member.to_add)
     assert member.owned == {T1}
     assert member.rejoin_reason == "it gave up partitions, as it was told"
 
