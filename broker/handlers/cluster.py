@@ -73,15 +73,15 @@ def describe_producers(
     broker: Broker, request: DescribeProducersRequest, _caller: Caller
 ) -> DescribeProducersResponse:
     """Say which idempotent producers wrote to each partition lately (KIP-664)."""
+    asked: dict[str, dict[int, None]] = {}  # each partition once, however often it is named
+    for topic in request.topics:
+        asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     return DescribeProducersResponse(
         topics=[
             DescribeProducersTopicResponse(
-                name=topic.name,
-                partitions=[
-                    _producers_of(broker, topic.name, index) for index in topic.partition_indexes
-                ],
+                name=name, partitions=[_producers_of(broker, name, index) for index in indexes]
             )
-            for topic in request.topics
+            for name, indexes in asked.items()
         ]
     )
 

@@ -1,6 +1,6 @@
 """Configurations described and changed: read from the image, changed by the controller."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -74,7 +74,7 @@ def describe_configs(
 ) -> DescribeConfigsResponse:
     """Describe topics, brokers and groups: properties, where they come from, what they mean."""
     results: list[DescribeConfigsResult] = []
-    for resource in request.resources:
+    for resource in _distinct(request.resources):
         result = DescribeConfigsResult(
             resource_type=resource.resource_type, resource_name=resource.resource_name
         )
@@ -84,6 +84,14 @@ def describe_configs(
             result.error_code, result.error_message = int(error.code), error.message
         results.append(result)
     return DescribeConfigsResponse(results=results)
+
+
+def _distinct(resources: Iterable[DescribeConfigsResource]) -> Iterable[DescribeConfigsResource]:
+    """Return each question once: a large answer to a small one must not be asked for often."""
+    questions = {
+        (x.resource_type, x.resource_name, tuple(x.configuration_keys or ())): x for x in resources
+    }
+    return questions.values()
 
 
 def _describe_one(

@@ -39,8 +39,9 @@ def consumer_group_describe(
     broker: Broker, request: ConsumerGroupDescribeRequest, _caller: Caller
 ) -> ConsumerGroupDescribeResponse | Promise[ConsumerGroupDescribeResponse]:
     """Describe consumer groups and their members."""
-    answers = Gathering[ConsumerGroupDescribeGroup](len(request.group_ids))
-    for place, group_id in enumerate(request.group_ids):
+    group_ids = list(dict.fromkeys(request.group_ids))  # each once, however often it is named
+    answers = Gathering[ConsumerGroupDescribeGroup](len(group_ids))
+    for place, group_id in enumerate(group_ids):
         try:
             _check_served(broker)
             described = broker.coordinators.of(group_id).consumer.describe(group_id)

@@ -43,6 +43,7 @@ from quorate.quorum.metadata.image import TopicImage
 TOPIC_IDS_FROM: Final = 10
 GROUP_ERRORS_FROM: Final = 2
 MANY_GROUPS_FROM: Final = 8
+ALL_TOPICS: Final = -1
 
 
 # --- OffsetCommit -------------------------------------------------------------
@@ -110,8 +111,13 @@ def offset_fetch(
     """Tell how far groups have read, each when what it wrote before is committed."""
     if caller.api_version < MANY_GROUPS_FROM:
         return _fetch_of_one(broker, request, caller)
-    answers = Gathering[OffsetFetchResponseGroup](len(request.groups))
-    for place, group in enumerate(request.groups):
+    # All that a group has read is told once, however often it is asked for.
+    distinct = {
+        (group.group_id, place if group.topics is not None else ALL_TOPICS): group
+        for place, group in enumerate(request.groups)
+    }
+    answers = Gathering[OffsetFetchResponseGroup](len(distinct))
+    for place, group in enumerate(distinct.values()):
         then = partial(answers.put, place)
         _fetch_group(broker, group, caller, stable=request.require_stable, then=then)
     return answers.response(lambda groups: OffsetFetchResponse(groups=groups))

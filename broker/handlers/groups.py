@@ -57,8 +57,9 @@ def describe_groups(
     broker: Broker, request: DescribeGroupsRequest, caller: Caller
 ) -> DescribeGroupsResponse | Promise[DescribeGroupsResponse]:
     """Describe classic groups and their members."""
-    answers = Gathering[DescribedGroup](len(request.groups))
-    for place, group_id in enumerate(request.groups):
+    group_ids = list(dict.fromkeys(request.groups))  # each once, however often it is named
+    answers = Gathering[DescribedGroup](len(group_ids))
+    for place, group_id in enumerate(group_ids):
         try:
             coordinator = broker.coordinators.of(group_id)
             described = _describe(coordinator, group_id, caller)

@@ -72,7 +72,8 @@ def _describe(
     if _wants_all(request, caller):
         topics = [_topic(image, topic) for topic in image.topics.values()]
     else:
-        topics = [_asked_topic(image, asked, codes) for asked in request.topics or []]
+        distinct = {(asked.name, asked.topic_id): asked for asked in request.topics or []}
+        topics = [_asked_topic(image, asked, codes) for asked in distinct.values()]
         if caller.api_version < NULL_NAMES_FROM:
             for topic in topics:
                 # Versions 10 and 11 can ask for a topic without a name, but not answer so.

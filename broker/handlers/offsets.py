@@ -1,5 +1,6 @@
 """Offsets: where a log begins and ends, which record a time stands for, and what to forget."""
 
+from collections import Counter
 from typing import Final
 
 from quorate.broker.handlers.context import Broker, Caller, code_into
@@ -57,12 +58,16 @@ def list_offsets(
 ) -> ListOffsetsResponse | Promise[ListOffsetsResponse]:
     """Answer each partition's question by time (KIP-79); special times mean ends (KIP-734)."""
     wanted: list[_Wanted] = []
+    asked = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     response = ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
-                    _list_one(broker, request, topic.name, p, wanted) for p in topic.partitions
+                    _list_one(broker, request, topic.name, p, wanted)
+                    if asked[topic.name, p.partition_index] == 1
+                    else _refuse_repeated(p)
+                    for p in topic.partitions
                 ],
             )
             for topic in request.topics
@@ -77,6 +82,12 @@ def list_offsets(
         return response
     promise = _TimeSearch(broker, response, wanted).promise
     return now_or_later(promise)
+
+
+def _refuse_repeated(partition: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(
+        partition_index=partition.partition_index, error_code=int(ErrorCode.INVALID_REQUEST)
+    )
 
 
 def _list_one(

@@ -24,8 +24,9 @@ def describe_transactions(
     broker: Broker, request: DescribeTransactionsRequest, _caller: Caller
 ) -> DescribeTransactionsResponse | Promise[DescribeTransactionsResponse]:
     """Tell how transactional ids stand, each when that is committed."""
-    states = Gathering[TransactionState](len(request.transactional_ids))
-    for place, transactional_id in enumerate(request.transactional_ids):
+    ids = list(dict.fromkeys(request.transactional_ids))  # each once, however often it is named
+    states = Gathering[TransactionState](len(ids))
+    for place, transactional_id in enumerate(ids):
         _describe(broker, transactional_id, states, place)
     return states.response(lambda found: DescribeTransactionsResponse(transaction_states=found))
 

@@ -87,3 +87,12 @@ def test_producers_of_a_partition_that_is_not_here_are_not_known() -> None:
     refused = producers(new_node(), "nowhere")
     assert codes([refused]) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert refused.error_message
+
+
+def test_a_partitions_producers_are_described_once_however_often_it_is_named() -> None:
+    node = new_node()
+    node.create_topic("appLogs")
+    asked = DescribeProducersTopicRequest(name="appLogs", partition_indexes=[0, 7, 0])
+    request = DescribeProducersRequest(topics=[asked, asked])
+    (topic,) = describe_producers(node.broker, request, CALLER).topics
+    assert [partition.partition_index for partition in topic.partitions] == [0, 7]

@@ -291,3 +291,17 @@ def test_an_unknown_operation_fails_its_resource() -> None:
     answer = incremental_alter_configs(node.broker, request, over(1))
     assert results(answer) == [(TOPIC, "a", ErrorCode.INVALID_REQUEST)]
     assert node.controller.requests == []
+
+
+def test_a_question_is_answered_once_however_often_it_is_asked() -> None:
+    node = new_node()
+    node.create_topic("appLogs")
+    asked = DescribeConfigsResource(
+        resource_type=TOPIC, resource_name="appLogs", configuration_keys=None
+    )
+    other = DescribeConfigsResource(
+        resource_type=TOPIC, resource_name="appLogs", configuration_keys=["segment.ms"]
+    )
+    request = DescribeConfigsRequest(resources=[asked, other, asked])
+    results = describe_configs(node.broker, request, CALLER).results
+    assert [len(result.configs) for result in results] == [len(TOPIC_SETTINGS), 1]

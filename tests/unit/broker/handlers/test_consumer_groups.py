@@ -116,3 +116,8 @@ def test_a_cluster_at_group_version_0_has_classic_groups_only() -> None:
     assert [g.error_code for g in describe(node, "g")] == [ErrorCode.UNSUPPORTED_VERSION]
     node.apply(r.FeatureLevelSet("test", 0, "group.version", 1))
     assert beat(node).error_code == NONE
+
+
+def test_a_group_is_described_once_however_often_it_is_named() -> None:
+    groups = describe(new_coordinator(), "a", "b", "a")
+    assert [group.group_id for group in groups] == ["a", "b"]

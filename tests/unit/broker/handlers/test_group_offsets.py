@@ -296,6 +296,14 @@ def test_offsets_are_forgotten_whether_they_were_there_or_not() -> None:
     assert codes_of(delete(node, "no such topic")) == [unknown]
 
 
+def test_what_a_transaction_is_about_to_commit_is_forgotten_too() -> None:
+    node = new_coordinator()
+    under_way(node)
+    assert codes_of(delete(node)) == [NONE]
+    coordinator_of(node).end_transaction(5, committed=True)
+    assert fetched(node) == {}
+
+
 def test_what_a_group_reads_is_not_forgotten() -> None:
     node = new_coordinator()
     node.create_topic("u")
@@ -323,3 +331,15 @@ def test_a_deletion_that_fails_is_said_for_the_group() -> None:
     node.disk.capacity_bytes = 0
     answer = delete(node)
     assert (answer.error_code, answer.topics) == (ErrorCode.NOT_COORDINATOR, [])
+
+
+def test_all_that_a_group_has_read_is_told_once_however_often_it_is_asked_for() -> None:
+    node = new_coordinator()
+    commit(node, 5, group_id="a")
+    topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
+    groups = [
+        OffsetFetchRequestGroup(group_id="a", topics=asked)
+        for asked in (None, topics, None, topics)
+    ]
+    answer = now(offset_fetch(node.broker, OffsetFetchRequest(groups=groups), over(9)))
+    assert [group.topics[0].partitions[0].committed_offset for group in answer.groups] == [5, 5, 5]

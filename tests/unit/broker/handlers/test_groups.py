@@ -302,7 +302,23 @@ def test_what_was_read_of_a_topic_is_forgotten_with_it() -> None:
     assert fetched(node, "other") == {("u", 0): 1}
 
 
+def test_what_transactions_are_about_to_commit_is_forgotten_with_its_topic() -> None:
+    node = new_coordinator()
+    value = offset_value(Committed(77, -1, "", node.broker.now_ms, -1))
+    for group_id in ("g", "other"):
+        key = offset_key(offset_prefix(group_id, "t"), 0)
+        coordinator_of(node).replay_pending(5, key, value)
+    node.apply(r.TopicRemoved("test", 0, node.replicas.image.topics["t"].topic_id))
+    coordinator_of(node).end_transaction(5, committed=True)
+    assert fetched(node) == fetched(node, "other") == {}
+
+
 def test_records_of_another_time_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
     node = new_coordinator()
     coordinator_of(node).replay(b"\0\x63whatever", b"value")
     assert "unknown type 99" in caplog.text
+
+
+def test_a_group_is_described_once_however_often_it_is_named() -> None:
+    groups = described(new_coordinator(), "a", "b", "a")
+    assert [group.group_id for group in groups] == ["a", "b"]

@@ -130,7 +130,6 @@ def test_an_absent_topic_is_created_first() -> None:
     assert [(t.name, t.error_code) for t in now(answer).topics] == [
         ("new", 0),
         ("old", 0),
-        ("new", 0),
     ]
 
 
@@ -160,3 +159,13 @@ def test_while_the_controller_is_away_topics_are_on_their_way() -> None:
     response = now(answer)
     assert isinstance(response, MetadataResponse)
     assert codes(response.topics) == [ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NONE]
+
+
+def test_a_topic_is_described_once_however_often_it_is_named() -> None:
+    node = new_cluster()
+    topic_id = node.create_topic("appLogs")
+    by_id = MetadataRequestTopic(name=None, topic_id=topic_id)
+    named = MetadataRequestTopic(name="appLogs")
+    request = MetadataRequest(topics=[named, by_id, named, by_id, named])
+    response = now(metadata(node.broker, request, CALLER))
+    assert [topic.name for topic in response.topics] == ["appLogs", "appLogs"]

@@ -174,3 +174,18 @@ def test_records_of_a_topic_that_is_only_compacted_are_not_deleted(policy: str) 
 
 def test_deleting_where_nobody_leads_is_refused() -> None:
     assert codes([delete(new_topic(), 0, "nowhere")]) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_a_partition_is_asked_for_once() -> None:
+    node = new_topic()
+    asked = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
+    other = ListOffsetsPartition(partition_index=1, timestamp=LATEST)
+    request = ListOffsetsRequest(
+        topics=[ListOffsetsTopic(name="appLogs", partitions=[asked, asked, other])]
+    )
+    answers = now(list_offsets(node.broker, request, CALLER)).topics[0].partitions
+    assert codes(answers) == [
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]

@@ -111,3 +111,8 @@ def test_while_something_is_loading_nothing_is_listed() -> None:
     node.lead(TRANSACTIONS_TOPIC, 1, 1)
     answer = now(list_transactions(node.broker, ListTransactionsRequest(), over(2)))
     assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_a_transactional_id_is_described_once_however_often_it_is_named() -> None:
+    states = described(some(), "payments", "none", "payments")
+    assert [state.transactional_id for state in states] == ["payments", "none"]
