@@ -218,9 +218,7 @@ class OffsetKeeper:
             GroupIdNotFoundError: there is no such group.
             NonEmptyGroupError: nobody knows what its members read.
         """
-        group = self._context.groups.get(group_id)
-        if group is None and group_id not in self.offsets:
-            raise GroupIdNotFoundError
+        group = self._find(group_id)
         if group is not None and not group.is_empty and group.protocol_type != CONSUMERS:
             raise NonEmptyGroupError
         entries: list[Entry] = []
@@ -230,7 +228,7 @@ class OffsetKeeper:
                 index = partition.partition_index
                 if subscribed:
                     answer.error_code = int(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
-                elif self.offsets.find(group_id, topic, index) is not None:
+                elif self.offsets.is_known(group_id, topic, index):
                     entries.append(Entry(offset_key(offset_prefix(group_id, topic), index), None))
         self._context.writer.write(Effects(group_id, tuple(entries), done))
 
@@ -241,12 +239,21 @@ class OffsetKeeper:
             GroupIdNotFoundError: there is no such group.
             NonEmptyGroupError: it has members.
         """
-        group = self._context.groups.get(group_id)
-        if group is None and group_id not in self.offsets:
-            raise GroupIdNotFoundError
+        group = self._find(group_id)
         if group is not None and not group.is_empty:
             raise NonEmptyGroupError
         self._write_all(group_id, self._tombstones(group_id, group), done)
+
+    def _find(self, group_id: str) -> Group | None:
+        """Return a group; None if there are only offsets of it.
+
+        Raises:
+            GroupIdNotFoundError: there is nothing of it.
+        """
+        group = self._context.groups.get(group_id)
+        if group is None and group_id not in self.offsets and not self._has_pending(group_id):
+            raise GroupIdNotFoundError
+        return group
 
     def _tombstones(self, group_id: str, group: Group | None) -> Iterator[Entry]:
         yield from self.offsets.tombstones(group_id)
@@ -265,12 +272,10 @@ class OffsetKeeper:
 
     def forget_topic(self, topic: str) -> None:
         """Forget what all groups have read of a topic that exists no more."""
-        for group_id in list(self.offsets.groups()):
-            partitions = self.offsets.of_group(group_id).get(topic, {})
+        for group_id, partitions in self.offsets.of_topic(topic).items():
             prefix = offset_prefix(group_id, topic)
             entries = [Entry(offset_key(prefix, partition), None) for partition in partitions]
-            if entries:
-                self._write_all(group_id, entries, ignore)
+            self._write_all(group_id, entries, ignore)
 
     # --- expiry ---------------------------------------------------------------
 

@@ -54,6 +54,22 @@ class CommittedOffsets:
         """Whether a transaction is under way that commits this offset."""
         return OffsetKey(group_id, topic, partition) in self._pending
 
+    def is_known(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether a group has committed this offset, or a transaction is about to."""
+        committed = self.find(group_id, topic, partition) is not None
+        return committed or self.is_pending(group_id, topic, partition)
+
+    def of_topic(self, topic: str) -> Mapping[str, Iterable[int]]:
+        """Return the partitions of a topic whose offsets are known, by group."""
+        known = {
+            group_id: dict.fromkeys(topics[topic])
+            for group_id, topics in self._by_group.items()
+            if topic in topics
+        }
+        for group_id, _, partition in self._pending.of_topic(topic):
+            known.setdefault(group_id, {})[partition] = None
+        return known
+
     def pending_of(self, group_id: str) -> Iterator[OffsetKey]:
         """Return the offsets of a group that transactions under way commit."""
         return self._pending.of_group(group_id)

@@ -36,6 +36,10 @@ class PendingOffsets:
         """Return the offsets of a group that transactions under way commit."""
         return (where for where in self._by_offset if where.group_id == group_id)
 
+    def of_topic(self, topic: str) -> Iterator[OffsetKey]:
+        """Return the offsets of a topic that transactions under way commit."""
+        return (where for where in self._by_offset if where.topic == topic)
+
     def keep(self, producer_id: int, where: OffsetKey, committed: Committed) -> None:
         """Keep in mind what a transaction commits."""
         self._place += 1
