@@ -2,6 +2,7 @@
 
 from quorate.broker.log.lookup import LogSegment
 from quorate.broker.log.segments import Segments
+from quorate.errors import StorageError
 from quorate.model import NO_TIMESTAMP
 from quorate.settings import TopicConfig
 
@@ -15,13 +16,19 @@ def segments_expired(segments: Segments, config: TopicConfig, deletable: int, no
             compacted has none.
         deletable: how many of the oldest may go at all, because they lie below the high watermark.
         now_ms: the time.
+
+    Raises:
+        StorageError: how old they are, or how large, cannot be read now.
     """
     if not config.deletes:
         return 0
-    return max(
-        _too_old(segments, config.retention_ms, deletable, now_ms),
-        _too_much(segments, config.retention_bytes, deletable),
-    )
+    try:
+        return max(
+            _too_old(segments, config.retention_ms, deletable, now_ms),
+            _too_much(segments, config.retention_bytes, deletable),
+        )
+    except OSError as error:
+        raise StorageError(f"cannot look at old segments: {error.strerror}") from error
 
 
 def _too_old(segments: Segments, retention_ms: int, deletable: int, now_ms: int) -> int:

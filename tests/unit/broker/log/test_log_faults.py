@@ -394,3 +394,18 @@ def test_records_deleted_before_the_time_asked_for_are_not_found() -> None:
     assert find_time(log, NOW_MS + 2) is None
     assert find_time(log, NOW_MS + 1) == (NOW_MS + 1, 2, 0)
     assert find_time(log, None) is None
+
+
+def test_old_segments_that_cannot_be_looked_at_now_are_looked_at_the_next_time() -> None:
+    disk = MoodyDisk()
+    log = open_data(disk).create(PARTITION, TOPIC_ID, FIVE_PER_SEGMENT, now_ms=NOW_MS)
+    for _ in range(17):
+        append(log, b"v")
+    log._context.files.forget_directory(FOLDER)
+    log.config = TopicConfig(segment_bytes=1024, retention_ms=1)
+
+    disk.refused["open", ".timeindex"] = errno.EMFILE
+    with pytest.raises(StorageError, match="cannot look at old segments"):
+        log.apply_retention(high_watermark=17, now_ms=NOW_MS + 2)
+    disk.refused.clear()
+    assert log.apply_retention(high_watermark=17, now_ms=NOW_MS + 2) > 0
