@@ -166,8 +166,11 @@ class ConsumerGroups:
         draft = Draft(self._known(request.group_id))
         answer = consumer_heartbeats.leave(draft, request, self._terms(request.group_id))
         promise, done = _answered(answer, _refused_heartbeat)
-        gone = [] if request.member_id in draft.group.members else [request.member_id]
-        self._take_out(draft, gone, f"member {request.member_id} left", done)
+        away = draft.group.members.get(request.member_id)
+        gone = [] if away is not None else [request.member_id]
+        left = self._take_out(draft, gone, f"member {request.member_id} left", done)
+        if left and away is not None:
+            self._watch(request.group_id).moved(None, away)
         return promise
 
     # --- members of the classic protocol -----------------------------------------

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeAlias
 
-from quorate.broker.groups.consumer_members import Member, MemberState, Standing
+from quorate.broker.groups.consumer_members import Member, Standing
 from quorate.broker.groups.sessions import Sessions
 from quorate.broker.replication.deadlines import Deadlines
 
@@ -36,7 +36,7 @@ class Watch:
 
     def moved(self, before: Standing | None, member: Member) -> None:
         """Note how a member that speaks the new protocol stands now."""
-        if member.standing.state is not MemberState.UNREVOKED_PARTITIONS:
+        if not member.standing.revoking:
             self._revoking.forget(member.member_id)
         elif before != member.standing:
             self._revoking.heard(member.member_id, member.profile.rebalance_timeout_ms)

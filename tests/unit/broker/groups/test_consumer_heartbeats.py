@@ -332,6 +332,18 @@ def test_the_session_of_who_was_succeeded_ends_unnoticed(world: World) -> None:
     assert (set(world.group.members), world.group.epoch) == ({"m2"}, epoch)
 
 
+def test_who_left_for_a_while_need_not_give_up_anything_in_time(world: World) -> None:
+    world.join("m1", "a", instance_id="i")
+    world.join("m2", "a")
+    world.beat("m1", 1, instance_id="i")
+    assert world.group.members["m1"].standing.revoking
+    world.beat("m1", -2, instance_id="i")
+    after = World(world.log, world.image)
+    for each in (world, after):
+        each.pass_ms(REBALANCE_MS)
+        assert set(each.group.members) == {"m1", "m2"}
+
+
 # --- subscriptions and topics -----------------------------------------------------------
 
 
