@@ -156,15 +156,18 @@ class GroupConsumer(ConsumerBase):
     async def unsubscribe(self) -> None:
         """Give up everything, and leave the group; nothing, if it is in none.
 
-        What was read is committed first, if commits are automatic.
+        What was read is committed first, if commits are automatic. Cancelled, a member gives
+        everything up, and leaves, all the same.
         """
         self._lifetime.check_open()
         if self._group is None:
             return
-        await self._give_up_and_leave("unsubscribed", processed_only=False)
-        self._subscription = frozenset()
-        if self._rebalancing is not None:
-            self._rebalancing.listener = RebalanceListener()
+        try:
+            await self._give_up_and_leave("unsubscribed", processed_only=False)
+        finally:
+            self._subscription = frozenset()
+            if self._rebalancing is not None:
+                self._rebalancing.listener = RebalanceListener()
 
     @property
     def subscription(self) -> Subscription:
@@ -382,6 +385,7 @@ class GroupConsumer(ConsumerBase):
         finally:
             if member is not None:
                 self._member = None
+                rebalancing.drop()
                 with trio.move_on_after(LEAVE_TIMEOUT_MS / 1000, shield=True):
                     await member.leave(reason)
 

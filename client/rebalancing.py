@@ -100,6 +100,14 @@ class Rebalancing:
         left = {p: s for p, s in self._reading.streams.items() if p not in given.partitions}
         self._reading.read(left)
 
+    def drop(self) -> None:
+        """Read nothing any more, and commit nothing of it: giving it up may have been cancelled."""
+        if self._reading.streams:
+            self.times_given_up += 1
+            self._commits.lose(frozenset(self._reading.streams))
+            self._known.clear()
+            self._reading.read({})
+
     def commit_soon(
         self, partitions: Iterable[TopicPartition], *, processed_only: bool
     ) -> Commit | None:

@@ -699,3 +699,22 @@ async def test_a_member_that_is_forgotten_while_its_listener_works_loses_what_it
         assert c.assignment == set(group.assignments["member-2"])
         assert len(c.assignment) == 1
     assert [kind for kind, _ in heard.events] == ["assigned", "lost", "assigned", "revoked"]
+
+
+async def test_who_is_cancelled_while_it_unsubscribes_reads_nothing_any_more(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=20)
+    group, heard = FakeGroup(cluster), Heard()
+    async with member(cluster, enable_auto_commit=False) as c:
+        c.subscribe("t", listener=heard)
+        await read(c, 20)
+        heard.on = lambda _: trio.Event().wait()
+        with trio.move_on_after(1) as patience:
+            await c.unsubscribe()
+        assert patience.cancelled_caught
+        assert group.member == ""
+        assert c.assignment == c.subscription == frozenset()
+        assert await c.poll(timeout_ms=0) == []
+        c.subscribe("t")
+        assert len(await read(c, 20)) == 20
