@@ -39,6 +39,9 @@ class _Outcome:
     response: FetchResponse
     wanted_bytes: int
     size_bytes: int
+    """Of the records that it has."""
+    held_bytes: int
+    """Of those that there are for the client, though batches may not fit, or only the next time."""
     failed: bool
     waitable: list[Replica]
     may_wait: bool
@@ -63,7 +66,7 @@ class _Outcome:
     @property
     def is_final(self) -> bool:
         """Whether waiting would not make it better."""
-        return self.failed or self.size_bytes >= self.wanted_bytes
+        return self.failed or self.held_bytes >= self.wanted_bytes
 
 
 def fetch(
@@ -192,6 +195,7 @@ def _read_all(
         FetchResponse(),
         wanted_bytes,
         0,
+        0,
         failed=False,
         waitable=[],
         may_wait=may_wait,
@@ -265,14 +269,16 @@ def _read(
     records = None
     aborted: list[AbortedTransaction] = []
     if room_bytes > 0 or first:
+        max_bytes = max(min(partition.partition_max_bytes, room_bytes), 0)
         try:
             records = replica.read(
                 partition.fetch_offset,
-                max_bytes=max(min(partition.partition_max_bytes, room_bytes), 0),
+                max_bytes=max_bytes,
                 at_least_one=first,
                 may_wait=outcome.may_wait,
                 stable=outcome.stable,
             )
+            _count_in(replica, partition.fetch_offset, max_bytes, records, outcome)
             if records is not None and outcome.stable:
                 aborted = _aborted_in(replica, records, partition.fetch_offset, outcome)
         except ColdError as error:
@@ -281,14 +287,37 @@ def _read(
         replica.check_readable(partition.fetch_offset)
     outcome.waitable.append(replica)
     if records is not None:
-        size_bytes, topic = len(records), replica.topic_partition.topic
-        outcome.size_bytes += size_bytes
-        outcome.read_bytes[topic] = outcome.read_bytes.get(topic, 0) + size_bytes
+        topic = replica.topic_partition.topic
+        outcome.read_bytes[topic] = outcome.read_bytes.get(topic, 0) + len(records)
     data = _state_of(replica, partition)
     if records is not None:
         data.records = records
         data.aborted_transactions = aborted
     return data
+
+
+def _count_in(
+    replica: Replica, offset: int, max_bytes: int, records: FileSlice | None, outcome: _Outcome
+) -> None:
+    """Count in what there is of a partition: what was read, or would be the next time.
+
+    What is not given now is nothing to wait for (Kafka: ``DelayedFetch``): limits cut between
+    batches, and where a segment ends, the log may go on.
+    """
+    size_bytes = 0 if records is None else len(records)
+    lacking_bytes = outcome.wanted_bytes - outcome.held_bytes
+    outcome.size_bytes += size_bytes
+    held_bytes: int | None = size_bytes
+    if records is None and outcome.size_bytes:  # else it was read whatever its size: it has none
+        end_offset = replica.last_stable_offset if outcome.stable else replica.high_watermark
+        held_bytes = max_bytes if offset < end_offset else 0
+    elif records is not None and size_bytes < lacking_bytes:
+        held_bytes = replica.bytes_from(
+            records, offset, may_wait=outcome.may_wait, stable=outcome.stable
+        )
+        if held_bytes is not None:
+            held_bytes = max(min(held_bytes, max_bytes), size_bytes)
+    outcome.held_bytes += lacking_bytes if held_bytes is None else held_bytes
 
 
 def _aborted_in(

@@ -112,6 +112,36 @@ class LogReader:
 
         return find(segment) if may_wait else self._look(segment, offset, find)
 
+    def bytes_from(
+        self, piece: FileSlice, offset: int, *, limit_offset: int, may_wait: bool
+    ) -> int | None:
+        """Return how much there is from the beginning of a slice on, whatever the slice has of it.
+
+        Args:
+            piece: what :meth:`read` returned.
+            offset: from where on it was asked for.
+            limit_offset: as it was asked for.
+            may_wait: whether the disk may be waited for.
+
+        Returns:
+            None if that reaches into segments behind that of the slice.
+
+        Raises:
+            ColdError: only if it may not be waited for: it would have to be.
+        """
+        segments = self._segments
+        number = segments.number_of(offset)
+        segment, end_offset = segments.at(number), segments.end_of(number, self.log_end_offset)
+        if limit_offset > end_offset:
+            return None
+
+        def find(where: Searchable) -> int:
+            is_whole = limit_offset == end_offset
+            end = where.size_bytes if is_whole else where.position_of(limit_offset)
+            return end - piece.position
+
+        return find(segment) if may_wait else self._look(segment, offset, find)
+
     def aborted_in(
         self, piece: FileSlice, offset: int, *, limit_offset: int, may_wait: bool
     ) -> list[AbortedTransaction]:

@@ -161,6 +161,27 @@ class Replica:
         except OSError as error:
             raise self._unreadable(error) from error
 
+    def bytes_from(
+        self, piece: FileSlice, offset: int, *, may_wait: bool, stable: bool
+    ) -> int | None:
+        """Return how much there is to read from the beginning of a slice on, as in the log.
+
+        Args:
+            piece: what :meth:`read` returned.
+            offset: from where on it was asked for.
+            may_wait: whether the disk may be waited for.
+            stable: whether nothing behind the last stable offset is wanted.
+
+        Raises:
+            ColdError: the disk may not be waited for, but would have to be.
+            StorageError: the log could not be read now.
+        """
+        limit_offset = self.last_stable_offset if stable else self.high_watermark
+        try:
+            return self.log.bytes_from(piece, offset, limit_offset=limit_offset, may_wait=may_wait)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
     def aborted_in(
         self, piece: FileSlice, offset: int, *, may_wait: bool
     ) -> list[AbortedTransaction]:

@@ -171,14 +171,18 @@ def test_several_cold_partitions_are_looked_into_at_once() -> None:
 
 
 def test_a_cold_fetch_that_asks_for_more_than_there_is_is_parked_afterwards() -> None:
-    scene = Scene()
+    scene = Scene({"flush.messages": "1"})
+    scene.node.sync()
+    scene.append(b"v" * 900)  # closes the segment of what is committed
+    scene.disk.chill()
 
-    cold = scene.fetch(9, min_bytes=5000)
+    cold = scene.fetch(10, min_bytes=5000)
+    assert scene.disk.at_work
     scene.disk.work()
     assert waits(cold)
     scene.node.wait(PARKED_MS)
 
-    assert fetched(cold) == [[9]]
+    assert fetched(cold) == [[10]]
 
 
 def test_a_fetch_that_nobody_waits_for_any_more_is_not_answered() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.broker.handlers.fetch import WAIT_MAX_MS, fetch
-from quorate.errors import ErrorCode
+from quorate.errors import ErrorCode, StorageError
 from quorate.promise import Promise
 from quorate.protocol.messages.data import (
     FetchPartition,
@@ -255,6 +255,61 @@ def test_a_fetch_never_waits_for_more_than_it_may_be_given() -> None:
     node.append(b"a" * 100)
     asked = request(0, min_bytes=1 << 20, max_bytes=100, max_wait_ms=LONG_MS)
     assert base_offsets(partitions_of(fetch(node.broker, asked, NAMED))[0]) == [0]
+
+
+def test_what_a_segment_has_left_is_given_at_once_if_the_log_goes_on_behind_it() -> None:
+    node = new_topic(segment_bytes="1024")
+    for _ in range(3):
+        node.append(b"a" * 600)
+    asked = request(0, min_bytes=100_000, max_wait_ms=LONG_MS)
+    assert base_offsets(partitions_of(fetch(node.broker, asked, NAMED))[0]) == [0]
+    asked.topics[0].partitions[0].fetch_offset = 2
+    assert waits(fetch(node.broker, asked, NAMED)), "behind the last segment there is nothing"
+
+
+@pytest.mark.parametrize(("min_bytes", "waits_on"), [(1000, False), (1001, True)])
+def test_a_fetch_does_not_wait_for_what_does_not_fit(min_bytes: int, *, waits_on: bool) -> None:
+    node = new_topic()
+    for _ in range(2):
+        node.append(b"a" * 600)
+    asked = request(0, min_bytes=min_bytes, max_wait_ms=LONG_MS)
+    asked.topics[0].partitions[0].partition_max_bytes = 1000
+    answer = fetch(node.broker, asked, NAMED)
+    assert waits(answer) is waits_on
+    node.wait(LONG_MS)
+    assert base_offsets(partitions_of(answer)[0]) == [0]
+
+
+def test_a_partition_whose_next_batch_does_not_fit_is_not_waited_for_either() -> None:
+    node = new_topic(2)
+    node.append(b"a")
+    node.append(b"b" * 2000, partition=1)
+    asked = request(0, 0, min_bytes=1000, max_wait_ms=LONG_MS)
+    asked.topics[0].partitions[1].partition_max_bytes = 1000
+    first, second = partitions_of(fetch(node.broker, asked, NAMED))
+    assert (base_offsets(first), second.records) == ([0], b"")
+
+
+def test_how_much_there_is_may_be_unreadable_though_records_were_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node = new_topic(flush_messages="1", segment_bytes="1024")
+    node.append(b"a")
+    node.sync()
+    for _ in range(2):
+        node.append(b"a" * 600)
+    replica = node.leader()
+    piece = replica.read(0, max_bytes=100_000, at_least_one=True)
+    assert piece is not None
+
+    def out_of_descriptors(*_: object, **__: object) -> bytes:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SimFile, "read_at", out_of_descriptors)
+        with pytest.raises(StorageError, match="cannot read the log"):
+            replica.bytes_from(piece, 0, may_wait=True, stable=False)
+    assert replica.bytes_from(piece, 0, may_wait=True, stable=False) == len(piece)
 
 
 def test_a_fetch_that_waited_long_enough_gets_what_is_there() -> None:
