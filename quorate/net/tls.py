@@ -106,8 +106,7 @@ class TlsServer:
                         return
                     continue
                 service.begin_turn()
-                connection.resume()
-                service.end_turn()
+                self._dispatch(connection, 0)
             chunk: bytes | bytearray | None = None
             with trio.move_on_after(service.idle_max_ms / 1000):
                 chunk = await stream.receive_some(len(connection.space()))
@@ -117,8 +116,19 @@ class TlsServer:
                 return
             connection.space()[: len(chunk)] = chunk
             connection.last_active_ms = service.begin_turn()
-            connection.received(len(chunk))
-            service.end_turn()
+            self._dispatch(connection, len(chunk))
+
+    def _dispatch(self, connection: TlsConnection, size_bytes: int) -> None:
+        """Dispatch what so many new bytes complete, and end the turn, though a frame be refused.
+
+        Those before it may have made something ready, for others, too.
+        """
+        try:
+            connection.received(size_bytes)
+        except FrameRefusedError:
+            self._service.end_turn()
+            raise
+        self._service.end_turn()
 
     async def _waited_for_room(self, connection: TlsConnection) -> bool:
         """Wait until the peer has taken some more; return whether it does, or we owe it answers."""

@@ -297,6 +297,16 @@ async def test_a_peer_that_resets_takes_nobody_with_it(contexts: Contexts) -> No
         assert await read_exactly(other, 1 << 20) == bytes(1 << 20)
 
 
+async def test_a_turn_ends_even_if_a_frame_is_refused_behind_others(contexts: Contexts) -> None:
+    async with serving(echo, context=contexts[0]) as server:
+        stream = await open_stream(server, contexts)
+        await stream.send_all(frame(b"12345678") + b"GET / HTTP/1.1\r\n\r\n")
+        with suppress(trio.BrokenResourceError):
+            while await stream.receive_some():
+                pass
+        assert not server.in_turn
+
+
 async def test_a_connection_can_be_hung_up_from_here(contexts: Contexts) -> None:
     async with serving(echo, context=contexts[0]) as server:
         stream = await open_stream(server, contexts)
