@@ -397,6 +397,7 @@ class Reactor:
         connection.loading = False
         connection.warm = (part.fd, range(part.position, part.position + size_bytes))
         if not connection.closed:
+            self._service.begin_turn()
             self.send(connection)
             self._service.end_turn()
 

@@ -14,6 +14,7 @@ import pytest
 import trio
 import trustme
 
+from quorate.net import reactor
 from quorate.net.connection import Connection, Limits, Part, Service
 from quorate.net.reactor import Reactor
 from quorate.net.tls import TlsServer
@@ -316,3 +317,18 @@ async def test_a_connection_can_be_hung_up_from_here(contexts: Contexts) -> None
         server.last.hang_up()
         await assert_closed(stream)
         assert server.service.connection_count == 0
+
+
+async def test_requests_that_waited_while_bytes_were_loaded_are_served_in_a_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(bytes(100_000))
+    monkeypatch.setattr(reactor, "is_cached", lambda *_: False)
+    with path.open("rb") as file:
+        slice_ = FileSlice(file.fileno(), 0, 100_000, file)
+        async with serving(lambda _: [b"head", slice_]) as server:
+            stream = await connect(server)
+            requests = LIMITS.in_flight_max + 2
+            await stream.send_all(frame(b"12345678") * requests)
+            assert len(await read_exactly(stream, requests * 100_004)) == requests * 100_004
