@@ -171,12 +171,12 @@ class ClassicGroupMember(GroupMember):
         return await self._parts.cluster.reach(broker_id, GROUP_LANE)
 
     async def _fail(self, error: QuorateError) -> None:
-        """The group will not have this member: its user is to know."""
-        self.failure = error
+        """The group will not have this member: its user is to know, once it has given all up."""
         async with self._parts.turns.taken():
             given = self._member.to_give_up()
             await self._parts.rebalancing.give_up(given)
             self._member.gave_up(given.partitions)
+            self.failure = error
 
     # Staying
 

@@ -58,6 +58,7 @@ class ConsumerGroupMember(GroupMember):
         self._work = Bell()
         self._look = True
         self._waits_for_user = False
+        self._refused: QuorateError | None = None
 
     @property
     def identity(self) -> GroupMetadata:
@@ -166,8 +167,8 @@ class ConsumerGroupMember(GroupMember):
         self._work.ring()
 
     def _fail(self, error: QuorateError) -> None:
-        """The group will not have this member: its user is to know."""
-        self.failure = error
+        """The group will not have this member: its user is to know, once it has given all up."""
+        self._refused = error
         self._member.put_out()
         self._waits_for_user = True
         self._work.ring()
@@ -192,7 +193,7 @@ class ConsumerGroupMember(GroupMember):
 
     def _has_work(self) -> bool:
         member = self._member
-        wants_back = member.is_out and self.failure is None
+        wants_back = member.is_out and self._refused is None
         return bool(member.owned != member.assigned or self._waits_for_user or wants_back)
 
     async def _rebalance(self) -> None:
@@ -204,6 +205,7 @@ class ConsumerGroupMember(GroupMember):
             member.gave_up(places)
         if lost:
             self._waits_for_user = False
+            self.failure = self._refused
             if self.failure is None:
                 self._come_back()
             return

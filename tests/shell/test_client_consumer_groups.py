@@ -408,3 +408,26 @@ async def test_cancelling_anywhere_leaves_no_ghost_and_commits_nothing_unread(
             break
     assert phases == set(range(41))
     assert processed == list(range(40))
+
+
+async def test_who_subscribes_again_hears_all_the_same_why_it_was_refused(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=20)
+    group, heard = FakeConsumerGroup(cluster, {("t", 0)}), Heard()
+    async with member(cluster, enable_auto_commit=False) as c:
+        c.subscribe("t", listener=heard)
+        await read(c, 20)
+        group.forget_member()
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        cluster.script(
+            ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse(error_code=code)
+        )
+        await trio.sleep(10)
+        c.subscribe("t", listener=heard)
+        await trio.sleep(10)
+        with pytest.raises(KafkaError, match="it is refused"):
+            await poll_for(c, 10)
+        c.subscribe("t", listener=heard)
+        assert len(await read(c, 20)) == 20
+    assert [kind for kind, _ in heard.events] == ["assigned", "lost", "assigned", "revoked"]

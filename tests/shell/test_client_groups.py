@@ -718,3 +718,24 @@ async def test_who_is_cancelled_while_it_unsubscribes_reads_nothing_any_more(
         assert await c.poll(timeout_ms=0) == []
         c.subscribe("t")
         assert len(await read(c, 20)) == 20
+
+
+async def test_who_subscribes_again_hears_all_the_same_why_it_was_refused(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=20)
+    group, heard = FakeGroup(cluster), Heard()
+    async with member(cluster, enable_auto_commit=False) as c:
+        c.subscribe("t", listener=heard)
+        await read(c, 20)
+        group.forget_member()
+        refusal = HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        cluster.script(HeartbeatRequest, refusal)
+        await trio.sleep(10)
+        c.subscribe("t", listener=heard)
+        await trio.sleep(10)
+        with pytest.raises(KafkaError, match="is out of the group"):
+            await poll_for(c, 10)
+        c.subscribe("t", listener=heard)
+        assert len(await read(c, 20)) == 20
+    assert [kind for kind, _ in heard.events] == ["assigned", "lost", "assigned", "revoked"]
