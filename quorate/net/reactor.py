@@ -256,10 +256,17 @@ class Reactor:
             connection.received(size_bytes)
         except FrameRefusedError as error:
             logger.warning("closing the connection from %s: %s", connection.peer, error)
-            self.close(connection)
+            self._close_refused(connection)
             return
         if (connection.slots or connection.unsent_bytes) and not connection.may_read:
             self._watch(connection)
+
+    def _close_refused(self, connection: PlainConnection) -> None:
+        """Close a connection over which a frame was refused, after what was answered before it."""
+        if not connection.closed and connection.collect():
+            with suppress(OSError):
+                self._send_parts(connection)
+        self.close(connection)
 
     def _watch(self, connection: PlainConnection) -> None:
         """Have epoll watch for what the connection can go on with."""
@@ -335,7 +342,7 @@ class Reactor:
                 connection.resume()
             except FrameRefusedError as error:
                 logger.warning("closing the connection from %s: %s", connection.peer, error)
-                self.close(connection)
+                self._close_refused(connection)
                 return
         if connection.interest != _IN or not connection.may_read:
             self._watch(connection)

@@ -19,6 +19,7 @@ from quorate.records.slices import FileSlice
 logger = logging.getLogger(__name__)
 
 HANDSHAKE_TIMEOUT_S: Final = 10.0
+LAST_ANSWERS_S: Final = 1.0
 CHUNK_BYTES: Final = 256 * 1024
 
 
@@ -91,6 +92,11 @@ class TlsServer:
             nursery.start_soon(self._send, stream, connection)
             try:
                 await self._receive(stream, connection)
+            except FrameRefusedError:
+                with trio.move_on_after(LAST_ANSWERS_S):  # to what came before that frame
+                    while connection.unsent_bytes:
+                        await connection.readable.wait()
+                raise
             finally:
                 connection.abandon()
             nursery.cancel_scope.cancel()

@@ -332,3 +332,11 @@ async def test_requests_that_waited_while_bytes_were_loaded_are_served_in_a_turn
             requests = LIMITS.in_flight_max + 2
             await stream.send_all(frame(b"12345678") * requests)
             assert len(await read_exactly(stream, requests * 100_004)) == requests * 100_004
+
+
+async def test_what_was_answered_before_a_frame_that_is_refused_is_sent(contexts: Contexts) -> None:
+    async with serving(echo, context=contexts[0]) as server:
+        stream = await open_stream(server, contexts)
+        await stream.send_all(frame(b"12345678") + b"GET / HTTP/1.1\r\n\r\n")
+        assert await read_exactly(stream, 8) == b"12345678"
+        await assert_closed(stream)
