@@ -12,7 +12,14 @@ from quorate.broker.handlers.produce import single_produce
 from quorate.broker.handlers.table import API_VERSIONS_HANDLER, HANDLERS, Handler
 from quorate.broker.replication.sessions import follower_of
 from quorate.broker.request_times import NOT_YET, ApiTimes, RequestTimes
-from quorate.net.connection import Connection, FrameRefusedError, Limits, Part, Service
+from quorate.net.connection import (
+    SMALL_BYTES_MAX,
+    Connection,
+    FrameRefusedError,
+    Limits,
+    Part,
+    Service,
+)
 from quorate.promise import Promise
 from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.frames import (
@@ -263,7 +270,11 @@ class _Dispatcher:
             self._promise(connection, route, correlation_id, promise, api_times)
             return
         if answer is not None:
-            connection.answer_now(route.encode(correlation_id, answer))
+            parts = route.encode(correlation_id, answer)
+            if len(parts[0]) > SMALL_BYTES_MAX:
+                connection.open_slot().fill(parts)  # it counts until its turn comes
+            else:
+                connection.answer_now(parts)
         self._times.others.append((api_times, self._times.began_s))
 
     def _promise(

@@ -30,7 +30,7 @@ FRESH_BUFFER_BYTES: Final = 4096
 BUFFER_KEPT_BYTES: Final = 64 * 1024
 READ_AHEAD_BYTES: Final = 128 * 1024
 SMALL_BYTES_MAX: Final = 16 * 1024
-"""Requests that are not larger are in work by the number, and not by their bytes."""
+"""Requests and answers that are not larger are in work by the number, and not by their bytes."""
 PRODUCE: Final = 0
 
 _LENGTH = Struct(">i").unpack_from
@@ -49,7 +49,8 @@ class Limits:
         request_bytes_max: of a Produce request (``socket.request.max.bytes``).
         small_request_bytes_max: of any other request, and of any before authentication.
         in_flight_max: requests in work before we stop reading.
-        in_flight_bytes_max: of large requests in work before we stop reading.
+        in_flight_bytes_max: of large requests in work, and of large answers that wait for their
+            turn, before we stop reading.
         unsent_bytes_max: of answers the peer does not take, before we stop reading.
         wide_send_bytes: send buffer of a connection over which more is sent at once than over
             others; 0: as for others.
@@ -116,13 +117,13 @@ class Service:
 class AnswerSlot:
     """The place of one answer in its connection's order of requests."""
 
-    __slots__ = ("connection", "on_abandoned", "parts", "request_bytes")
+    __slots__ = ("connection", "held_bytes", "on_abandoned", "parts")
 
     def __init__(self, connection: "Connection") -> None:
         self.connection = connection
         self.parts: Sequence[Part] | None = None
-        self.request_bytes = 0
-        """Of a large request, as long as it is in work."""
+        self.held_bytes = 0
+        """Of a large request as long as it is in work, then of a large answer until its turn."""
         self.on_abandoned: Callable[[], None] | None = None
         """Called when the peer is gone before the answer came."""
 
@@ -131,7 +132,10 @@ class AnswerSlot:
         assert self.parts is None, "a request is answered once"
         self.parts = parts
         connection = self.connection
-        connection.in_flight_bytes -= self.request_bytes
+        answer_bytes = len(parts[0]) if parts else 0  # large ones are of one part, or from a file
+        held_bytes = answer_bytes if answer_bytes > SMALL_BYTES_MAX else 0
+        connection.in_flight_bytes += held_bytes - self.held_bytes
+        self.held_bytes = held_bytes
         connection.answered.add(connection)
 
 
@@ -140,7 +144,8 @@ class Connection:
 
     Invariant: ``buffer[start:end]`` holds what was received and not yet dispatched. ``stalled``
     means that dispatching stopped at an in-flight limit, and :meth:`resume` is owed when answers
-    have left. ``in_flight_bytes`` is the size of large requests whose answers are not known.
+    have left. ``in_flight_bytes`` is the size of large requests whose answers are not known, and of
+    large answers whose turn has not come.
     """
 
     __slots__ = (
@@ -240,7 +245,7 @@ class Connection:
         if len(self.slots) > owed_before:
             slot = self.slots[-1]
             if isinstance(slot, AnswerSlot) and slot.parts is None:
-                slot.request_bytes = size_bytes
+                slot.held_bytes = size_bytes
                 self.in_flight_bytes += size_bytes
 
     def _check_announced(self, position: int) -> int:
@@ -330,6 +335,8 @@ class Connection:
             if parts is None:
                 break
             slots.popleft()
+            if isinstance(owed, AnswerSlot):
+                self.in_flight_bytes -= owed.held_bytes
             for part in parts:
                 out.append(part)
                 self.unsent_bytes += len(part)

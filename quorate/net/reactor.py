@@ -294,6 +294,8 @@ class Reactor:
                 part = parts[0]
                 if not isinstance(part, FileSlice):
                     slots.clear()
+                    if isinstance(owed, AnswerSlot):
+                        connection.in_flight_bytes -= owed.held_bytes
                     self._send_one(connection, part)
                     return
         if connection.collect():

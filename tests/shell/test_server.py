@@ -9,7 +9,7 @@ import pytest
 from quorate.broker.handlers.context import Caller
 from quorate.broker.handlers.table import HANDLERS
 from quorate.broker.server import RequestServer
-from quorate.net.connection import Connection, FrameRefusedError, Service
+from quorate.net.connection import AnswerSlot, Connection, FrameRefusedError, Service
 from quorate.promise import Promise
 from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.frames import encode_request, read_response_header
@@ -411,3 +411,22 @@ def test_a_broken_invariant_of_an_answer_that_comes_later_is_not_a_matter_of_one
 
     with pytest.raises(AssertionError, match="ours"):
         promise.resolve(Broken())
+
+
+def test_large_answers_behind_one_that_comes_later_are_made_when_there_is_room_for_them() -> None:
+    node, server = new_server({"quorate.connection.max.in.flight.bytes": "64K"})
+    node.create_topic("wide", 1000)
+    wire = connect(server)
+    wire.request(ApiKey.FETCH, long_poll(), 0)
+    wire.receive(
+        b"".join(
+            encode_request(APIS[ApiKey.METADATA], 12, number, "test", metadata_of("wide"))
+            for number in range(1, 21)
+        )
+    )
+    owed = [slot.parts if isinstance(slot, AnswerSlot) else slot for slot in wire.slots]
+    assert 0 < sum(len(parts[0]) for parts in owed if parts) < 3 * 64 * 1024
+    node.append(b"a")
+    server.end_turn()
+    assert wire.correlation_ids() == list(range(21))
+    assert wire.in_flight_bytes == 0

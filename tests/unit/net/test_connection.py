@@ -248,3 +248,17 @@ def test_refused_connections_are_told_now_and_then(caplog: pytest.LogCaptureFixt
         "refused 1000 new connections: because",
         "refused 1000 new connections: because",
     ]
+
+
+def test_large_answers_whose_turn_has_not_come_count_like_large_requests() -> None:
+    recorder = Recorder(Limits(1 << 20, 4096, 100, 60_000, 1 << 20, 0))
+    connection = recorder.connection
+    first, second, third = (connection.open_slot() for _ in range(3))
+    second.fill([bytes(30_000)])
+    assert connection.may_read
+    third.fill([bytes(30_000)])
+    assert not connection.may_read
+    first.fill([b"x"])
+    connection.collect()
+    assert (connection.in_flight_bytes, connection.unsent_bytes) == (0, 60_001)
+    assert connection.may_read
