@@ -37,6 +37,7 @@ from quorate.protocol.messages.configs import (
     ListConfigResourcesResponse,
     ListedConfigResource,
 )
+from quorate.quorum.metadata.effective import SUCCESSION_RULES
 from quorate.quorum.metadata.image import BROKER, CLUSTER_DEFAULT, GROUP, TOPIC, ConfigResource
 from quorate.setting_fields import Setting
 from quorate.settings import (
@@ -161,7 +162,8 @@ def _broker_entries(broker: Broker, name: str) -> list[DescribeConfigsResourceRe
 
 def _node_layers(broker: Broker, name: str) -> list[tuple[Source, str, str | None]]:
     """Return the values of a node's property by where they stand, the most special first."""
-    written = broker.node_texts.get(name)
+    # What controllers and brokers must agree on is the cluster's, whatever this node's file says.
+    written = None if name in SUCCESSION_RULES else broker.node_texts.get(name)
     if written is not None:
         # People may write 7d; programs that read this expect a number.
         written = value_text(parse_value(BROKER_SETTINGS[name], written))

@@ -35,7 +35,7 @@ from quorate.protocol.messages.configs import (
     ListConfigResourcesRequest,
 )
 from quorate.quorum.metadata import records as r
-from quorate.settings import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
+from quorate.settings import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS, value_text
 from tests.unit.broker.harness import Node, codes, new_node, now, over, waits
 
 CALLER = over(4)
@@ -305,3 +305,16 @@ def test_a_question_is_answered_once_however_often_it_is_asked() -> None:
     request = DescribeConfigsRequest(resources=[asked, other, asked])
     results = describe_configs(node.broker, request, CALLER).results
     assert [len(result.configs) for result in results] == [len(TOPIC_SETTINGS), 1]
+
+
+@pytest.mark.parametrize("name", ["min.insync.replicas", "unclean.leader.election.enable"])
+def test_what_the_cluster_agrees_on_is_told_as_it_is_and_not_as_a_nodes_file_has_it(
+    name: str,
+) -> None:
+    default = BROKER_SETTINGS[name].default
+    node = new_node({name: "2" if name == "min.insync.replicas" else "true"})
+    node.create_topic("appLogs")
+    for kind, resource in ((TOPIC, "appLogs"), (BROKER, "1")):
+        found = entry(node, kind, resource, name)
+        assert (found.value, found.config_source) == (value_text(default), 5)
+    assert node.leader().log.config.min_insync_replicas == 1
