@@ -110,7 +110,7 @@ def _describe_one(
         entries = _group_entries(broker, name)
     else:
         raise InvalidRequestError(f"resource type {resource.resource_type} is not supported here")
-    wanted = resource.configuration_keys
+    wanted = resource.configuration_keys or None  # none named: all, as in Kafka
     for entry in entries:
         if not request.include_synonyms:
             entry.synonyms = []

@@ -7,11 +7,14 @@ from quorate.broker.handlers.context import Broker, Caller, code_into
 from quorate.broker.handlers.pending import Pending
 from quorate.broker.replication.leader import LeaderReplica
 from quorate.broker.replication.replica import Replica
+from quorate.broker.shards.topics import INTERNAL_TOPICS
 from quorate.errors import (
     ErrorCode,
+    InvalidTopicError,
     KafkaError,
     NotLeaderOrFollowerError,
     OffsetOutOfRangeError,
+    UnsupportedVersionError,
 )
 from quorate.model import NO_TIMESTAMP, UNKNOWN_EPOCH, UNKNOWN_OFFSET
 from quorate.promise import Promise, now_or_later
@@ -36,6 +39,8 @@ from quorate.protocol.messages.topics import (
     DeleteRecordsTopicResult,
 )
 
+SPECIAL_FROM: Final = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
+"""The version from which a time stands for something special; no other is negative."""
 MAX_TIMESTAMP: Final = -3
 DEBUGGING: Final = -2
 """The replica id of who wants to see a replica as it is here, be it a follower."""
@@ -64,7 +69,7 @@ def list_offsets(
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
-                    _list_one(broker, request, topic.name, p, wanted)
+                    _list_one(broker, request, caller, topic.name, p, wanted)
                     if asked[topic.name, p.partition_index] == 1
                     else _refuse_repeated(p)
                     for p in topic.partitions
@@ -73,15 +78,20 @@ def list_offsets(
             for topic in request.topics
         ]
     )
-    if caller.api_version < OFFSET_NOT_AVAILABLE_FROM:
+    if not wanted:
+        return _in_words_of(caller.api_version, response)
+    promise = _TimeSearch(broker, response, wanted, caller.api_version).promise
+    return now_or_later(promise)
+
+
+def _in_words_of(version: int, response: ListOffsetsResponse) -> ListOffsetsResponse:
+    """Return the response with errors that the version knows."""
+    if version < OFFSET_NOT_AVAILABLE_FROM:
         for topic in response.topics:
             for partition in topic.partitions:
                 if partition.error_code == ErrorCode.OFFSET_NOT_AVAILABLE:
                     partition.error_code = int(ErrorCode.LEADER_NOT_AVAILABLE)
-    if not wanted:
-        return response
-    promise = _TimeSearch(broker, response, wanted).promise
-    return now_or_later(promise)
+    return response
 
 
 def _refuse_repeated(partition: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
@@ -93,6 +103,7 @@ def _refuse_repeated(partition: ListOffsetsPartition) -> ListOffsetsPartitionRes
 def _list_one(
     broker: Broker,
     request: ListOffsetsRequest,
+    caller: Caller,
     topic: str,
     partition: ListOffsetsPartition,
     wanted: "list[_Wanted]",
@@ -100,6 +111,7 @@ def _list_one(
     """Return the answer for a partition; if it takes a search, that is wanted, too."""
     answer = ListOffsetsPartitionResponse(partition_index=partition.partition_index)
     with code_into(answer):
+        _check_time(partition.timestamp, caller.api_version)
         replicas = broker.replicas
         find = replicas.readable if request.replica_id == DEBUGGING else replicas.leader
         replica = find(topic, partition.partition_index)
@@ -111,6 +123,12 @@ def _list_one(
         else:
             answer.timestamp, answer.offset, answer.leader_epoch = position
     return answer
+
+
+def _check_time(timestamp: int, version: int) -> None:
+    """Refuse a negative time that stands for nothing, or not in this version."""
+    if timestamp < 0 and (timestamp not in SPECIAL_FROM or version < SPECIAL_FROM[timestamp]):
+        raise UnsupportedVersionError(f"time {timestamp} stands for nothing in version {version}")
 
 
 def _position(replica: Replica, timestamp: int, *, stable: bool) -> Position | None:
@@ -181,13 +199,14 @@ class _Wanted:
 class _TimeSearch:
     """Searches aside, which reads from the disk and decompresses what clients compressed."""
 
-    __slots__ = ("_broker", "_response", "_searches_left", "_wanted", "promise")
+    __slots__ = ("_broker", "_response", "_searches_left", "_version", "_wanted", "promise")
 
     def __init__(
-        self, broker: Broker, response: ListOffsetsResponse, wanted: list[_Wanted]
+        self, broker: Broker, response: ListOffsetsResponse, wanted: list[_Wanted], version: int
     ) -> None:
         self._broker = broker
         self._response = response
+        self._version = version
         self._wanted = wanted
         self._searches_left = SEARCHES_MAX
         self.promise: Promise[ListOffsetsResponse] = Promise()
@@ -212,7 +231,7 @@ class _TimeSearch:
             return
         for wanted in self._wanted:
             wanted.take_result(self._broker)
-        self.promise.resolve(self._response)
+        self.promise.resolve(_in_words_of(self._version, self._response))
 
 
 def offset_for_leader_epoch(
@@ -268,6 +287,8 @@ def _delete_one(
         partition_index=partition.partition_index, low_watermark=UNKNOWN_OFFSET
     )
     with code_into(answer):
+        if topic in INTERNAL_TOPICS:
+            raise InvalidTopicError("records of internal topics are not deleted")
         replica = broker.replicas.leader(topic, partition.partition_index)
         if not replica.log.config.deletes:
             message = "records of a topic that is only compacted are not deleted"

@@ -41,6 +41,9 @@ from quorate.settings import (
 
 T = TypeVar("T")
 
+VALUE_BYTES_MAX: Final = 32_767
+"""As in Kafka: old versions of answers have no room for more."""
+
 _CONFIG_RECORDS: Final = (r.ConfigSet, r.ConfigDeleted)
 
 _TABLES: Final[Mapping[str, Mapping[str, Setting]]] = {
@@ -221,4 +224,7 @@ def _checked(resource: ConfigResource, name: str, value: str) -> str:
         raise InvalidConfigError(f"{name} cannot be changed while a broker runs")
     if resource.type == BROKER and resource.name and name in SUCCESSION_RULES:
         raise InvalidConfigError(f"{name} is the same for all brokers, or a topic's own")
-    return value_text(parse_value(setting, value))
+    checked = value_text(parse_value(setting, value))
+    if len(checked.encode()) > VALUE_BYTES_MAX:
+        raise InvalidConfigError(f"{name} has more than {VALUE_BYTES_MAX} bytes")
+    return checked

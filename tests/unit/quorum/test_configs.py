@@ -231,3 +231,13 @@ def test_settings_of_a_group_are_taken_back_and_there_are_none_of_all_groups() -
     decision = alter(group(change("gone.now", None, DELETE)), image=image)
     assert not apply_records(image, 3, decision.records).config(ConfigResource("group", "billing"))
     assert code(alter(group(name=""))) == ErrorCode.INVALID_REQUEST
+
+
+def test_a_value_has_room_in_every_version_of_an_answer() -> None:
+    names = ",".join(f"{partition}:1" for partition in range(10_000))
+    throttled = "leader.replication.throttled.replicas"
+    assert code(alter(topic(change(throttled, names)))) == ErrorCode.INVALID_CONFIG
+    half = change(throttled, names[:20_000])
+    image = apply_records(IMAGE, 2, alter(topic(half)).records)
+    more = change(throttled, names[20_000:40_000], APPEND)
+    assert code(alter(topic(more), image=image)) == ErrorCode.INVALID_CONFIG

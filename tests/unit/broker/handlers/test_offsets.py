@@ -40,11 +40,13 @@ def append_at(node: Node, *timestamps_ms: int) -> None:
     node.leader().append(batch, acks=1, now_ms=NOW_MS)
 
 
-def look(node: Node, timestamp: int, epoch: int = -1, topic: str = "appLogs") -> tuple[int, ...]:
+def look(
+    node: Node, timestamp: int, epoch: int = -1, topic: str = "appLogs", *, version: int = 11
+) -> tuple[int, ...]:
     """Return error, timestamp, offset and leader epoch."""
     asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp, current_leader_epoch=epoch)
     request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=topic, partitions=[asked])])
-    (found,) = now(list_offsets(node.broker, request, CALLER)).topics[0].partitions
+    (found,) = now(list_offsets(node.broker, request, over(version))).topics[0].partitions
     assert isinstance(found, ListOffsetsPartitionResponse)
     return (found.error_code, found.timestamp, found.offset, found.leader_epoch)
 
@@ -189,3 +191,31 @@ def test_a_partition_is_asked_for_once() -> None:
         ErrorCode.INVALID_REQUEST,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "version"),
+    [(-7, 11), (EARLIEST_PENDING, 10), (LATEST_TIERED, 8), (-4, 7), (-3, 6)],
+)
+def test_a_negative_time_means_what_the_version_knows_or_nothing(
+    timestamp: int, version: int
+) -> None:
+    node = new_topic()
+    append_at(node, NOW_MS)
+    assert look(node, timestamp, version=version)[0] == ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize("timestamp", [LATEST, NOW_MS + 1])
+def test_old_versions_hear_in_their_own_words_that_the_end_is_not_known(timestamp: int) -> None:
+    node = new_topic(flush_messages="1")
+    append_at(node, NOW_MS)
+    node.lead("appLogs", 0, leader_epoch=4)
+    assert look(node, timestamp)[0] == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert look(node, timestamp, version=4)[0] == ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def test_records_of_internal_topics_are_not_deleted_whatever_their_policy() -> None:
+    node = new_node()
+    node.create_topic("__consumer_offsets", cleanup_policy="compact,delete")
+    refused = delete(node, 0, "__consumer_offsets")
+    assert codes([refused]) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
