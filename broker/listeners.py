@@ -15,6 +15,7 @@ from quorate.settings import NodeConfig
 PLAINTEXT: Final = "PLAINTEXT"
 SSL: Final = "SSL"
 PROTOCOLS: Final = (PLAINTEXT, SSL)
+EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - to recognize it
 
 _VERIFY_MODES: Final = {
     "none": ssl.CERT_NONE,
@@ -124,14 +125,20 @@ def advertised_endpoints(
     """Return what clients are told to connect to, by protocol.
 
     Raises:
-        InvalidConfigError: ``advertised.listeners`` names one that does not listen.
+        InvalidConfigError: ``advertised.listeners`` names one that does not listen, or an address
+            that nobody can connect to.
     """
     bound = {listener.protocol: listener.endpoint for listener in listeners}
     told = parse_listeners(config.advertised_listeners, "advertised.listeners")
     unbound = told.keys() - bound.keys()
     if unbound:
         raise InvalidConfigError(f"advertised.listeners: there is no listener {unbound.pop()}")
-    everywhere = [p for p, e in bound.items() if e.host in {"0.0.0.0", "::"} and p not in told]  # noqa: S104
+    for endpoint in told.values():
+        if endpoint.host in EVERYWHERE | {""} or not endpoint.port:
+            raise InvalidConfigError(
+                f"advertised.listeners: nobody can connect to {endpoint}; say which host and port"
+            )
+    everywhere = [p for p, e in bound.items() if e.host in EVERYWHERE and p not in told]
     if everywhere:
         raise InvalidConfigError(
             f"listeners: {everywhere[0]} listens on every address; say in advertised.listeners"

@@ -44,6 +44,9 @@ T = TypeVar("T")
 VALUE_BYTES_MAX: Final = 32_767
 """As in Kafka: old versions of answers have no room for more."""
 
+SAME_FOR_ALL: Final = SUCCESSION_RULES | {"num.partitions"}
+"""What controllers go by: a single broker's would have no effect."""
+
 _CONFIG_RECORDS: Final = (r.ConfigSet, r.ConfigDeleted)
 
 _TABLES: Final[Mapping[str, Mapping[str, Setting]]] = {
@@ -222,7 +225,7 @@ def _checked(resource: ConfigResource, name: str, value: str) -> str:
     setting = find_setting(_TABLES[resource.type], name)
     if resource.type == BROKER and not setting.dynamic:
         raise InvalidConfigError(f"{name} cannot be changed while a broker runs")
-    if resource.type == BROKER and resource.name and name in SUCCESSION_RULES:
+    if resource.type == BROKER and resource.name and name in SAME_FOR_ALL:
         raise InvalidConfigError(f"{name} is the same for all brokers, or a topic's own")
     checked = value_text(parse_value(setting, value))
     if len(checked.encode()) > VALUE_BYTES_MAX:

@@ -105,6 +105,16 @@ def test_listening_everywhere_needs_an_advertised_address() -> None:
         advertised_endpoints(config, [Listener("PLAINTEXT", sock)])
 
 
+@pytest.mark.parametrize("address", ["0.0.0.0:9092", "[::]:9092", ":9092", "kafka.example:0"])
+def test_an_address_that_nobody_can_connect_to_is_not_advertised(address: str) -> None:
+    config = node_config({"advertised.listeners": f"PLAINTEXT://{address}"})
+    with (
+        socket.create_server(("127.0.0.1", 0)) as sock,
+        pytest.raises(InvalidConfigError, match="nobody can connect"),
+    ):
+        advertised_endpoints(config, [Listener("PLAINTEXT", sock)])
+
+
 @pytest.fixture
 def keystore(tmp_path: Path) -> Path:
     authority, path = trustme.CA(), tmp_path / "key.pem"

@@ -241,3 +241,13 @@ def test_a_value_has_room_in_every_version_of_an_answer() -> None:
     image = apply_records(IMAGE, 2, alter(topic(half)).records)
     more = change(throttled, names[20_000:40_000], APPEND)
     assert code(alter(topic(more), image=image)) == ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize("name", ["num.partitions", "min.insync.replicas"])
+def test_what_controllers_go_by_is_the_same_for_all_brokers(name: str) -> None:
+    own, all_brokers = (
+        ResourceChanges("broker", broker, (change(name, "2"),), replace=False)
+        for broker in ("1", "")
+    )
+    assert code(alter(own)) == ErrorCode.INVALID_CONFIG
+    assert [record.value for record in alter(all_brokers).records] == ["2"]  # type: ignore[union-attr]
