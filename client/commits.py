@@ -27,14 +27,22 @@ logger = logging.getLogger(__name__)
 
 _FENCED = frozenset(
     {
-        ErrorCode.ILLEGAL_GENERATION,
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.FENCED_INSTANCE_ID,
         ErrorCode.FENCED_MEMBER_EPOCH,
     }
 )
-_PASSING = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.STALE_MEMBER_EPOCH})
-"""The group is on its way to a generation, or an epoch, that the member is about to hear of."""
+_PASSING = frozenset(
+    {
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.ILLEGAL_GENERATION,
+    }
+)
+"""The group is on its way to a generation, or an epoch, that the member is about to hear of.
+
+Or it is there, without the member: then ILLEGAL_GENERATION does not pass.
+"""
 
 
 class Commit:
@@ -183,17 +191,32 @@ class Commits:
                 )
                 error = next((each for each in results.values() if each is not None), None)
                 code = error.code if isinstance(error, KafkaError) else ErrorCode.NONE
-                if code in _FENCED or (code in _PASSING and self._lost):
+                if code not in _FENCED | _PASSING:
+                    return error
+                if code in _PASSING and not self._lost:
+                    attempts += 1
+                    await trio.sleep(self._cluster.pause_s(RETRY, attempts))
+                stuck = code == ErrorCode.ILLEGAL_GENERATION and not self._went_on(identity)
+                if code in _FENCED or self._lost or stuck:
                     return CommitFailedError(
                         f"{error}. The group has gone on without this member; poll more often, or"
                         " set a longer max_poll_interval_ms or session_timeout_ms"
                     )
-                if code not in _PASSING:
-                    return error
-                attempts += 1
-                await trio.sleep(self._cluster.pause_s(RETRY, attempts))
         timeout_ms = self._cluster.settings.request_timeout_ms
         return error or RequestTimedOutError(
             f"no coordinator answered within request_timeout_ms={timeout_ms}; the offsets may be"
             " committed all the same"
+        )
+
+    def _went_on(self, since: GroupMetadata) -> bool:
+        """Whether the member went on with its group to a later generation.
+
+        It hears of that over another connection than this one's: perhaps after the coordinator has
+        refused a commit.
+        """
+        now = self._identity()
+        return (
+            now is not None
+            and now.member_id == since.member_id
+            and now.generation_id > since.generation_id
         )

@@ -30,7 +30,11 @@ from quorate.protocol.messages.groups import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from quorate.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
+from quorate.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+)
 from tests.shell.fake_cluster import DROP, HANG, LOSE, FakeCluster
 from tests.shell.fake_groups import FakeGroup
 from tests.shell.test_client_consumer import cluster_of, places, read, write
@@ -739,3 +743,49 @@ async def test_who_subscribes_again_hears_all_the_same_why_it_was_refused(
         c.subscribe("t", listener=heard)
         assert len(await read(c, 20)) == 20
     assert [kind for kind, _ in heard.events] == ["assigned", "lost", "assigned", "revoked"]
+
+
+async def test_a_commit_waits_for_the_generation_that_the_member_is_about_to_hear_of(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=20)
+    group, joining = FakeGroup(cluster), trio.Event()
+
+    async def answered_late(response: JoinGroupResponse) -> JoinGroupResponse:
+        joining.set()
+        await trio.sleep(0.05)
+        return response
+
+    settings = {"partition_assignment_strategy": "cooperative-sticky", "enable_auto_commit": False}
+    async with member(cluster, **settings) as c:
+        c.subscribe("t")
+        await read(c, 20)
+        cluster.script(JoinGroupRequest, lambda *asked: answered_late(group.join(*asked)))
+        c.subscribe("t")
+        await joining.wait()
+        await c.commit()
+        assert (group.generation, group.committed) == (2, {("t", 0): (20, 0)})
+
+
+@pytest.mark.parametrize("code", [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION])
+async def test_a_commit_that_waits_is_not_made_by_who_the_member_has_become(
+    nursery: trio.Nursery, autojump_clock: MockClock, code: ErrorCode
+) -> None:
+    cluster = cluster_of(nursery, records=20)
+    group = FakeGroup(cluster)
+
+    def go_on_without_it(broker_id: int, request: OffsetCommitRequest) -> OffsetCommitResponse:
+        group.forget_member()
+        response = group.commit(broker_id, request)
+        response.topics[0].partitions[0].error_code = code
+        return response
+
+    async with member(cluster, enable_auto_commit=False, heartbeat_interval_ms=10) as c:
+        c.subscribe("t")
+        await read(c, 20)
+        cluster.script(OffsetCommitRequest, go_on_without_it)
+        commit = c.commit_soon()
+        assert len(await read(c, 20)) == 20
+        with pytest.raises(CommitFailedError):
+            await commit.result()
+        assert (group.member, group.committed) == ("member-2", {})
