@@ -232,6 +232,8 @@ def _static_member(
     if member is None:
         return Member(request.member_id)
     if member.profile.classic is None and member.standing.epoch != LEAVING_FOR_A_WHILE:
+        if member.member_id == request.member_id:
+            return member  # it begins anew, or did not hear that it had joined
         raise UnreleasedInstanceIdError(
             f"Static member {request.member_id} cannot join: member {member.member_id} has not "
             f"left, and has the instance id {instance_id}."

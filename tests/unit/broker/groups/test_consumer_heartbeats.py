@@ -344,6 +344,13 @@ def test_who_left_for_a_while_need_not_give_up_anything_in_time(world: World) ->
         assert set(each.group.members) == {"m1", "m2"}
 
 
+def test_a_static_member_that_did_not_hear_that_it_joined_joins_again(world: World) -> None:
+    joined = world.join("m1", "a", instance_id="i")
+    again = world.join("m1", "a", instance_id="i")
+    assert (again.member_epoch, world.told(again)) == (joined.member_epoch, world.told(joined))
+    assert world.group.instances == {"i": "m1"}
+
+
 # --- subscriptions and topics -----------------------------------------------------------
 
 
