@@ -262,7 +262,7 @@ class NodeConfig(CoordinatorConfig):
         low=1, high=65_536,
     )  # fmt: skip
     max_in_flight_bytes: int = bytes_field(
-        "quorate.connection.max.in.flight.bytes", 4_194_304, "Bytes of one connection's large requests in work before we stop reading.",
+        "quorate.connection.max.in.flight.bytes", 4_194_304, "Bytes of one connection's large requests in work, and large answers that wait, before we stop reading.",
         low=1,
     )  # fmt: skip
     fetch_max_bytes: int = bytes_field(

@@ -133,9 +133,10 @@ class AnswerSlot:
         self.parts = parts
         connection = self.connection
         answer_bytes = len(parts[0]) if parts else 0  # large ones are of one part, or from a file
-        held_bytes = answer_bytes if answer_bytes > SMALL_BYTES_MAX else 0
-        connection.in_flight_bytes += held_bytes - self.held_bytes
-        self.held_bytes = held_bytes
+        if self.held_bytes or answer_bytes > SMALL_BYTES_MAX:
+            held_bytes = answer_bytes if answer_bytes > SMALL_BYTES_MAX else 0
+            connection.in_flight_bytes += held_bytes - self.held_bytes
+            self.held_bytes = held_bytes
         connection.answered.add(connection)
 
 
@@ -331,12 +332,14 @@ class Connection:
         slots, out = self.slots, self.out
         while slots:
             owed = slots[0]
-            parts = owed.parts if isinstance(owed, AnswerSlot) else owed
-            if parts is None:
-                break
-            slots.popleft()
             if isinstance(owed, AnswerSlot):
+                parts = owed.parts
+                if parts is None:
+                    break
                 self.in_flight_bytes -= owed.held_bytes
+            else:
+                parts = owed
+            slots.popleft()
             for part in parts:
                 out.append(part)
                 self.unsent_bytes += len(part)
