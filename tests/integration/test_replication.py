@@ -97,7 +97,9 @@ def digest_of(wire: Wire, topic: str, first: int, end: int) -> str:
     """Return the SHA-256 of all bytes of a range of offsets, batches of one record."""
     digest = hashlib.sha256()
     while first < end:
-        data = bytes(wire.fetch(topic, first).records or b"")
+        records = wire.fetch(topic, first).records
+        assert isinstance(records, memoryview)
+        data = bytes(records)
         batches = [header for header in headers_of(data) if header.base_offset < end]
         digest.update(data[: sum(header.size_bytes for header in batches)])
         first = batches[-1].last_offset + 1
