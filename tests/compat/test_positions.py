@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -61,7 +62,7 @@ def test_what_one_reads_is_what_it_reads_alone(
     tasks = [Task(hundred, {0: start}, 100 - start) for start in (9, 11)]
     alone = [client.consume(server, task) for task in tasks]
     with ThreadPoolExecutor() as readers:
-        together = list(readers.map(lambda task: client.consume(server, task), tasks * 2))
+        together = list(readers.map(partial(client.consume, server), tasks * 2))
     assert together == alone * 2
 
 

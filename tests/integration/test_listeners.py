@@ -324,10 +324,14 @@ async def test_requests_that_waited_while_bytes_were_loaded_are_served_in_a_turn
 ) -> None:
     path = tmp_path / "log"
     path.write_bytes(bytes(100_000))
-    monkeypatch.setattr(reactor, "is_cached", lambda *_: False)
+
+    def never(_fd: int, _position: int) -> bool:
+        return False
+
+    monkeypatch.setattr(reactor, "is_cached", never)
     with path.open("rb") as file:
-        slice_ = FileSlice(file.fileno(), 0, 100_000, file)
-        async with serving(lambda _: [b"head", slice_]) as server:
+        parts: list[Part] = [b"head", FileSlice(file.fileno(), 0, 100_000, file)]
+        async with serving(lambda _: parts) as server:
             stream = await connect(server)
             requests = LIMITS.in_flight_max + 2
             await stream.send_all(frame(b"12345678") * requests)

@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -97,9 +97,7 @@ def digest_of(wire: Wire, topic: str, first: int, end: int) -> str:
     """Return the SHA-256 of all bytes of a range of offsets, batches of one record."""
     digest = hashlib.sha256()
     while first < end:
-        records = wire.fetch(topic, first).records
-        assert isinstance(records, memoryview)
-        data = bytes(records)
+        data = bytes(cast("memoryview", wire.fetch(topic, first).records))
         batches = [header for header in headers_of(data) if header.base_offset < end]
         digest.update(data[: sum(header.size_bytes for header in batches)])
         first = batches[-1].last_offset + 1

@@ -751,7 +751,8 @@ async def test_a_commit_waits_for_the_generation_that_the_member_is_about_to_hea
     cluster = cluster_of(nursery, records=20)
     group, joining = FakeGroup(cluster), trio.Event()
 
-    async def answered_late(response: JoinGroupResponse) -> JoinGroupResponse:
+    async def answered_late(broker_id: int, request: JoinGroupRequest) -> JoinGroupResponse:
+        response = group.join(broker_id, request)
         joining.set()
         await trio.sleep(0.05)
         return response
@@ -760,7 +761,7 @@ async def test_a_commit_waits_for_the_generation_that_the_member_is_about_to_hea
     async with member(cluster, **settings) as c:
         c.subscribe("t")
         await read(c, 20)
-        cluster.script(JoinGroupRequest, lambda *asked: answered_late(group.join(*asked)))
+        cluster.script(JoinGroupRequest, answered_late)
         c.subscribe("t")
         await joining.wait()
         await c.commit()

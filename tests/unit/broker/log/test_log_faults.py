@@ -401,7 +401,7 @@ def test_old_segments_that_cannot_be_looked_at_now_are_looked_at_the_next_time()
     log = open_data(disk).create(PARTITION, TOPIC_ID, FIVE_PER_SEGMENT, now_ms=NOW_MS)
     for _ in range(17):
         append(log, b"v")
-    log._context.files.forget_directory(FOLDER)
+    log._context.files.forget_directory(FOLDER)  # pyright: ignore[reportPrivateUsage]
     log.config = TopicConfig(segment_bytes=1024, retention_ms=1)
 
     disk.refused["open", ".timeindex"] = errno.EMFILE
