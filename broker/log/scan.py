@@ -49,16 +49,26 @@ def scan_headers(file: File, position: int, end: int) -> Iterator[PlacedBatch]:
 
 
 def is_cut_short(file: File, position: int, end: int) -> bool:
-    """Whether a batch begins at the position that was not written to its end.
+    """Whether a batch begins at the position that was not written to its end, or nothing does.
 
     It continues nothing, and nobody was told of it: a write that the end of its process
-    interrupted, not damage.
+    interrupted, or space that it had reserved (``preallocate``), not damage.
     """
     head = file.read_at(min(HEADER_BYTES, end - position), position)
     if len(head) < HEADER_BYTES:
         return True
     header = parse_header(head, 0)
-    return header.magic == MAGIC and position + header.size_bytes > end
+    if header.magic == MAGIC and position + header.size_bytes > end:
+        return True
+    return not any(head) and _is_unwritten(file, position, end)
+
+
+def _is_unwritten(file: File, position: int, end: int) -> bool:
+    for at in range(position, end, CHUNK_BYTES):
+        chunk = file.read_at(min(CHUNK_BYTES, end - at), at)
+        if chunk != bytes(len(chunk)):
+            return False
+    return True
 
 
 def crc_in_file(file: File, batch: PlacedBatch) -> int:

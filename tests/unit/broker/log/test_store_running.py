@@ -17,11 +17,11 @@ PARTITION = TopicPartition("t", 0)
 LOG_FILE = "/data/t-0/00000000000000000000.log"
 
 
-def running() -> tuple[SimDisk, LogStore]:
+def running(config: TopicConfig | None = None) -> tuple[SimDisk, LogStore]:
     """A registered broker with three batches, none of them synced."""
     disk = new_disk()
     store = open_data(disk)
-    log = store.create(PARTITION, TOPIC_ID, TopicConfig(), now_ms=NOW_MS)
+    log = store.create(PARTITION, TOPIC_ID, config or TopicConfig(), now_ms=NOW_MS)
     store.registered(EPOCH - 1)
     store.registered(EPOCH)
     for value in (b"a", b"b", b"c"):
@@ -91,6 +91,24 @@ def test_a_batch_that_was_just_being_written_is_no_loss(kept_bytes: int) -> None
     file.write_at(torn, file.size_bytes())
     store = after_a_kill(disk)
     assert (store.previous_broker_epoch, store.logs[PARTITION].log_end_offset) == (EPOCH, 3)
+
+
+RESERVING = TopicConfig(preallocate=True, segment_bytes=10_000)
+
+
+def test_space_that_was_reserved_and_not_used_is_no_loss() -> None:
+    disk, _ = running(RESERVING)
+    assert disk.size_bytes(LOG_FILE) == RESERVING.segment_bytes
+    store = after_a_kill(disk)
+    assert (store.previous_broker_epoch, store.logs[PARTITION].log_end_offset) == (EPOCH, 3)
+
+
+def test_what_stands_behind_zeros_is_damaged() -> None:
+    disk, _ = running(RESERVING)
+    damage(disk, RESERVING.segment_bytes - 1)
+    store = after_a_kill(disk)
+    assert store.previous_broker_epoch == UNKNOWN_BROKER_EPOCH
+    assert store.logs[PARTITION].log_end_offset == 3
 
 
 @pytest.mark.parametrize(
