@@ -13,10 +13,13 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
+from random import SystemRandom
 from typing import Final
 
 REDIRECT_C: Final = Path(__file__).with_name("redirect.c")
 LOOPBACK: Final = "127.0.0.1"
+UNASSIGNED: Final = range(10_000, 32_000)
+"""Ports below those that the system takes for outgoing connections (Linux: from 32768 on)."""
 CHUNK_BYTES: Final = 1 << 16
 CONNECT_S_MAX: Final = 5.0
 
@@ -184,10 +187,20 @@ def apart(first: int, second: int) -> frozenset[Pair]:
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """Return ports that nobody listens on. Somebody may, a moment later."""
+    """Return ports that nobody listens on, and that the system gives to no connection meanwhile.
+
+    Raises:
+        OSError: there are not so many.
+    """
+    ports: list[int] = []
     with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.create_server((LOOPBACK, 0))) for _ in range(count)]
-        return tuple(int(probe.getsockname()[1]) for probe in probes)
+        for port in SystemRandom().sample(UNASSIGNED, len(UNASSIGNED)):
+            with contextlib.suppress(OSError):
+                stack.enter_context(socket.create_server((LOOPBACK, port)))
+                ports.append(port)
+            if len(ports) == count:
+                return tuple(ports)
+    raise OSError(f"there are no {count} free ports on {LOOPBACK}")
 
 
 def _start(run: object, *arguments: object) -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+from quorate.jepsen.lab.network import free_ports
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 60.0
@@ -52,11 +53,7 @@ def quorate(*words: str, stdin: str = "", timeout_s: float = TIMEOUT_S) -> Done:
 
 def free_addresses(count: int) -> list[str]:
     """Return addresses that nobody listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    addresses = [f"127.0.0.1:{sock.getsockname()[1]}" for sock in sockets]
-    for sock in sockets:
-        sock.close()
-    return addresses
+    return [f"127.0.0.1:{port}" for port in free_ports(count)]
 
 
 class Node:

@@ -22,8 +22,9 @@ QUIET_CORES_MAX = 0.25
 QUIET_FOR_S = 0.6
 QUIET_STEP_S = 0.2
 DIRTY_BYTES_MAX = 256 * 2**20
-FREE_BYTES_KEPT = 1024 * 2**20
-FREE_BYTES_MAX = 2 * FREE_BYTES_KEPT
+FREE_BYTES_KEPT = 256 * 2**20
+"""What is left free is what is written first: on a virtual machine, the dearest pages."""
+FREE_BYTES_MAX = 3 * FREE_BYTES_KEPT
 FILLS_MAX = 3
 TOUCHED_BYTES = 2**30
 """Whose pages are touched at a time."""
