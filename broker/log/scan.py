@@ -60,7 +60,7 @@ def is_cut_short(file: File, position: int, end: int) -> bool:
     header = parse_header(head, 0)
     if header.magic == MAGIC and position + header.size_bytes > end:
         return True
-    return not any(head) and _is_unwritten(file, position, end)
+    return _is_unwritten(file, position, end)
 
 
 def _is_unwritten(file: File, position: int, end: int) -> bool:
