@@ -1,7 +1,11 @@
 """DescribeLogDirs: what this broker has on its disk of each partition that it leads or follows."""
 
+import logging
+from collections.abc import Iterable
+
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.broker.replication.replica import Replica
+from quorate.errors import ErrorCode
 from quorate.model import TopicPartition
 from quorate.protocol.messages.cluster import (
     DescribeLogDirsPartition,
@@ -11,22 +15,45 @@ from quorate.protocol.messages.cluster import (
     DescribeLogDirsTopic,
 )
 
+logger = logging.getLogger(__name__)
+
 
 def describe_log_dirs(
     broker: Broker, request: DescribeLogDirsRequest, _caller: Caller
 ) -> DescribeLogDirsResponse:
-    """Say how large each replica on this broker's disk is, and how far behind (KIP-113)."""
+    """Say how large each replica on this broker's disk is, and how far behind (KIP-113).
+
+    With it goes the space that there is on the disk (KIP-827).  A directory that cannot be looked
+    at is KAFKA_STORAGE_ERROR, as one that is offline is in Kafka.
+    """
+    log_dir = broker.config.log_dir
+    try:
+        space = broker.replicas.store.space()
+        topics = _topics(broker.replicas.hosted(), _asked_for(request))
+    except OSError as error:
+        logger.warning("cannot look at %s: %s", log_dir, error)
+        result = DescribeLogDirsResult(
+            error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=log_dir, topics=[]
+        )
+    else:
+        result = DescribeLogDirsResult(
+            log_dir=log_dir,
+            topics=topics,
+            total_bytes=space.total_bytes,
+            usable_bytes=space.usable_bytes,
+        )
+    return DescribeLogDirsResponse(results=[result])
+
+
+def _topics(
+    replicas: Iterable[Replica], asked: set[TopicPartition] | None
+) -> list[DescribeLogDirsTopic]:
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    asked = _asked_for(request)
-    for replica in broker.replicas.hosted():
+    for replica in replicas:
         if asked is None or replica.topic_partition in asked:
             topic, partition = replica.topic_partition
             topics.setdefault(topic, []).append(_described(partition, replica))
-    result = DescribeLogDirsResult(
-        log_dir=broker.config.log_dir,
-        topics=[DescribeLogDirsTopic(name=n, partitions=p) for n, p in topics.items()],
-    )
-    return DescribeLogDirsResponse(results=[result])
+    return [DescribeLogDirsTopic(name=n, partitions=p) for n, p in topics.items()]
 
 
 def _asked_for(request: DescribeLogDirsRequest) -> set[TopicPartition] | None:

@@ -106,6 +106,13 @@ class Lock(Protocol):
         ...
 
 
+class Space(NamedTuple):
+    """How large a disk is, and how much of that we may still write."""
+
+    total_bytes: int
+    usable_bytes: int
+
+
 class FileSystem(Protocol):
     """What we ask of an operating system."""
 
@@ -170,6 +177,10 @@ class FileSystem(Protocol):
 
     def lock(self, path: str) -> Lock | None:
         """Take the lock of that name, or None if somebody has it."""
+        ...
+
+    def space(self, path: str) -> Space:
+        """The space on the disk that holds a folder."""
         ...
 
     def random_bytes(self, count: int) -> bytes:
@@ -518,6 +529,10 @@ class OsFileSystem:
             os.close(fd)
             return None
         return OsLock(fd)
+
+    def space(self, path: str) -> Space:
+        found = os.statvfs(path)
+        return Space(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def random_bytes(self, count: int) -> bytes:
         return os.urandom(count)

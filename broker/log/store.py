@@ -45,6 +45,7 @@ from quorate.broker.log.files import (
     FileSystem,
     Lock,
     OpenFiles,
+    Space,
     remove_tree,
     replace_file,
     storage_error,
@@ -131,6 +132,13 @@ class LogStore:
     def fs(self) -> FileSystem:
         """The disk."""
         return self._context.fs
+
+    def space(self) -> Space:
+        """Return the space on the disk that holds the directory.
+
+        Raises OSError.
+        """
+        return self.fs.space(self.directory)
 
     @property
     def trash(self) -> Trash:

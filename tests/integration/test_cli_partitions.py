@@ -1,6 +1,7 @@
 """quorate partitions and brokers against three real brokers, as people use them."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -97,7 +98,9 @@ def test_a_broker_is_drained_and_leads_again_when_it_is_asked_to(run: Run) -> No
     assert run("brokers", "undrain", "1", "-y").out == "broker 1 may lead again\n"
     assert run("partitions", "elect", "--all", "--json").items()[0]["result"] == "elected"
     assert run("partitions", "elect", "--all").out == "the preferred ones lead already\n"
-    assert "broker 1 at 127.0.0.1:" in run("brokers", "describe", "1").out
+    described = run("brokers", "describe", "1").out
+    assert "broker 1 at 127.0.0.1:" in described
+    assert re.search(r"directory  /.*, [0-9.]+ [kMGT]B free$", described, re.MULTILINE)
     assert run("brokers", "describe", "9").code == 2
 
 

@@ -15,9 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from quorate.broker.log.files import File, sync_each_directory, sync_paths
+from quorate.broker.log.files import File, Space, sync_each_directory, sync_paths
 
 SECTOR_BYTES = 512
+SPACE_BYTES = 2**40
+"""What a disk without a capacity says that it has."""
 
 
 class PowerCut(BaseException):
@@ -297,6 +299,11 @@ class SimDisk:
             return None
         self.locks.add(path)
         return SimLock(self, path)
+
+    def space(self, path: str) -> Space:
+        self._folder(path)
+        total_bytes = SPACE_BYTES if self.capacity_bytes is None else self.capacity_bytes
+        return Space(total_bytes, max(total_bytes - self.used_bytes(), 0))
 
     def random_bytes(self, count: int) -> bytes:
         return self.rng.randbytes(count)

@@ -1,6 +1,7 @@
 """DescribeLogDirs: what a broker has on its disk of the partitions that it leads or follows."""
 
 from quorate.broker.handlers.log_dirs import describe_log_dirs
+from quorate.errors import ErrorCode
 from quorate.protocol.messages.cluster import DescribableLogDirTopic, DescribeLogDirsRequest
 from tests.unit.broker.harness import Node, new_node, over
 from tests.unit.broker.log.batches import make_batch
@@ -33,6 +34,25 @@ def test_each_partition_has_a_size_on_disk() -> None:
     ]
     assert list(sizes(node, asked)) == [("appLogs", 1)]
     assert sizes(node, []) == {}
+
+
+def test_a_directory_tells_what_space_there_is() -> None:
+    node = new_node()
+    node.join()
+    node.create_topic("appLogs")
+    node.disk.capacity_bytes = 10_000
+    node.append(b"a")
+    (result,) = describe_log_dirs(node.broker, DescribeLogDirsRequest(topics=[]), CALLER).results
+    assert result.total_bytes == 10_000
+    assert result.usable_bytes == 10_000 - node.disk.used_bytes() < 10_000
+
+
+def test_a_directory_that_cannot_be_looked_at_is_an_error_of_its_own() -> None:
+    node = new_node()
+    node.disk.rename("/data", "/elsewhere")
+    (result,) = describe_log_dirs(node.broker, DescribeLogDirsRequest(topics=None), CALLER).results
+    assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert (result.log_dir, result.topics, result.usable_bytes) == ("/data", [], -1)
 
 
 def test_each_replica_tells_how_far_it_is() -> None:

@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -274,6 +275,14 @@ def test_a_directory_is_locked_until_it_is_released(fs: OsFileSystem, tmp_path: 
 
 def test_random_bytes_differ(fs: OsFileSystem) -> None:
     assert fs.random_bytes(16) != fs.random_bytes(16)
+
+
+def test_space_is_what_the_disk_has(fs: OsFileSystem, tmp_path: Path) -> None:
+    space = fs.space(str(tmp_path))
+    assert space.total_bytes == shutil.disk_usage(tmp_path).total
+    assert 0 < space.usable_bytes < space.total_bytes
+    with pytest.raises(FileNotFoundError):
+        fs.space(f"{tmp_path}/nowhere")
 
 
 def test_only_the_most_recently_used_files_stay_open(fs: OsFileSystem, tmp_path: Path) -> None:
