@@ -115,6 +115,9 @@ def delete_topics(
     topic_ids = tuple(t.topic_id for t in request.topics if t.name is None)
     if not broker.config.delete_topic_enable:
         return _none_deleted(names, topic_ids, _disabled(caller), "delete.topic.enable is false")
+    if any(t.name is not None and t.topic_id != ZERO_UUID for t in request.topics):
+        message = "a topic is to be deleted by its name or by its id, not by both"
+        return _none_deleted(names, topic_ids, ErrorCode.INVALID_REQUEST, message)
     promise: Promise[DeleteTopicsResponse] = Promise()
 
     def answered(answer: DeleteTopicsAnswer) -> None:

@@ -149,6 +149,14 @@ def test_topics_are_deleted_by_name_and_by_id() -> None:
     ]
 
 
+def test_a_topic_with_name_and_id_is_refused_with_all_others() -> None:
+    node = new_node()
+    topics = [DeleteTopicState(name="a", topic_id=ID), DeleteTopicState(name="b")]
+    answer = now(delete_topics(node.broker, DeleteTopicsRequest(topics=topics), over(6)))
+    assert codes(answer.responses) == [ErrorCode.INVALID_REQUEST] * 2
+    assert node.controller.requests == []
+
+
 def test_older_clients_name_topics_elsewhere() -> None:
     node = new_node()
     delete_topics(node.broker, DeleteTopicsRequest(topic_names=["a", "b"]), over(5))
