@@ -131,9 +131,6 @@ class LeaderReplica(Replica):
         self._count_followers(host.now_ms)
         self.configure(log.config)
         self.advance()
-        if self.waits_for_sync and log.flushed_offset < log.log_end_offset:
-            # What a crash left behind would be seen by nobody until the next append.
-            self._news.unsynced[self] = None
 
     @property
     def is_under_min_isr(self) -> bool:
@@ -146,6 +143,9 @@ class LeaderReplica(Replica):
         self._flush_messages = config.flush_messages
         self._codec = codec_for(config.compression_type)
         self._min_isr = min(config.min_insync_replicas, len(self.state.replicas))
+        if self.waits_for_sync and self.log.flushed_offset < self.log.log_end_offset:
+            # Of a crash or of another setting: nobody would see it until the next append.
+            self._news.unsynced[self] = None
 
     def append(
         self,

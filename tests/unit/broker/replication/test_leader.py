@@ -92,6 +92,8 @@ def test_a_topic_that_asks_for_syncs_from_now_on_takes_nothing_back() -> None:
     node.append(b"a")
     node.apply(r.ConfigSet("test", 0, "topic", "appLogs", "flush.messages", "1"))
     assert (replica.high_watermark, replica.log.flushed_offset) == (1, 0)
+    # Or what waits for a follower by then would be seen by nobody until the next append.
+    assert list(node.replicas.news.unsynced) == [replica]
     node.append(b"b")
     assert replica.high_watermark == 1
     node.sync()
