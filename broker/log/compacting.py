@@ -11,7 +11,6 @@ nothing yet.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from quorate.broker.log.compaction import ClosedPart, group_segments
 from quorate.broker.log.fates import Fates
@@ -44,9 +43,8 @@ from quorate.records.compacting import (
     with_records,
     without_records,
 )
+from quorate.records.compression import DECOMPRESSED_BYTES_MAX
 from quorate.records.control import find_end_marker
-
-DECOMPRESSED_BYTES_MAX: Final = 256 << 20
 
 
 class BufferTooSmallError(QuorateError):
@@ -361,4 +359,4 @@ class Gap:
 
 def _records(header: BatchHeader, data: bytes) -> tuple[bytes, list[PlacedRecord]]:
     records = unpacked(data, header, bytes_max=DECOMPRESSED_BYTES_MAX)
-    return records, place_records(records, header.record_count)
+    return records, place_records(records, header.record_count, header.last_offset_delta)

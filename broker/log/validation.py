@@ -5,6 +5,7 @@ decoded only where a topic limits how old they may be, or needs their keys for c
 """
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter, ne
 from typing import Final
 
 from quorate.errors import (
@@ -36,6 +37,7 @@ from quorate.settings import TopicConfig
 
 CODEC_MAX: Final = 4
 DECOMPRESSED_BYTES_MAX: Final = 128 << 20
+OFFSET: Final = attrgetter("offset")
 NOWHERE: Final = TopicPartition("", -1)
 
 
@@ -153,6 +155,9 @@ class AppendRules:
     def _check_records(self, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
         data = bytes(batch)
         records = read_records(data, header, NOWHERE, bytes_max=DECOMPRESSED_BYTES_MAX)
+        offsets = range(header.base_offset, header.next_offset)
+        if any(map(ne, map(OFFSET, records), offsets)):
+            raise InvalidRecordError("records whose offsets are not those of their batch, in turn")
         if self._checks_keys:
             keyless = [index for index, record in enumerate(records) if record.key is None]
             if keyless:

@@ -24,7 +24,7 @@ from quorate.records.batch import (
 )
 from quorate.records.checksum import crc32c
 from quorate.records.compression import Codec, compress, decompress
-from quorate.records.record import RECORD_BYTES_MIN, read_bytes, read_varint, zigzag
+from quorate.records.record import RECORD_BYTES_MIN, read_bytes, read_varint, wrapped, zigzag
 
 EMPTY_BATCH_BYTES: Final = HEADER_BYTES
 
@@ -56,11 +56,12 @@ def unpacked(batch: bytes, header: BatchHeader, *, bytes_max: int) -> bytes:
     return decompress(header.compression, packed, bytes_max=bytes_max)
 
 
-def place_records(data: bytes, count: int) -> list[PlacedRecord]:
+def place_records(data: bytes, count: int, last_offset_delta: int) -> list[PlacedRecord]:
     """Return where each of so many records lies that fill the data.
 
     Raises:
-        CorruptRecordError: the bytes are not records, or not as many.
+        CorruptRecordError: the bytes are not records, not as many, or their batch does not have
+            the offsets that they claim.
     """
     if not 0 <= count * RECORD_BYTES_MIN <= len(data):
         raise CorruptRecordError(f"{count} records in {len(data)} bytes")
@@ -70,6 +71,9 @@ def place_records(data: bytes, count: int) -> list[PlacedRecord]:
         for _ in range(count):
             record = _place_record(data, end)
             end = record.end
+            if not 0 <= record.offset_delta <= last_offset_delta:
+                message = f"a record {record.offset_delta} offsets behind the start of its batch"
+                raise CorruptRecordError(message)
             placed.append(record)
     except IndexError:
         raise CorruptRecordError("the last record of a batch is cut off") from None
@@ -121,7 +125,7 @@ def with_records(
         attributes |= DELETE_HORIZON_BIT
     max_ms = header.max_timestamp_ms
     if not header.is_log_append_time:
-        max_ms = base_ms + max(record.timestamp_delta_ms for record in kept)
+        max_ms = max(wrapped(base_ms + record.timestamp_delta_ms) for record in kept)
     if delete_horizon_ms is not None:
         base_ms = delete_horizon_ms
     return _sealed(
@@ -141,7 +145,7 @@ def _shifted(data: bytes, record: PlacedRecord, shift_ms: int) -> bytes:
     body = b"".join(
         (
             data[attributes_at : attributes_at + 1],
-            zigzag(record.timestamp_delta_ms + shift_ms),
+            zigzag(wrapped(record.timestamp_delta_ms + shift_ms)),
             data[record.offset_at : record.end],
         )
     )

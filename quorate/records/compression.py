@@ -14,6 +14,9 @@ import cramjam
 
 from quorate.errors import CorruptRecordError, UnsupportedCompressionTypeError
 
+DECOMPRESSED_BYTES_MAX: Final = 256 << 20
+"""What who reads all records of a batch puts up with."""
+
 GZIP_LEVEL: Final = 6
 LZ4_LEVEL: Final = 1
 ZSTD_LEVEL: Final = 3

@@ -490,7 +490,7 @@ def _read_records(  # noqa: C901, PLR0912, PLR0915 - varints in line: three time
                 number, at = _long_varint(data, at, number)
         offset = base_offset + ((number >> 1) ^ -(number & 1))
         if not (low <= offset <= high and low <= timestamp_ms <= high):
-            offset, timestamp_ms = _wrapped(offset), _wrapped(timestamp_ms)
+            offset, timestamp_ms = wrapped(offset), wrapped(timestamp_ms)
         if data[at] == 1:
             key = None
             at += 1
@@ -525,7 +525,7 @@ def _refuse(why: str) -> NoReturn:
     raise CorruptRecordError(why)
 
 
-def _wrapped(value: int) -> int:
+def wrapped(value: int) -> int:
     """Return a sum modulo 2**64, as Java reckons: strangers may make it overflow."""
     return ((value - _INT64_MIN) & (1 << 64) - 1) + _INT64_MIN
 

@@ -37,9 +37,17 @@ ENTRIES = st.lists(
 )
 
 
-@given(ENTRIES, st.integers(0, 4), st.one_of(st.none(), st.integers(0, 2**42)))
+@given(
+    ENTRIES,
+    st.integers(0, 4),
+    st.one_of(st.none(), st.integers(0, 2**42)),
+    st.sampled_from([NOW_MS, 2**63 - 1, -(2**63)]),
+)
 def test_what_is_kept_is_what_it_was(
-    entries: list[tuple[bytes | None, bytes | None, int, bool]], codec: int, horizon_ms: int | None
+    entries: list[tuple[bytes | None, bytes | None, int, bool]],
+    codec: int,
+    horizon_ms: int | None,
+    base_ms: int,
 ) -> None:
     batch = bytes(
         make_batch(
@@ -50,9 +58,10 @@ def test_what_is_kept_is_what_it_was(
             codec=codec,
         )
     )
-    header = parse_header(batch, 0)
+    # Strangers may let times overflow: all of us reckon modulo 2**64, as Java does.
+    header = parse_header(batch, 0)._replace(base_timestamp_ms=base_ms)
     data = unpacked(batch, header, bytes_max=BIG)
-    placed = place_records(data, header.record_count)
+    placed = place_records(data, header.record_count, header.last_offset_delta)
     before = read_records(batch, header, HERE, bytes_max=BIG)
     assert [(r.key, r.is_tombstone, r.offset_delta) for r in placed] == [
         (r.key, r.value is None, r.offset) for r in before
@@ -103,8 +112,10 @@ def test_a_batch_without_records_says_who_wrote_it() -> None:
         (b"\x0c\0\0\0\x01\x0c\0", 1),  # a value over the record's end
         (b"\x0c\0\0\0\x03\x01\0", 1),  # a key of negative length
         (b"\x0c\0\0\0\x01\x01\0" + b"\x80" * 7, 2),  # cut off within a number
+        (b"\x0c\0\0\x01\x01\x01\0", 1),  # an offset before the batch
+        (b"\x0c\0\0\x06\x01\x01\0", 1),  # an offset behind the batch
     ],
 )
 def test_what_is_no_record_is_refused(data: bytes, count: int) -> None:
     with pytest.raises(CorruptRecordError):
-        place_records(data, count)
+        place_records(data, count, last_offset_delta=2)

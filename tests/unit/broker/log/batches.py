@@ -25,6 +25,7 @@ def make_batch(
     *,
     keys: Sequence[bytes | None] | None = None,
     timestamps_ms: Sequence[int] | None = None,
+    offset_deltas: Sequence[int] | None = None,
     producer: ProducerStamp = NO_PRODUCER,
     codec: int = 0,
     attributes: int = 0,
@@ -33,8 +34,12 @@ def make_batch(
     stamps = timestamps_ms or [NOW_MS] * len(values)
     records = b"".join(
         _record(delta, stamp - stamps[0], key, value)
-        for delta, (stamp, key, value) in enumerate(
-            zip(stamps, keys or [None] * len(values), values, strict=True)
+        for delta, stamp, key, value in zip(
+            offset_deltas or range(len(values)),
+            stamps,
+            keys or [None] * len(values),
+            values,
+            strict=True,
         )
     )
     sealed = seal_batch(

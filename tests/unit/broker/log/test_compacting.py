@@ -446,6 +446,25 @@ def test_what_is_damaged_is_not_copied() -> None:
     assert log.failure is None
 
 
+@pytest.mark.parametrize("deltas", [(0, -(2**62)), (0, 2)])
+def test_records_at_offsets_that_their_batch_does_not_have_are_not_copied(
+    deltas: tuple[int, int],
+) -> None:
+    disk = new_disk()
+    log = new_log(disk, TopicConfig(segment_bytes=1024))  # which is compacted from now on
+    log.append(
+        make_batch([b"1", b"2"], keys=[b"k", b"l"], offset_deltas=deltas),
+        leader_epoch=0,
+        now_ms=NOW_MS,
+    )
+    log.config = COMPACT
+    log.roll(NOW_MS)
+    checkpoint(log)
+    with pytest.raises(CorruptRecordError, match="offsets behind"):
+        compact(disk, log)
+    assert log.failure is None
+
+
 def test_a_batch_that_does_not_follow_is_not_copied() -> None:
     disk = new_disk()
     log = filled(disk)

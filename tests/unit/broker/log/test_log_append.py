@@ -430,6 +430,19 @@ def test_a_compacted_log_takes_only_records_with_keys(codec: int) -> None:
     assert log.append(keyed, leader_epoch=0, now_ms=NOW_MS).last_offset == 1
 
 
+@pytest.mark.parametrize("deltas", [(0, -(2**62)), (0, 2), (1, 0)])
+def test_a_compacted_log_takes_only_records_at_the_offsets_of_their_batch(
+    deltas: tuple[int, int],
+) -> None:
+    log = new_log(config=TopicConfig(cleanup_policy=("compact",)))
+    with pytest.raises(InvalidRecordError, match="offsets"):
+        log.append(
+            make_batch([b"1", b"2"], keys=[b"k", b"l"], offset_deltas=deltas),
+            leader_epoch=0,
+            now_ms=NOW_MS,
+        )
+
+
 def test_keys_and_ages_are_checked_together() -> None:
     policy = TopicConfig(cleanup_policy=("compact",), message_timestamp_before_max_ms=10)
     log = new_log(config=policy)
