@@ -7,7 +7,7 @@ from collections import deque
 from copy import copy
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from quorate.client.receiving.positions import Position
 from quorate.errors import CorruptRecordError, QuorateError
@@ -19,14 +19,12 @@ from quorate.records.batch import (
     crc_matches,
     parse_header,
 )
+from quorate.records.compression import DECOMPRESSED_BYTES_MAX
+from quorate.records.control import ABORT_KEY
 from quorate.records.record import Record, read_records
 
 if TYPE_CHECKING:
     from quorate.protocol.messages.data import PartitionData
-
-DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
-ABORT_MARKER_KEY: Final = b"\x00\x00\x00\x00"
-"""The key of the control record that ends a transaction in vain: version 0, type 0."""
 
 _offset_of = attrgetter("offset")
 
@@ -238,7 +236,7 @@ class PartitionStream:
 
     def _is_abort(self, chunk: _Chunk, header: BatchHeader) -> bool:
         markers = self._read(chunk, header)
-        return bool(markers) and markers[0].key == ABORT_MARKER_KEY
+        return bool(markers) and markers[0].key == ABORT_KEY
 
     def _read(self, chunk: _Chunk, header: BatchHeader) -> list[Record]:
         batch = chunk.data[chunk.at : chunk.at + header.size_bytes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from quorate.errors import CorruptRecordError, QuorateError
 from quorate.records.batch import (
@@ -14,7 +14,8 @@ from quorate.records.batch import (
     parse_header,
     read_sound_header,
 )
-from quorate.records.compression import Codec, decompress
+from quorate.records.compression import DECOMPRESSED_BYTES_MAX, Codec, decompress
+from quorate.records.control import ABORT_KEY
 from quorate.records.record import RECORD_BYTES_MIN, read_records
 
 if TYPE_CHECKING:
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
     from quorate.records.record import Record
 
 T = TypeVar("T")
-
-DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
-ABORT_MARKER_KEY: Final = b"\x00\x00\x00\x00"
-"""The key of the control record that ends a transaction in vain: version 0, type 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +124,7 @@ class BatchReader:
     def _is_abort(self, fetched: memoryview, at: int, header: BatchHeader) -> bool:
         batch = bytes(fetched[at : at + header.size_bytes])
         markers = self.guarded(header, lambda: self._records(batch, header))
-        return bool(markers) and markers[0].key == ABORT_MARKER_KEY
+        return bool(markers) and markers[0].key == ABORT_KEY
 
     def _records(self, batch: bytes, header: BatchHeader) -> list[Record]:
         bytes_max = DECOMPRESSED_BYTES_MAX

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from quorate.errors import ErrorCode, NetworkError, UnsupportedVersionError, known_code
 from quorate.protocol.apis import APIS, Api, ApiKey
-from quorate.protocol.frames import encode_request, read_response_header
+from quorate.protocol.frames import (
+    CORRELATION_ID_MASK,
+    RESPONSE_BYTES_MAX,
+    encode_request,
+    read_response_header,
+)
 from quorate.protocol.message import decoder
 from quorate.protocol.messages.session import ApiVersionsRequest, ApiVersionsResponse
 from quorate.protocol.primitives import DecodeError
@@ -22,8 +27,6 @@ if TYPE_CHECKING:
     from quorate.client.spark.security import Security
     from quorate.model import Endpoint
 
-FRAME_BYTES_MAX: Final = 512 * 1024 * 1024
-CORRELATION_ID_MASK: Final = 0x7FFFFFFF
 SOFTWARE_NAME: Final = "quorate-spark"
 
 
@@ -170,7 +173,7 @@ class Connection:
         return response
 
     def _read(self, size_bytes: int) -> bytearray:
-        if not 0 <= size_bytes <= FRAME_BYTES_MAX:
+        if not 0 <= size_bytes <= RESPONSE_BYTES_MAX:
             raise DecodeError(f"a frame of {size_bytes} bytes")
         buffer = bytearray(size_bytes)
         view = memoryview(buffer)

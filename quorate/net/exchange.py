@@ -14,13 +14,16 @@ import trio
 from quorate.errors import ErrorCode, NetworkError, UnsupportedVersionError
 from quorate.net.passing_frames import PassingFrames
 from quorate.protocol.apis import APIS, Api, ApiKey
-from quorate.protocol.frames import encode_request, read_response_header
+from quorate.protocol.frames import (
+    CORRELATION_ID_MASK,
+    RESPONSE_BYTES_MAX,
+    encode_request,
+    read_response_header,
+)
 from quorate.protocol.message import decoder
 from quorate.protocol.messages.session import ApiVersionsRequest, ApiVersionsResponse
 from quorate.protocol.primitives import DecodeError
 
-FRAME_BYTES_MAX: Final = 256 << 20
-CORRELATION_ID_MASK: Final = 0x7FFFFFFF
 API_VERSIONS_ASKED: Final = 0
 """Every broker answers this one, and all that we want from the answer is in it."""
 
@@ -45,7 +48,7 @@ class Exchange:
         self._stream = stream
         self._client_id = client_id
         self._sent: deque[_Sent] = deque()
-        self._frames = PassingFrames(stream, FRAME_BYTES_MAX)
+        self._frames = PassingFrames(stream, RESPONSE_BYTES_MAX)
         self._versions: dict[int, int] = {}
         self._correlation_id = 0
         self._sending = trio.Lock()

@@ -24,13 +24,15 @@ from quorate.net.bell import Bell
 from quorate.net.frame_reader import FrameReader
 from quorate.promise import Promise
 from quorate.protocol.apis import APIS, Api, ApiKey
-from quorate.protocol.frames import encode_request, read_response_header
+from quorate.protocol.frames import (
+    CORRELATION_ID_MASK,
+    RESPONSE_BYTES_MAX,
+    encode_request,
+    read_response_header,
+)
 from quorate.protocol.message import decoder
 from quorate.protocol.messages.session import ApiVersionsRequest, ApiVersionsResponse
 from quorate.protocol.primitives import DecodeError
-
-FRAME_BYTES_MAX: Final = 256 * 1024 * 1024
-CORRELATION_ID_MASK: Final = 0x7FFFFFFF
 
 AT_ONCE_BYTES_MAX: Final = 16 * 1024
 """A request that is not larger leaves as it is submitted, if nothing is to leave before it: to wake
@@ -299,7 +301,7 @@ class Connection:
             self.close(f"the connection broke ({error.__cause__ or error})")
 
     async def _read(self) -> None:
-        frames = FrameReader(self._stream, FRAME_BYTES_MAX)
+        frames = FrameReader(self._stream, RESPONSE_BYTES_MAX)
         try:
             while self.closed_because is None:
                 with trio.CancelScope(deadline=self._next_deadline_s()) as self._reading:

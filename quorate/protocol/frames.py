@@ -16,6 +16,12 @@ from quorate.protocol.primitives import DecodeError, Part, skip_tags
 SIZE_BYTES: Final = 4
 REQUEST_START_BYTES: Final = 10
 
+CORRELATION_ID_MASK: Final = 0x7FFFFFFF
+"""Correlation ids are positive, and begin anew after that."""
+
+RESPONSE_BYTES_MAX: Final = 512 << 20
+"""No client of ours takes a larger response: whoever sends one speaks something else."""
+
 _SIZE = Struct(">i")
 _REQUEST_START = Struct(">hhih")
 _RESPONSE_START = Struct(">ii")

@@ -30,6 +30,9 @@ _KEY: Final = Struct(">hh")
 _VALUE: Final = Struct(">hi")
 _VERSION: Final = 0
 
+ABORT_KEY: Final = _KEY.pack(_VERSION, ABORT)
+"""The key of the control record that ends a transaction in vain."""
+
 
 class EndMarker(NamedTuple):
     """How a transaction ended."""

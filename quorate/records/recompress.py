@@ -10,10 +10,14 @@ from quorate.records.batch import (
     crc_matches,
     parse_header,
 )
-from quorate.records.compression import Codec, codec_named, compress, decompress
+from quorate.records.compression import (
+    DECOMPRESSED_BYTES_MAX,
+    Codec,
+    codec_named,
+    compress,
+    decompress,
+)
 from quorate.records.record import ProducerStamp, seal_batch
-
-DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
 
 PRODUCERS_CHOICE: Final = "producer"
 UNCOMPRESSED: Final = "uncompressed"

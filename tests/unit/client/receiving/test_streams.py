@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.client.receiving.positions import EARLIEST_TIMESTAMP, OffsetReset
-from quorate.client.receiving.streams import ABORT_MARKER_KEY, PartitionStream
+from quorate.client.receiving.streams import PartitionStream
 from quorate.errors import CorruptRecordError, OffsetOutOfRangeError
 from quorate.model import TopicPartition
 from quorate.protocol.messages.data import AbortedTransaction, PartitionData
 from quorate.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, assign_offset
+from quorate.records.control import ABORT_KEY
 from quorate.records.record import (
     NO_PRODUCER,
     ProducerStamp,
@@ -262,7 +263,7 @@ def transactions() -> bytes:
     return (
         batch_at(0, 2, producer_id=9, attributes=data)
         + batch_at(2, 1, producer_id=8, attributes=data)
-        + batch_at(3, 1, producer_id=9, attributes=control, key=ABORT_MARKER_KEY)
+        + batch_at(3, 1, producer_id=9, attributes=control, key=ABORT_KEY)
         + batch_at(4, 1, producer_id=9, attributes=data)
         + batch_at(5, 1)
     )
