@@ -1,0 +1,202 @@
+"""StoredLog: the parts of a log, how much of it is on disk for certain, and whether it failed."""
+
+from quorate.broker.log.cleaned import CleanedPart
+from quorate.broker.log.context import LogContext
+from quorate.broker.log.durability import Durability
+from quorate.broker.log.files import FatalStorageError, storage_error
+from quorate.broker.log.flush import Flush
+from quorate.broker.log.naming import DirectoryMaker
+from quorate.broker.log.reading import LogReader
+from quorate.broker.log.recovery import LoadedLog
+from quorate.broker.log.validation import AppendRules
+from quorate.errors import StorageError
+from quorate.model import TopicPartition
+from quorate.settings import TopicConfig
+
+
+class StoredLog(LogReader):
+    """A log as it is stored.
+
+    Invariants: ``flushed_offset <= log_end_offset``, and everything below it survives a power cut;
+    after an error that could not be undone the log accepts nothing any more.
+    """
+
+    __slots__ = (
+        "_config",
+        "_durability",
+        "_failure",
+        "_maker",
+        "_rules",
+        "_snapshots",
+        "cleaned",
+        "directory",
+        "leader_epochs",
+        "producers",
+    )
+
+    def __init__(
+        self,
+        context: LogContext,
+        directory: str,
+        topic_partition: TopicPartition,
+        *,
+        config: TopicConfig,
+        loaded: LoadedLog,
+        maker: DirectoryMaker | None,
+    ) -> None:
+        """Hold what was loaded; a log that has no files yet comes with who makes its directory."""
+        start_offset, end_offset = loaded.log_start_offset, loaded.log_end_offset
+        super().__init__(context, topic_partition, loaded.segments, start_offset, end_offset)
+        self._maker = maker
+        self.directory = directory
+        self._snapshots = loaded.snapshots
+        self.leader_epochs = loaded.leader_epochs
+        self.producers = loaded.producers
+        self._durability = Durability(
+            loaded.flushed_offset,
+            directory=directory,
+            names_synced=loaded.names_synced,
+            sealed=loaded.sealed,
+            unsynced=loaded.unsynced,
+            snapshots=loaded.snapshots,
+        )
+        self.cleaned = CleanedPart(context.fs, directory, loaded.cleaned)
+        self._failure: StorageError | None = None
+        self._config = config
+        self._rules = AppendRules(config)
+
+    @property
+    def config(self) -> TopicConfig:
+        """The topic's settings; they may be replaced at any time."""
+        return self._config
+
+    @config.setter
+    def config(self, config: TopicConfig) -> None:
+        self._config = config
+        self._rules = AppendRules(config)
+        self._segments.active.configure(config)
+
+    @property
+    def flushed_offset(self) -> int:
+        """Everything below it survives a power cut."""
+        return self._durability.flushed_offset
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below it need not be looked at after a crash."""
+        return self._durability.recovery_point
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the log is still there after a power cut, maybe without its newest records."""
+        return self._durability.sealed
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether something was written since the last checkpoint."""
+        return self.has_files and self._durability.is_dirty(self.log_end_offset)
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why the log accepts nothing any more, or None."""
+        return self._failure
+
+    @property
+    def has_files(self) -> bool:
+        """Whether there is anything on disk: the first record makes it so."""
+        return self._maker is None
+
+    @property
+    def has_unsynced_segments(self) -> bool:
+        """Whether closed segments wait to be synced."""
+        return self._durability.has_unsynced_segments
+
+    def _fail_if_fatal(self, error: StorageError) -> StorageError:
+        if isinstance(error, FatalStorageError):
+            self._failure = error
+        return error
+
+    # Durability
+
+    def flush_due(self, now_ms: int) -> bool:
+        """Whether ``flush.messages`` or ``flush.ms`` asks for a flush."""
+        return self._durability.flush_due(self.log_end_offset, self._config, now_ms)
+
+    def start_flush(self) -> Flush:
+        """Return a flush of what is in the log now; run it in any thread, then finish it here.
+
+        Raises:
+            StorageError: the log's file cannot be opened.
+        """
+        if not self.has_files:
+            return Flush(self._context.fs, {})
+        try:
+            part = self._durability.start(self._segments.active, self.log_end_offset)
+        except OSError as error:
+            raise self._fail_if_fatal(storage_error(error, self.directory)) from error
+        return Flush(self._context.fs, {self.topic_partition: part})
+
+    def start_checkpoint(self) -> Flush:
+        """Return a flush after which recovery can begin at what is the log's end now.
+
+        Raises:
+            StorageError: the index cannot be written.
+        """
+        index_mark = self._segments.active.index_mark
+        snapshot = self._snapshots.take(self.producers, self.leader_epochs, index_mark)
+        try:
+            epochs_path = self.leader_epochs.write_out()
+            part = self._durability.start_checkpoint(self._segments.active, snapshot)
+        except OSError as error:
+            raise self._fail_if_fatal(storage_error(error, self.directory)) from error
+        if epochs_path is not None:
+            part.paths.append(epochs_path)
+            part.directories = [self.directory, *part.directories]
+        return Flush(self._context.fs, {self.topic_partition: part})
+
+    def finish_flush(self, flush: Flush) -> None:
+        """Take note of a flush that has run; ``flushed_offset`` moves.
+
+        Raises:
+            FatalStorageError: the flush failed.  Nobody knows what is on disk now, so the log
+                accepts nothing any more.
+            StorageError: the disk is full; the records are safe, but the flush does not count.
+        """
+        if flush.error is not None:
+            message = f"{self.directory}: sync failed: {flush.error.strerror}"
+            self._failure = FatalStorageError(message)
+            raise self._failure from flush.error
+        error = flush.part_errors.get(self.topic_partition)
+        if error is not None:
+            raise self._fail_if_fatal(storage_error(error, self.directory)) from error
+        part = flush.parts.get(self.topic_partition)
+        if part is not None:
+            self._durability.finish(part)
+
+    def started(self, flush: Flush) -> bool:
+        """Whether the flush is this log's, and not that of a deleted one of the same name."""
+        return flush.parts[self.topic_partition].owner is self._durability
+
+    def fail(self, error: StorageError) -> None:
+        """Accept nothing any more: the directory failed elsewhere."""
+        self._failure = error
+
+    def park(self) -> None:
+        """Close the active segment's file, all of which is synced, until it is used again."""
+        self._segments.active.park()
+
+    def complete(self) -> bool:
+        """Leave files that open without recovery; return whether a checkpoint must follow for that.
+
+        Raises:
+            StorageError: the log cannot be closed cleanly.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if not self.is_dirty and not (self.has_files and self._config.preallocate):
+            return False
+        try:
+            self._segments.active.complete()
+        except OSError as error:
+            raise self._fail_if_fatal(storage_error(error, self.directory)) from error
+        return True
