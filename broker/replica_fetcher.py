@@ -11,6 +11,7 @@ import trio
 from quorate.broker.conversing import connected, until_one_breaks
 from quorate.broker.handlers.context import Broker
 from quorate.broker.listeners import BetweenBrokers
+from quorate.broker.log.files import FatalStorageError
 from quorate.broker.replication.fetching import LeaderFetcher
 from quorate.broker.replication.follower import FollowerReplica
 from quorate.errors import NetworkError, QuorateError
@@ -60,7 +61,11 @@ class ReplicaFetchers:
         broker.replicas.on_fetchers = self._something_new
 
     async def run(self) -> None:
-        """Fetch until cancelled."""
+        """Fetch until cancelled.
+
+        Raises:
+            FatalStorageError: the disk failed to sync; we cannot say any more what we have.
+        """
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             for leader_id in self._broker.replicas.fetchers:
@@ -84,6 +89,8 @@ class ReplicaFetchers:
                 continue
             try:
                 await self._converse(leader, fetcher)
+            except FatalStorageError:
+                raise  # nothing more is to be said, to this leader or another
             except QuorateError as error:
                 logger.info("cannot fetch from leader %d: %s", fetcher.leader_id, error)
             fetcher.disconnected()

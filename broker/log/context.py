@@ -1,7 +1,7 @@
 """LogContext: what all logs of a directory share."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from quorate.broker.log.files import FileSystem, OpenFiles
 from quorate.broker.log.lookup import LogSegment
@@ -21,6 +21,12 @@ class LogContext:
 
     Before a log takes back what it promised (by truncation) it lowers its own promise and has it
     written down, or else a crash would find the new records under the old promise.
+    """
+    sync_errors: list[OSError] = field(default_factory=list[OSError])
+    """Of syncs that failed; any thread may add one.
+
+    The system tells of what it could not write once, to whoever syncs next. So after the first such
+    error no sync in the directory says anything any more, nor does one that was under way then.
     """
 
     def set_aside(self, segment: LogSegment, delay_ms: int) -> None:

@@ -63,10 +63,17 @@ class FlushPart:
 class Flush:
     """A flush of one or more logs; run once."""
 
-    __slots__ = ("_fs", "error", "part_errors", "parts")
+    __slots__ = ("_fs", "_sync_errors", "error", "part_errors", "parts")
 
-    def __init__(self, fs: FileSystem, parts: Mapping[TopicPartition, FlushPart]) -> None:
+    def __init__(
+        self,
+        fs: FileSystem,
+        parts: Mapping[TopicPartition, FlushPart],
+        sync_errors: list[OSError],
+    ) -> None:
+        """Plan a flush; the errors of syncs are added to those of the directory."""
         self._fs = fs
+        self._sync_errors = sync_errors
         self.parts = parts
         self.error: OSError | None = None
         """Why it failed.  What it was to save may be lost, so it must not be tried again."""
@@ -86,6 +93,7 @@ class Flush:
                 self.part_errors = dict.fromkeys(self.parts, error)
             else:
                 self.error = error
+                self._sync_errors.append(error)
             return
         directories = {d: None for part in self.parts.values() for d in part.directories}
         errors = self._fs.sync_directories(list(directories))

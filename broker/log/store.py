@@ -284,11 +284,14 @@ class LogStore:
         """Take note of a flush that has run, in all its logs that still exist.
 
         Raises:
-            FatalStorageError: the flush failed; all logs accept nothing any more.
+            FatalStorageError: it failed, or another one did; all logs accept nothing any more.
             StorageError: there is no space, or no file descriptor, to finish that of some logs.
         """
-        if flush.error is not None:
-            raise self.fail(flush.error) from flush.error
+        errors = self._context.sync_errors
+        if errors:
+            raise self._give_up(
+                FatalStorageError(f"{self.directory}: {errors[0].strerror}")
+            ) from errors[0]
         failure: StorageError | None = None
         for topic_partition in flush.parts:
             log = self.logs.get(topic_partition)
@@ -296,9 +299,8 @@ class LogStore:
                 continue
             try:
                 log.finish_flush(flush)
-            except FatalStorageError:
-                error = flush.part_errors[topic_partition]
-                raise self.fail(error) from error
+            except FatalStorageError as error:
+                raise self._give_up(error) from error
             except StorageError as error:
                 failure = error
         if failure is not None:
@@ -333,9 +335,8 @@ class LogStore:
         if write.error is not None:
             raise storage_error(write.error, self.directory) from write.error
 
-    def fail(self, error: OSError) -> FatalStorageError:
+    def _give_up(self, failure: FatalStorageError) -> FatalStorageError:
         """Give the directory up: every log refuses appends from now on."""
-        failure = FatalStorageError(f"{self.directory}: {error.strerror}")
         for log in self.logs.values():
             log.fail(failure)
         return failure
@@ -440,7 +441,7 @@ class LogStore:
         parts: dict[TopicPartition, FlushPart] = {}
         for flush in flushes:
             parts.update(flush.parts)
-        return Flush(self._context.fs, parts)
+        return Flush(self._context.fs, parts, self._context.sync_errors)
 
     def _save_now(self) -> None:
         """Write the checkpoints before a log breaks a promise that stands in them."""

@@ -1,10 +1,12 @@
 """StoredLog: the parts of a log, how much of it is on disk for certain, and whether it failed."""
 
+from collections.abc import Mapping
+
 from quorate.broker.log.cleaned import CleanedPart
 from quorate.broker.log.context import LogContext
 from quorate.broker.log.durability import Durability
 from quorate.broker.log.files import FatalStorageError, storage_error
-from quorate.broker.log.flush import Flush
+from quorate.broker.log.flush import Flush, FlushPart
 from quorate.broker.log.naming import DirectoryMaker
 from quorate.broker.log.reading import LogReader
 from quorate.broker.log.recovery import LoadedLog
@@ -126,22 +128,26 @@ class StoredLog(LogReader):
         """Return a flush of what is in the log now; run it in any thread, then finish it here.
 
         Raises:
+            FatalStorageError: the disk failed before, and what a sync says is not worth anything.
             StorageError: the log's file cannot be opened.
         """
+        self._check_syncs()
         if not self.has_files:
-            return Flush(self._context.fs, {})
+            return self._flush({})
         try:
             part = self._durability.start(self._segments.active, self.log_end_offset)
         except OSError as error:
             raise self._fail_if_fatal(storage_error(error, self.directory)) from error
-        return Flush(self._context.fs, {self.topic_partition: part})
+        return self._flush({self.topic_partition: part})
 
     def start_checkpoint(self) -> Flush:
         """Return a flush after which recovery can begin at what is the log's end now.
 
         Raises:
+            FatalStorageError: as for ``start_flush``.
             StorageError: the index cannot be written.
         """
+        self._check_syncs()
         index_mark = self._segments.active.index_mark
         snapshot = self._snapshots.take(self.producers, self.leader_epochs, index_mark)
         try:
@@ -152,26 +158,39 @@ class StoredLog(LogReader):
         if epochs_path is not None:
             part.paths.append(epochs_path)
             part.directories = [self.directory, *part.directories]
-        return Flush(self._context.fs, {self.topic_partition: part})
+        return self._flush({self.topic_partition: part})
 
     def finish_flush(self, flush: Flush) -> None:
         """Take note of a flush that has run; ``flushed_offset`` moves.
 
         Raises:
-            FatalStorageError: the flush failed.  Nobody knows what is on disk now, so the log
-                accepts nothing any more.
+            FatalStorageError: a sync failed, of this flush or another.  Nobody knows what is on
+                disk now, so the log accepts nothing any more.
             StorageError: the disk is full; the records are safe, but the flush does not count.
         """
-        if flush.error is not None:
-            message = f"{self.directory}: sync failed: {flush.error.strerror}"
-            self._failure = FatalStorageError(message)
-            raise self._failure from flush.error
+        self._check_syncs()
         error = flush.part_errors.get(self.topic_partition)
         if error is not None:
             raise self._fail_if_fatal(storage_error(error, self.directory)) from error
         part = flush.parts.get(self.topic_partition)
         if part is not None:
             self._durability.finish(part)
+
+    def _flush(self, parts: Mapping[TopicPartition, FlushPart]) -> Flush:
+        return Flush(self._context.fs, parts, self._context.sync_errors)
+
+    def _check_syncs(self) -> None:
+        """Refuse to believe any sync of a log that failed, or of a directory where one has failed.
+
+        Raises:
+            FatalStorageError: this is such a one.
+        """
+        if isinstance(self._failure, FatalStorageError):
+            raise self._failure
+        errors = self._context.sync_errors
+        if errors:
+            failure = FatalStorageError(f"{self.directory}: sync failed: {errors[0].strerror}")
+            raise self._fail_if_fatal(failure) from errors[0]
 
     def started(self, flush: Flush) -> bool:
         """Whether the flush is this log's, and not that of a deleted one of the same name."""

@@ -9,6 +9,7 @@ from trio.testing import MockClock, memory_stream_pair
 
 from quorate.broker import conversing
 from quorate.broker.listeners import BetweenBrokers
+from quorate.broker.log.files import FatalStorageError
 from quorate.broker.log.flush import Flush
 from quorate.broker.replica_fetcher import (
     ANSWER_S_MAX,
@@ -235,3 +236,31 @@ async def test_records_count_once_they_are_synced_even_if_that_takes_another_con
     await trio.sleep(5)
     assert told[-1] == (1, 1)
     assert all(offset <= flushed for offset, flushed in told)
+
+
+async def test_a_follower_whose_disk_failed_to_sync_does_not_go_on(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    autojump_clock.autojump_threshold = 0.02  # logs are synced in a thread
+    cluster = Cluster((1, 2))
+    cluster.apply(r.ConfigSet("test", 0, "topic", "appLogs", "flush.messages", "1"))
+    node = cluster.nodes[2]
+    run, failures = Flush.run, iter([True])
+
+    def fail_once(flush: Flush) -> None:
+        node.disk.syncs_fail = next(failures, False)
+        run(flush)
+        node.disk.syncs_fail = False
+
+    cluster.append(b"a")
+    with pytest.raises(BaseExceptionGroup) as raised:  # noqa: PT012
+        async with trio.open_nursery() as nursery:
+            monkeypatch.setattr(conversing, "connect", Leader(cluster, nursery).connect)
+            monkeypatch.setattr(Flush, "run", fail_once)
+            between = BetweenBrokers("PLAINTEXT", None)
+            fetchers = ReplicaFetchers(node.broker, lambda: 0, node.replicas.settle, between)
+            nursery.start_soon(fetchers.run)
+            await trio.sleep(5)
+            nursery.cancel_scope.cancel()
+    assert raised.group_contains(FatalStorageError, depth=None)
+    assert cluster.follower(2).log.flushed_offset == 0

@@ -247,6 +247,42 @@ def test_promises_that_cannot_be_lowered_are_not_broken() -> None:
     assert reopened(disk).log_end_offset == 3
 
 
+def test_a_sync_that_failed_is_not_believed_when_it_is_tried_again() -> None:
+    disk = new_disk()
+    log = create(open_data(disk))
+    append(log, b"v")
+    disk.syncs_fail = True
+    with pytest.raises(FatalStorageError):
+        flush(log)
+    disk.syncs_fail = False  # the system tells of an error once
+
+    with pytest.raises(FatalStorageError, match="Input/output error"):
+        flush(log)
+
+    assert log.flushed_offset == 0
+
+
+@pytest.mark.parametrize("told_first", [False, True])
+def test_a_sync_beside_one_that_failed_is_not_believed(*, told_first: bool) -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    log = create(store)
+    append(log, b"v")
+    failing, other = store.start_checkpoint([log]), store.start_flush([log])
+    disk.syncs_fail = True
+    failing.run()
+    disk.syncs_fail = False
+    other.run()
+
+    for flushed in (failing, other) if told_first else (other, failing):
+        with pytest.raises(FatalStorageError):
+            store.finish_flush(flushed)
+
+    assert log.flushed_offset == 0
+    with pytest.raises(FatalStorageError):
+        store.start_flush([log])
+
+
 # --- what a crash leaves -------------------------------------------------------------------------
 
 
