@@ -181,7 +181,7 @@ class Housekeeping:
             await trio.sleep(DISK_CHECK_S)
             for replica in replicas.hosted():
                 failure = replica.log.failure
-                if failure is not None:
+                if isinstance(failure, FatalStorageError):
                     raise failure
 
     # --- groups ---------------------------------------------------------------

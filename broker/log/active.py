@@ -5,7 +5,7 @@ from bisect import bisect_left, bisect_right
 from typing import Any, Final, NamedTuple, cast
 
 from quorate.broker.log.aborted import AbortedEntries, IndexMark
-from quorate.broker.log.files import File, Files, OpenFiles, read_file
+from quorate.broker.log.files import FatalStorageError, File, Files, OpenFiles
 from quorate.broker.log.index import (
     FIRST,
     OFFSET_ENTRY,
@@ -16,7 +16,7 @@ from quorate.broker.log.index import (
     IndexEntry,
 )
 from quorate.broker.log.lookup import (
-    Searchable,
+    LogSegment,
     TimestampPlace,
     batches_from,
     search_boundary,
@@ -474,15 +474,15 @@ def resume_segment(
     )
     segment.reopen()
     if files.fs.exists(stem + TXN_INDEX_SUFFIX):
-        data = read_file(files.fs, stem + TXN_INDEX_SUFFIX)
-        segment.aborted = AbortedEntries(data, has_file=True)
+        file = files.get(stem + TXN_INDEX_SUFFIX)
+        segment.aborted = AbortedEntries(file.read_at(file.size_bytes(), 0), has_file=True)
     return segment
 
 
 def cut_segment(
     files: OpenFiles,
     directory: str,
-    segment: Searchable,
+    segment: LogSegment,
     end_offset: int,
     *,
     config: TopicConfig,
@@ -491,22 +491,32 @@ def cut_segment(
     """Remove, durably, the batches from the one that begins at the offset, and go on with the rest.
 
     Raises:
-        OSError: the segment may be cut already, or not yet.
+        FatalStorageError: nobody knows how much of it is there.
+        OSError: all of it is.
     """
     position = segment.position_of(end_offset)
-    indexes = (segment.offset_index, FIRST), (segment.time_index, SECOND)
-    for index, column in indexes:
-        index.truncate_before(end_offset - segment.base_offset, column)
+    offsets, times = segment.offset_index, segment.time_index
+    # What can be lacking for a while, space and file descriptors, is asked for first.
+    for index in (offsets, times):
         index.write_out()
-        index.file.sync()  # below the recovery point, recovery relies on the indexes
-    segment.file.truncate(position)
-    segment.file.sync()
-    kept = EntryCounts(len(segment.offset_index), len(segment.time_index))
-    resumed = resume_segment(
-        files, directory, segment.base_offset, kept=kept, config=config, now_ms=now_ms
-    )
-    for batch in scan_headers(resumed.file, resumed.size_bytes, position):
-        resumed.recount(batch.header)
+    for suffix in segment.suffixes:
+        files.get(segment.stem + suffix)
+    try:
+        for index, column in ((offsets, FIRST), (times, SECOND)):
+            index.truncate_before(end_offset - segment.base_offset, column)
+            index.file.sync()  # below the recovery point, recovery relies on the indexes
+        file = files.get(segment.stem + LOG_SUFFIX)
+        file.truncate(position)
+        file.sync()
+        kept = EntryCounts(len(offsets), len(times))
+        resumed = resume_segment(
+            files, directory, segment.base_offset, kept=kept, config=config, now_ms=now_ms
+        )
+        for batch in scan_headers(resumed.file, resumed.size_bytes, position):
+            resumed.recount(batch.header)
+    except OSError as error:
+        message = f"{segment.stem}: a cut could not be finished: {error.strerror}"
+        raise FatalStorageError(message) from error
     return resumed
 
 

@@ -29,14 +29,17 @@ class LogContext:
     error no sync in the directory says anything any more, nor does one that was under way then.
     """
 
-    def set_aside(self, segment: LogSegment, delay_ms: int) -> None:
-        """Take a segment's names away; what they stand for is removed later, not on the loop.
+    def set_aside(self, path: str, delay_ms: int) -> None:
+        """Take a file's name away; what it stands for is removed later, not on the loop.
 
         Raises:
             OSError: the disk failed.
         """
-        for suffix in reversed(segment.suffixes):
-            path = segment.stem + suffix
-            self.files.forget(path)
-            self.fs.rename(path, path + DELETED_SUFFIX)
-            self.trash.add([path + DELETED_SUFFIX], delay_ms)
+        self.files.forget(path)
+        self.fs.rename(path, path + DELETED_SUFFIX)
+        self.trash.add([path + DELETED_SUFFIX], delay_ms)
+
+
+def paths_of(segment: LogSegment) -> list[str]:
+    """Return the files of a segment in the order of removing them: the log file comes first."""
+    return [segment.stem + suffix for suffix in reversed(segment.suffixes)]

@@ -154,21 +154,28 @@ class Durability:
         if self._snapshot_due is part.snapshot:
             self._snapshot_due = None
 
-    def cut(self, offset: int) -> None:
-        """The log is about to be cut at the offset: promise nothing behind it."""
+    def promise_less(self, offset: int) -> None:
+        """The log may be cut at the offset: promise nothing behind it."""
         self._truncations += 1
         self.flushed_offset = min(self.flushed_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
-        for base_offset in [base for base in self._unsynced if base >= offset]:
-            del self._unsynced[base_offset]
         self._snapshot_due = None
         self._snapshots.truncate_from_end(offset)
 
-    def restarted(self, offset: int) -> None:
-        """The log is empty, durably, and goes on at the offset: nothing below it can be lost."""
+    def cut(self, offset: int) -> None:
+        """The log was cut at the offset: what lay behind it need not be synced any more."""
+        for base_offset in [base for base in self._unsynced if base >= offset]:
+            del self._unsynced[base_offset]
+
+    def emptied(self, offset: int) -> None:
+        """The log goes on at the offset, without a record: nothing below it can be lost."""
+        self.promise_less(offset)
         self.flushed_offset = offset
-        self.recovery_point = offset
         self._unsynced.clear()
+
+    def restarted(self, offset: int) -> None:
+        """The files say so, too, durably."""
+        self.recovery_point = offset
 
     def deleted(self, segments: list[Segment]) -> None:
         """Segments were deleted: they need not be synced any more."""

@@ -128,6 +128,15 @@ class LeaderEpochs:
         if found < len(self._written):
             self.replace(self._written[:found])
 
+    def forget_from(self, end_offset: int) -> None:
+        """Forget the epochs that begin at or behind the offset; ``truncate_from_end`` must follow.
+
+        The file goes on having them until then.
+        """
+        found = bisect_left(self._entries, end_offset, key=lambda entry: entry.start_offset)
+        del self._entries[found:]
+        self.latest_epoch = self._entries[-1].leader_epoch if self._entries else UNKNOWN_EPOCH
+
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget the epochs that end at or before the offset; the one it is in begins there."""
         self._start_offset = start_offset

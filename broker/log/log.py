@@ -1,12 +1,14 @@
 """Log: the records of one partition; append, read, truncate, roll, flush."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from quorate.broker.log.active import ActiveSegment, create_segment, cut_segment
 from quorate.broker.log.appended import AppendResult, new_append_result
 from quorate.broker.log.cleaning import segments_expired
 from quorate.broker.log.compacting import CompactedSegment
 from quorate.broker.log.compaction import ClosedPart
+from quorate.broker.log.context import paths_of
 from quorate.broker.log.fates import AbortedSource
 from quorate.broker.log.files import FatalStorageError, storage_error
 from quorate.broker.log.lookup import LogSegment, batch_start
@@ -15,7 +17,7 @@ from quorate.broker.log.producers import ProducerStates, WrittenBatch
 from quorate.broker.log.rebuilding import rebuild_producers
 from quorate.broker.log.segment import NO_TXN_INDEX, Segment, closed_segment
 from quorate.broker.log.segments import Segments
-from quorate.broker.log.stored import StoredLog
+from quorate.broker.log.stored import Step, StoredLog
 from quorate.broker.log.swap import Swap
 from quorate.broker.log.validation import check_markers, check_replicated, date_batch
 from quorate.broker.log.verification import Guard
@@ -60,7 +62,7 @@ class Log(StoredLog):
                 as written.
         """
         if self._failure is not None:
-            raise self._failure
+            self._settle()
         rules, producers = self._rules, self.producers
         if header is None:
             header = rules.check(records, now_ms)
@@ -101,7 +103,7 @@ class Log(StoredLog):
             StorageError: see :meth:`append`.
         """
         if self._failure is not None:
-            raise self._failure
+            self._settle()
         self.producers.check_marker(end)
         batch = memoryview(end_marker_batch(end, now_ms))
         header = parse_header(batch, 0)
@@ -131,7 +133,7 @@ class Log(StoredLog):
             StorageError: as ``append``.
         """
         if self._failure is not None:
-            raise self._failure
+            self._settle()
         latest_epoch = self.leader_epochs.latest_epoch
         headers = check_replicated(records, self.log_end_offset, latest_epoch)
         if not headers:
@@ -241,8 +243,10 @@ class Log(StoredLog):
         """Remove, durably, all batches that reach beyond the offset; perhaps more if compacted.
 
         Raises:
-            StorageError: the disk failed.
+            StorageError: the disk failed, or refuses for the moment: then the records are there
+                still, or are not and the next use of the log brings what is left to do to its end.
         """
+        self._settle()
         try:
             if not self.cleaned.cut(offset):
                 offset = self.log_start_offset
@@ -251,8 +255,12 @@ class Log(StoredLog):
                 self._restart_at(offset, now_ms)
             elif offset < self.log_end_offset:
                 self._cut_at(offset, now_ms)
-            self.leader_epochs.truncate_from_end(min(offset, self.log_end_offset))
-            self.leader_epochs.truncate_from_start(self.log_start_offset)
+            epochs, end_offset = self.leader_epochs, min(offset, self.log_end_offset)
+            self._owe(
+                partial(epochs.truncate_from_end, end_offset),
+                partial(epochs.truncate_from_start, self.log_start_offset),
+            )
+            self._pay()
         except OSError as error:
             raise self._fail_if_fatal(storage_error(error, self.directory)) from error
 
@@ -260,13 +268,17 @@ class Log(StoredLog):
         """Remove everything, durably, and go on at the offset (for a follower too far behind).
 
         Raises:
-            StorageError: the disk failed.
+            StorageError: see :meth:`truncate_to`.
         """
+        self._settle()
         try:
             self.cleaned.cut(0)
             self._restart_at(offset, now_ms)
-            self.leader_epochs.replace([])
-            self.leader_epochs.truncate_from_start(offset)
+            self._owe(
+                partial(self.leader_epochs.replace, []),
+                partial(self.leader_epochs.truncate_from_start, offset),
+            )
+            self._pay()
         except OSError as error:
             raise self._fail_if_fatal(storage_error(error, self.directory)) from error
 
@@ -277,6 +289,7 @@ class Log(StoredLog):
             OffsetOutOfRangeError: the offset lies behind the log's end.
             StorageError: the disk failed.
         """
+        self._settle()
         if offset > self.log_end_offset:
             message = f"{offset} lies behind the log's end {self.log_end_offset}"
             raise OffsetOutOfRangeError(message)
@@ -298,6 +311,7 @@ class Log(StoredLog):
         Raises:
             StorageError: the disk failed.
         """
+        self._settle()
         segments = self._segments
         deletable = segments.number_of(max(high_watermark, self.log_start_offset))
         if high_watermark == self.log_end_offset and segments.active.size_bytes:
@@ -308,27 +322,42 @@ class Log(StoredLog):
         return self.delete_records_before(segments.base_of(expired)) if expired else 0
 
     def _cut_at(self, offset: int, now_ms: int) -> None:
+        """Cut the records off; what else that changes is owed."""
         segments = self._segments
         number = segments.number_of(offset - 1)
         segment, *later = list(segments)[number:]
         end_offset = batch_start(segment, offset)
         self._promise_less(end_offset)
-        active = cut_segment(
-            self._context.files,
-            self.directory,
-            segment,
-            end_offset,
-            config=self._config,
-            now_ms=now_ms,
-        )
+        try:
+            active = cut_segment(
+                self._context.files,
+                self.directory,
+                segment,
+                end_offset,
+                config=self._config,
+                now_ms=now_ms,
+            )
+        except FatalStorageError as error:
+            self.fail(error)
+            raise
         self._segments = Segments(segments.closed[:number], active)
         self.log_end_offset = end_offset
-        self._remove_files(later)
+        self._durability.cut(end_offset)
+        self.leader_epochs.forget_from(end_offset)
+        self.producers.hold_back(self.log_start_offset)
+        self._owe(*self._removal_of(later), self._rebuild_producers)
+
+    def _rebuild_producers(self) -> None:
         self.producers = rebuild_producers(
-            self._context.files, self._snapshots, self._segments, self.leader_epochs, end_offset
+            self._context.files,
+            self._snapshots,
+            self._segments,
+            self.leader_epochs,
+            self.log_end_offset,
         )
 
     def _restart_at(self, offset: int, now_ms: int) -> None:
+        """Let the log be empty, and begin at the offset; that its files say so, too, is owed."""
         fs = self._context.fs
         if self._maker is not None:
             self._make_files(self._maker, UNKNOWN_EPOCH, now_ms)
@@ -336,43 +365,60 @@ class Log(StoredLog):
             fs.sync_files([], [f"{self.directory}/{PARTITION_NAME}"], hurry=True)
             fs.sync_directory(self.directory)
             self._durability.sealed = True
-        # Without a file to tell, a crash has only the checkpoint to know where the log goes on.
-        self._durability.cut(offset)
-        self.log_start_offset = offset
-        self._context.save_checkpoints()
-        self._remove_files(list(self._segments))
+        self._durability.emptied(offset)
+        self.log_start_offset = self.log_end_offset = offset
+        self.leader_epochs.forget_from(offset)
+        self.producers = ProducerStates(offset)
+        self._owe(
+            # Without a file to tell, a crash has only the checkpoint to know where the log goes on.
+            self._context.save_checkpoints,
+            *self._removal_of(list(self._segments)),
+            partial(self._begin_segment, offset, now_ms),
+            partial(fs.sync_directory, self.directory),
+            partial(self._durability.restarted, offset),
+            self.cleaned.restarted,
+            partial(self._snapshots.truncate_from_end, -1),
+        )
+
+    def _begin_segment(self, offset: int, now_ms: int) -> None:
         active = create_segment(
             self._context.files, self.directory, offset, config=self._config, now_ms=now_ms
         )
         self._segments = Segments([], active)
-        self.log_end_offset = offset
-        fs.sync_directory(self.directory)
-        self._durability.restarted(offset)
-        self.cleaned.restarted()
-        self._snapshots.truncate_from_end(-1)
-        self.producers = ProducerStates(offset)
 
     def _promise_less(self, offset: int) -> None:
-        """See to it that nothing that was promised about what will be removed outlives it."""
-        promised = max(self.recovery_point, self.log_start_offset) > offset
-        self._durability.cut(offset)
-        self.log_start_offset = min(self.log_start_offset, offset)
-        if promised:
+        """See to it that nothing that was promised about what will be removed outlives it.
+
+        Raises:
+            OSError: it could not be written down; the log may go on as it is.
+        """
+        start_offset = self.log_start_offset
+        promised = max(self.recovery_point, start_offset) > offset
+        self._durability.promise_less(offset)
+        if not promised:
+            return
+        self.log_start_offset = min(start_offset, offset)
+        try:
             self._context.save_checkpoints()
+        except OSError:
+            self.log_start_offset = start_offset
+            raise
 
     def _delete_oldest(self, count: int) -> int:
         dropped = self._segments.drop_oldest(count)
         self._durability.deleted(dropped)
         for segment in dropped:
-            self._context.set_aside(segment, self._config.file_delete_delay_ms)
+            for path in paths_of(segment):
+                self._context.set_aside(path, self._config.file_delete_delay_ms)
         return len(dropped)
 
-    def _remove_files(self, segments: Sequence[LogSegment]) -> None:
+    def _removal_of(self, segments: Sequence[LogSegment]) -> list[Step]:
         """Remove segments from the end backwards, so that a crash leaves the log's beginning."""
-        for segment in reversed(segments):
-            self._context.set_aside(segment, 0)
-        if segments:
-            self._context.fs.sync_directory(self.directory)
+        paths = [path for segment in reversed(segments) for path in paths_of(segment)]
+        steps: list[Step] = [partial(self._context.set_aside, path, 0) for path in paths]
+        if steps:
+            steps.append(partial(self._context.fs.sync_directory, self.directory))
+        return steps
 
     # Compaction
 

@@ -30,6 +30,7 @@ from quorate.errors import (
 )
 from quorate.records.batch import (
     CONTROL_BIT,
+    NO_PRODUCER_ID,
     NO_SEQUENCE,
     PRODUCER_EPOCH_MAX,
     SEQUENCE_MAX,
@@ -419,6 +420,11 @@ class ProducerStates:
         if marker.committed:
             return None
         return AbortedTransaction(header.producer_id, first_offset, offset, stable_offset)
+
+    def hold_back(self, offset: int) -> None:
+        """Let nothing from the offset on be stable: what is known is not true for the moment."""
+        self.transactions = Transactions()
+        self.transactions.begin(NO_PRODUCER_ID, offset)
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Return the first offset that may not be read yet by who reads what is committed."""

@@ -48,7 +48,7 @@ class LogReader:
         self._context = context
         self.topic_partition = topic_partition
         self._segments = segments
-        self.log_start_offset = log_start_offset
+        self.log_start_offset: int = log_start_offset
         self.log_end_offset = log_end_offset
 
     @property

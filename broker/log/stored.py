@@ -1,6 +1,7 @@
 """StoredLog: the parts of a log, how much of it is on disk for certain, and whether it failed."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from quorate.broker.log.cleaned import CleanedPart
 from quorate.broker.log.context import LogContext
@@ -15,12 +16,16 @@ from quorate.errors import StorageError
 from quorate.model import TopicPartition
 from quorate.settings import TopicConfig
 
+Step: TypeAlias = Callable[[], object]
+"""A part of a change of files; it can be done again if the disk refused to do it."""
+
 
 class StoredLog(LogReader):
     """A log as it is stored.
 
     Invariants: ``flushed_offset <= log_end_offset``, and everything below it survives a power cut;
-    after an error that could not be undone the log accepts nothing any more.
+    after an error that could not be undone the log accepts nothing any more; while steps of a
+    change are owed, nothing is written before they are done.
     """
 
     __slots__ = (
@@ -28,6 +33,7 @@ class StoredLog(LogReader):
         "_durability",
         "_failure",
         "_maker",
+        "_owed",
         "_rules",
         "_snapshots",
         "cleaned",
@@ -64,6 +70,7 @@ class StoredLog(LogReader):
         )
         self.cleaned = CleanedPart(context.fs, directory, loaded.cleaned)
         self._failure: StorageError | None = None
+        self._owed: list[Step] = []
         self._config = config
         self._rules = AppendRules(config)
 
@@ -115,8 +122,41 @@ class StoredLog(LogReader):
 
     def _fail_if_fatal(self, error: StorageError) -> StorageError:
         if isinstance(error, FatalStorageError):
-            self._failure = error
+            self.fail(error)
         return error
+
+    # Changes in several steps
+
+    def _owe(self, *steps: Step) -> None:
+        """Note what a change of the files has to do yet; nothing is written before that is done."""
+        self._owed += steps
+        self._failure = StorageError(f"{self.directory}: a change of its files is not finished")
+
+    def _pay(self) -> None:
+        """Do what is owed.
+
+        Raises:
+            OSError: of a step, which is still owed, and those behind it.
+        """
+        while self._owed:
+            self._owed[0]()
+            del self._owed[0]
+        self._failure = None
+
+    def _settle(self) -> None:
+        """Do what is owed before anything else is done with the log.
+
+        Raises:
+            StorageError: it cannot be done for the moment; or the log accepts nothing any more.
+        """
+        if self._failure is None:
+            return
+        if not self._owed:
+            raise self._failure
+        try:
+            self._pay()
+        except OSError as error:
+            raise self._fail_if_fatal(storage_error(error, self.directory)) from error
 
     # Durability
 
@@ -197,8 +237,10 @@ class StoredLog(LogReader):
         return flush.parts[self.topic_partition].owner is self._durability
 
     def fail(self, error: StorageError) -> None:
-        """Accept nothing any more: the directory failed elsewhere."""
-        self._failure = error
+        """Accept nothing any more: the log was deleted, or its directory failed."""
+        self._owed.clear()
+        if not isinstance(self._failure, FatalStorageError):
+            self._failure = error
 
     def park(self) -> None:
         """Close the active segment's file, all of which is synced, until it is used again."""
@@ -210,8 +252,7 @@ class StoredLog(LogReader):
         Raises:
             StorageError: the log cannot be closed cleanly.
         """
-        if self._failure is not None:
-            raise self._failure
+        self._settle()
         if not self.is_dirty and not (self.has_files and self._config.preallocate):
             return False
         try:

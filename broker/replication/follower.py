@@ -83,8 +83,7 @@ class FollowerReplica(Replica):
         if not first.base_offset < log.log_end_offset < first.next_offset:
             return records
         if log.log_start_offset == log.log_end_offset:
-            log.reset_to(first.base_offset, now_ms=now_ms)
-            self.bound_high_watermark()
+            self._reset(first.base_offset, now_ms)
         elif is_empty_batch(first):
             rest = empty_batch(log.log_end_offset, first.last_offset, first.leader_epoch)
             return memoryview(rest + records[first.size_bytes :])
@@ -125,8 +124,10 @@ class FollowerReplica(Replica):
             "%s: truncating from %d to %d, where our log and that of leader %d part ways",
             self.topic_partition, log.log_end_offset, offset, self.state.leader_id,
         )  # fmt: skip
-        log.truncate_to(max(offset, 0), now_ms=now_ms)
-        self.bound_high_watermark()
+        try:
+            log.truncate_to(max(offset, 0), now_ms=now_ms)
+        finally:  # what is cut off is, though the disk may have refused to finish
+            self.bound_high_watermark()
         self._note_replicated()  # as far as it is: what was cut off made all markers be read again
 
     def _restart(self, data: PartitionData, now_ms: int) -> None:
@@ -142,6 +143,11 @@ class FollowerReplica(Replica):
             "%s: beginning anew at %d: the leader has nothing that continues %d to %d",
             self.topic_partition, offset, self.log.log_start_offset, self.log.log_end_offset,
         )  # fmt: skip
-        self.log.reset_to(offset, now_ms=now_ms)
-        self.high_watermark = offset
-        self.bound_high_watermark()
+        self._reset(offset, now_ms)
+
+    def _reset(self, offset: int, now_ms: int) -> None:
+        """Go on at the offset without a record."""
+        try:
+            self.log.reset_to(offset, now_ms=now_ms)
+        finally:
+            self.bound_high_watermark()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from quorate.broker.log.appended import AppendResult
 from quorate.broker.log.files import FatalStorageError, OpenFiles, replace_file
 from quorate.broker.log.index import FIRST, TIME_ENTRY, Index
 from quorate.broker.log.log import Log
@@ -445,3 +446,123 @@ def test_old_segments_that_cannot_be_looked_at_now_are_looked_at_the_next_time()
         log.apply_retention(high_watermark=17, now_ms=NOW_MS + 2)
     disk.refused.clear()
     assert log.apply_retention(high_watermark=17, now_ms=NOW_MS + 2) > 0
+
+
+# --- changes that the disk interrupts -------------------------------------------------------------
+
+
+def write(log: Log, sequence: int, *, leader_epoch: int = 0) -> AppendResult:
+    """Append a batch of an idempotent producer, of which five fill a segment."""
+    batch = make_batch([b"v"], producer=ProducerStamp(7, 0, sequence))
+    return log.append(batch, leader_epoch=leader_epoch, now_ms=NOW_MS)
+
+
+def two_segments(disk: SimDisk) -> Log:
+    """Return a log of eight batches, the last three of which are of another leader."""
+    log = create(open_data(disk), config=FIVE_PER_SEGMENT)
+    for sequence in range(8):
+        write(log, sequence, leader_epoch=sequence // 5)
+    assert log.segment_count == 2
+    return log
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE])
+@pytest.mark.parametrize(
+    "refused", [("rename", ".deleted"), ("sync_directory", FOLDER), ("create", ".tmp")]
+)
+def test_a_cut_that_is_interrupted_is_brought_to_its_end_before_anything_is_written(
+    refused: tuple[str, str], code: int
+) -> None:
+    disk = MoodyDisk()
+    log = two_segments(disk)
+    before = read_all(log)
+    disk.refused[refused] = code
+    for _ in range(2):
+        with pytest.raises(StorageError):
+            log.truncate_to(4, now_ms=NOW_MS)
+    with pytest.raises(StorageError):
+        write(log, 4)
+    assert (log.log_end_offset, log.leader_epochs.latest_epoch) == (4, 0)
+    stable_offset = 4 if ".tmp" in refused else 0  # 0 while nobody knows what is decided
+    assert log.producers.last_stable_offset(4) == stable_offset
+    disk.refused.clear()
+
+    again = write(log, 4, leader_epoch=2)
+
+    assert (again.base_offset, again.duplicate) == (4, False), "what was cut off is not known"
+    assert log.failure is None
+    after = read_all(log)
+    assert list(after) == [0, 1, 2, 3, 4]
+    assert all(after[offset] == before[offset] for offset in range(4))
+    assert log.leader_epochs.entries == ((0, 0), (2, 4))
+    assert read_all(reopened(disk)) == after
+
+
+def test_a_cut_that_cannot_begin_leaves_the_log_as_it_was() -> None:
+    disk = MoodyDisk()
+    log = two_segments(disk)
+    log._context.files.forget_directory(FOLDER)  # pyright: ignore[reportPrivateUsage]
+    before = read_all(log)
+    disk.refused["open", ".timeindex"] = errno.EMFILE
+
+    with pytest.raises(StorageError):
+        log.truncate_to(4, now_ms=NOW_MS)
+
+    assert read_all(log) == before
+    disk.refused.clear()
+    assert write(log, 8, leader_epoch=1).base_offset == 8
+
+
+def test_what_is_not_cut_off_after_all_is_synced_like_anything_else() -> None:
+    for seed in range(20):
+        disk = MoodyDisk(seed)
+        store = open_data(disk)
+        log = create(store, config=FIVE_PER_SEGMENT)
+        write(log, 0)
+        write(log, 1)
+        checkpoint(store)
+        store.checkpoint({})
+        for sequence in range(2, 13):
+            write(log, sequence)
+        disk.refused["create", ".tmp"] = errno.ENOSPC
+        with pytest.raises(StorageError):
+            log.truncate_to(1, now_ms=NOW_MS)
+        disk.refused.clear()
+        flush(log)
+        assert log.flushed_offset == 13
+
+        disk.lose_power()
+
+        assert open_data(disk).logs[PARTITION].log_end_offset == 13
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        ("rename", "checkpoints-urgent"),
+        ("rename", ".deleted"),
+        ("sync_directory", FOLDER),
+        ("create", ".log"),
+        ("create", f"{FOLDER}/"),
+    ],
+)
+def test_a_log_that_begins_anew_is_empty_even_if_its_files_are_not_yet(
+    refused: tuple[str, str],
+) -> None:
+    disk = MoodyDisk()
+    log = two_segments(disk)
+    flush(log)
+    disk.refused[refused] = errno.ENOSPC
+    for _ in range(2):
+        with pytest.raises(StorageError):
+            log.reset_to(1000, now_ms=NOW_MS)
+    assert (log.log_start_offset, log.log_end_offset) == (1000, 1000)
+    with pytest.raises(StorageError):
+        write(log, 0)
+    disk.refused.clear()
+
+    assert write(log, 0, leader_epoch=2).base_offset == 1000
+
+    assert list(read_all(log)) == [1000]
+    assert log.leader_epochs.entries == ((2, 1000),)
+    assert read_all(reopened(disk)) == read_all(log)

@@ -1,11 +1,14 @@
 """Leaders and followers together: what is committed, who is in sync, whose history counts."""
 
+import errno
+import os
+
 import pytest
 
 from quorate.broker.replication.leader import LeaderReplica
 from quorate.control.messages import DONE
 from quorate.control.partition_messages import AlteredPartition, PartitionAlteration
-from quorate.errors import ErrorCode, KafkaError, NotEnoughReplicasError
+from quorate.errors import ErrorCode, KafkaError, NotEnoughReplicasError, StorageError
 from quorate.protocol.messages.data import (
     FetchEpochEndOffset,
     FetchRequest,
@@ -371,6 +374,34 @@ def test_the_high_watermark_does_not_stay_behind_what_was_cut_off() -> None:
     follower.log.truncate_to(1, now_ms=NOW_MS)
     follower.bound_high_watermark()
     assert follower.high_watermark == 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        PartitionData(diverging_epoch=FetchEpochEndOffset(epoch=0, end_offset=1)),
+        PartitionData(error_code=int(ErrorCode.OFFSET_OUT_OF_RANGE), log_start_offset=0),
+    ],
+)
+def test_the_high_watermark_goes_back_with_a_log_whose_disk_refuses_to_finish(
+    data: PartitionData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster((1, 2))
+    cluster.append(b"a")
+    cluster.append(b"b")
+    cluster.replicate()
+    follower = cluster.follower(2)
+    assert follower.high_watermark == 2
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(type(follower.log.leader_epochs), "replace", refuse)
+    monkeypatch.setattr(type(follower.log.leader_epochs), "truncate_from_end", refuse)
+    with pytest.raises(StorageError):
+        follower.take(data, NOW_MS)
+
+    assert follower.high_watermark == follower.log.log_end_offset < 2
 
 
 def test_an_unclean_leader_that_has_less_cuts_committed_records_off_and_the_log_says_so(
