@@ -25,6 +25,11 @@ class LogCheckpoint:
     log_start_offset: int
     high_watermark: int
 
+    @property
+    def promise(self) -> int:
+        """What is said of the log holds as long as that reaches to this offset unchanged."""
+        return max(self.recovery_point, self.log_start_offset)
+
 
 NO_CHECKPOINT: Final = LogCheckpoint(0, 0, 0)
 

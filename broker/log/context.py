@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from quorate.broker.log.files import FileSystem, OpenFiles
 from quorate.broker.log.lookup import LogSegment
 from quorate.broker.log.trash import DELETED_SUFFIX, Trash
+from quorate.model import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +20,11 @@ class LogContext:
     save_checkpoints: Callable[[], None]
     """Writes down durably how far each log may be relied on after a crash.
 
-    Before a log takes back what it promised (by truncation) it lowers its own promise and has it
-    written down, or else a crash would find the new records under the old promise.
+    Before a log takes back what a checkpoint may say of it (by truncation) it lowers its own
+    promise and has it written down, or else a crash would find the new records under the old one.
     """
+    promised: Callable[[TopicPartition], int | None]
+    """The offset that a checkpoint on disk may name at most of a log of that name, if any does."""
     sync_errors: list[OSError] = field(default_factory=list[OSError])
     """Of syncs that failed; any thread may add one.
 

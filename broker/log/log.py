@@ -192,6 +192,8 @@ class Log(StoredLog):
 
     def _make_files(self, maker: DirectoryMaker, leader_epoch: int, now_ms: int) -> None:
         """Make the files of a log that has none; before its first epoch nothing was written."""
+        if self._context.promised(self.topic_partition) is not None:
+            self._context.save_checkpoints()  # what is promised is of a deleted log of that name
         maker.make(leader_epoch)
         active = create_segment(
             self._context.files, self.directory, 0, config=self._config, now_ms=now_ms
@@ -327,8 +329,10 @@ class Log(StoredLog):
         number = segments.number_of(offset - 1)
         segment, *later = list(segments)[number:]
         end_offset = batch_start(segment, offset)
-        self._promise_less(end_offset)
+        start_offset = self.log_start_offset
+        self.log_start_offset = min(start_offset, end_offset)
         try:
+            self._promise_less(end_offset)
             active = cut_segment(
                 self._context.files,
                 self.directory,
@@ -337,6 +341,9 @@ class Log(StoredLog):
                 config=self._config,
                 now_ms=now_ms,
             )
+        except OSError:
+            self.log_start_offset = start_offset  # everything is there still
+            raise
         except FatalStorageError as error:
             self.fail(error)
             raise
@@ -390,19 +397,12 @@ class Log(StoredLog):
         """See to it that nothing that was promised about what will be removed outlives it.
 
         Raises:
-            OSError: it could not be written down; the log may go on as it is.
+            OSError: it could not be written down.
         """
-        start_offset = self.log_start_offset
-        promised = max(self.recovery_point, start_offset) > offset
         self._durability.promise_less(offset)
-        if not promised:
-            return
-        self.log_start_offset = min(start_offset, offset)
-        try:
+        promised = self._context.promised(self.topic_partition)
+        if promised is not None and promised > offset:
             self._context.save_checkpoints()
-        except OSError:
-            self.log_start_offset = start_offset
-            raise
 
     def _delete_oldest(self, count: int) -> int:
         dropped = self._segments.drop_oldest(count)

@@ -124,8 +124,15 @@ class LogStore:
         self._lock = lock
         self._checkpoints = dict(checkpoints.logs)
         self._checkpoints_number = checkpoints.number
+        self._promised = _promises(checkpoints.logs)
+        """The most that any checkpoint says of a log that may be on disk and be believed."""
         self._context = LogContext(
-            directory, fs, OpenFiles(fs, OPEN_FILES_MAX), Trash(), self._save_now
+            directory,
+            fs,
+            OpenFiles(fs, OPEN_FILES_MAX),
+            Trash(),
+            self._save_now,
+            self._promised_of,
         )
 
     @property
@@ -207,7 +214,8 @@ class LogStore:
         """Write the checkpoints without those of logs that are let go of.
 
         After a crash they would be believed of the next topics of the same names. On a full disk
-        they are forgotten later: what is deleted gives space back.
+        they are forgotten later: what is deleted gives space back, and no log makes its files
+        before that.
         """
         try:
             self._save_now()
@@ -320,6 +328,8 @@ class LogStore:
             for topic_partition, log in self.logs.items()
             if log.is_sealed
         }
+        for topic_partition, promise in _promises(self._checkpoints).items():
+            self._promised[topic_partition] = max(self._promised.get(topic_partition, 0), promise)
         self._checkpoints_number += 1
         saved = SavedCheckpoints(self._checkpoints_number, self._checkpoints)
         return CheckpointWrite(self._context.fs, f"{self.directory}/{name}", saved)
@@ -449,6 +459,15 @@ class LogStore:
         write.run()
         if write.error is not None:
             raise write.error
+        # Others may be on their way to the disk, but were decided on earlier.
+        self._promised = _promises(self._checkpoints)
+
+    def _promised_of(self, topic_partition: TopicPartition) -> int | None:
+        return self._promised.get(topic_partition)
+
+
+def _promises(checkpoints: Mapping[TopicPartition, LogCheckpoint]) -> dict[TopicPartition, int]:
+    return {partition: checkpoint.promise for partition, checkpoint in checkpoints.items()}
 
 
 def _few(logs: Sequence[Log]) -> list[list[Log]]:

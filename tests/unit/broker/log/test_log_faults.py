@@ -3,12 +3,14 @@
 import errno
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import Any
 
 import pytest
 
 from quorate.broker.log.appended import AppendResult
+from quorate.broker.log.checkpoints import load_checkpoints
 from quorate.broker.log.files import FatalStorageError, OpenFiles, replace_file
 from quorate.broker.log.index import FIRST, TIME_ENTRY, Index
 from quorate.broker.log.log import Log
@@ -240,12 +242,48 @@ def test_promises_that_cannot_be_lowered_are_not_broken() -> None:
     for _ in range(3):
         append(log, b"v")
     checkpoint(store)
+    store.checkpoint({})
     disk.refused["rename", "checkpoints-urgent"] = errno.ENOSPC
 
-    with pytest.raises(StorageError):
-        log.truncate_to(1, now_ms=NOW_MS)
+    for _ in range(2):
+        with pytest.raises(StorageError):
+            log.truncate_to(1, now_ms=NOW_MS)
+        assert log.log_end_offset == 3
 
-    assert reopened(disk).log_end_offset == 3
+    disk.refused.clear()
+    log.truncate_to(1, now_ms=NOW_MS)
+    assert load_checkpoints(disk, "/data").logs[PARTITION].recovery_point <= 1
+    assert reopened(disk).log_end_offset == 1
+
+
+@pytest.mark.parametrize("deleted_before", [1, 3, 5])
+def test_what_stands_in_checkpoints_of_a_deleted_topic_is_forgotten_before_it_could_be_believed(
+    deleted_before: int,
+) -> None:
+    disk = MoodyDisk()
+    store = open_data(disk)
+    log = create(store)
+    for _ in range(5):
+        append(log, b"old")
+    log.delete_records_before(deleted_before)
+    checkpoint(store)
+    store.checkpoint({PARTITION: 5})
+    disk.refused["rename", "checkpoints-urgent"] = errno.ENOSPC
+    store.delete(PARTITION)
+    log = create(store, topic_id=b"n" * 16)
+    acknowledged = 0
+    for refused in (True, True, False, False):
+        if not refused:
+            disk.refused.clear()
+        with suppress(StorageError):
+            append(log, b"new")
+            acknowledged += 1
+    disk.restart()  # the process is killed
+
+    store = open_data(disk)
+
+    assert len(read_all(store.logs[PARTITION])) == acknowledged >= 2
+    assert store.high_watermark(PARTITION) == 0
 
 
 def test_a_sync_that_failed_is_not_believed_when_it_is_tried_again() -> None:
