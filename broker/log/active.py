@@ -100,7 +100,6 @@ class RollRules:
     __slots__ = (
         "index_interval_bytes",
         "offset_entries_max",
-        "preallocate",
         "segment_bytes",
         "segment_ms",
         "time_entries_max",
@@ -108,7 +107,6 @@ class RollRules:
 
     def __init__(self, config: TopicConfig, stem: str) -> None:
         self.index_interval_bytes = config.index_interval_bytes
-        self.preallocate = config.preallocate
         self.segment_bytes = config.segment_bytes
         # The jitter comes from the name, so that a replay rolls where the first run did.
         jitter_ms = crc32c(stem.encode()) % (config.segment_jitter_ms + 1)
@@ -146,6 +144,7 @@ class ActiveSegment:
         "aborted",
         "base_offset",
         "file",
+        "is_reserved",
         "offset_index",
         "size_bytes",
         "stem",
@@ -181,6 +180,8 @@ class ActiveSegment:
         self._recent = RecentBatches(base_offset + last_offset)
         self.aborted: AbortedEntries | None = None
         """The transactions that were aborted by markers in the segment; None if there is none."""
+        self.is_reserved = False
+        """Whether the file may be longer than what was written, because space was reserved."""
         self.configure(config)
 
     def configure(self, config: TopicConfig) -> None:
@@ -341,8 +342,9 @@ class ActiveSegment:
         self.note_largest()
         self.write_out_indexes()
         self.write_out_aborted()
-        if self._rules.preallocate:
+        if self.is_reserved:
             self.file.truncate(self.size_bytes)
+            self.is_reserved = False
 
     def note_largest(self) -> None:
         """Index the largest timestamp, so that it need not be searched for on opening."""
@@ -449,7 +451,7 @@ def create_segment(
     )
     segment.reopen()
     if config.preallocate:
-        _reserve(segment.file, config.segment_bytes)
+        segment.is_reserved = _reserve(segment.file, config.segment_bytes)
     return segment
 
 
@@ -520,12 +522,17 @@ def cut_segment(
     return resumed
 
 
-def _reserve(file: File, size_bytes: int) -> None:
-    """Reserve space if there is any: it makes syncs quicker, nothing depends on it."""
+def _reserve(file: File, size_bytes: int) -> bool:
+    """Reserve space if there is any: it makes syncs quicker, nothing depends on it.
+
+    Return whether there was.
+    """
     try:
         file.allocate(size_bytes)
     except OSError:
         file.truncate(0)
+        return False
+    return True
 
 
 def _keep_entries(files: OpenFiles, path: str, size_bytes: int) -> None:

@@ -253,7 +253,7 @@ class StoredLog(LogReader):
             StorageError: the log cannot be closed cleanly.
         """
         self._settle()
-        if not self.is_dirty and not (self.has_files and self._config.preallocate):
+        if not self.is_dirty and not self._segments.active.is_reserved:
             return False
         try:
             self._segments.active.complete()

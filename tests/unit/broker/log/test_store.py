@@ -490,6 +490,38 @@ def test_a_preallocated_segment_is_as_long_as_its_records_once_closed() -> None:
     assert disk.size_bytes(f"/data/{PARTITION}/{2:020d}.log") == 69
 
 
+def test_a_preallocated_segment_is_cut_to_its_records_whatever_is_set_when_it_is_closed() -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    reserving, other = (TopicConfig(preallocate=each, segment_bytes=4000) for each in (True, False))
+    log = store.create(PARTITION, TOPIC_ID, reserving, now_ms=NOW_MS)
+    for _ in range(3):
+        append(log, b"v")
+    log.config = other
+    log.roll(NOW_MS)
+    append(log, b"w")
+
+    taken = log.read(0, max_bytes=1000, limit_offset=4, at_least_one=True)
+
+    assert taken is not None
+    assert taken.size_bytes == disk.size_bytes(f"/data/{PARTITION}/{0:020d}.log") == 3 * 69
+    assert list(read_all(log)) == [0, 1, 2, 3]
+
+
+def test_a_preallocated_segment_is_cut_to_its_records_by_a_clean_stop() -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    reserving, other = (TopicConfig(preallocate=each, segment_bytes=4000) for each in (True, False))
+    log = store.create(PARTITION, TOPIC_ID, reserving, now_ms=NOW_MS)
+    append(log, b"v")
+    sync(store, {})
+    log.config = other
+
+    store.close(clean=True, now_ms=NOW_MS)
+
+    assert disk.size_bytes(f"/data/{PARTITION}/{0:020d}.log") == 69
+
+
 def test_a_log_without_a_record_needs_no_space_and_no_closing() -> None:
     disk = new_disk()
     store = open_data(disk)
