@@ -1,7 +1,9 @@
 """Log: the records of one partition; append, read, truncate, roll, flush."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 
 from quorate.broker.log.active import ActiveSegment, create_segment, cut_segment
 from quorate.broker.log.appended import AppendResult, new_append_result
@@ -24,7 +26,7 @@ from quorate.broker.log.verification import Guard
 from quorate.errors import FencedLeaderEpochError, OffsetOutOfRangeError, StorageError
 from quorate.model import NO_TIMESTAMP, UNKNOWN_EPOCH
 from quorate.records.batch import BatchHeader, assign_offset, parse_header
-from quorate.records.control import TransactionEnd, end_marker_batch
+from quorate.records.control import EndMarker, TransactionEnd, end_marker_batch
 
 
 class Log(StoredLog):
@@ -134,17 +136,28 @@ class Log(StoredLog):
         """
         if self._failure is not None:
             self._settle()
-        latest_epoch = self.leader_epochs.latest_epoch
-        headers = check_replicated(records, self.log_end_offset, latest_epoch)
-        if not headers:
-            return
-        for header in headers:
-            if header.leader_epoch != self.leader_epochs.latest_epoch:
-                self._begin_epoch(header.leader_epoch, header.base_offset, now_ms)
+        headers = check_replicated(records, self.log_end_offset, self.leader_epochs.latest_epoch)
         markers = check_markers(records, headers)
-        last = headers[-1]
-        whole = records[: sum(header.size_bytes for header in headers)]
-        active = self._write(whole, last.last_offset, last.max_timestamp_ms, now_ms)
+        position = 0
+        # One epoch after the other: none is noted before the records in front of it are written.
+        for _, batches in groupby(headers, attrgetter("leader_epoch")):
+            part = list(batches)
+            end = position + sum(header.size_bytes for header in part)
+            self._append_part(records[position:end], part, markers, now_ms)
+            position = end
+
+    def _append_part(
+        self,
+        records: memoryview,
+        headers: Sequence[BatchHeader],
+        markers: Mapping[int, EndMarker],
+        now_ms: int,
+    ) -> None:
+        """Append what a leader sent, batches of one epoch that continue the log."""
+        first, last = headers[0], headers[-1]
+        if first.leader_epoch != self.leader_epochs.latest_epoch:
+            self._begin_epoch(first.leader_epoch, first.base_offset, now_ms)
+        active = self._write(records, last.last_offset, last.max_timestamp_ms, now_ms)
         for header in headers:
             marker = markers.get(header.base_offset)
             aborted = self.producers.note(header, header.base_offset, marker)

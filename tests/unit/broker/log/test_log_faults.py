@@ -27,6 +27,7 @@ from tests.unit.broker.log.batches import (
     append,
     find_time,
     flush,
+    join,
     make_batch,
     new_disk,
     open_data,
@@ -604,3 +605,28 @@ def test_a_log_that_begins_anew_is_empty_even_if_its_files_are_not_yet(
     assert list(read_all(log)) == [1000]
     assert log.leader_epochs.entries == ((2, 1000),)
     assert read_all(reopened(disk)) == read_all(log)
+
+
+@pytest.mark.parametrize("sizes", [(4000, 1), (1, 4000)])
+def test_a_follower_whose_disk_was_full_goes_on_when_it_has_space_whatever_epochs_were_to_come(
+    sizes: tuple[int, int],
+) -> None:
+    leader = create(open_data(new_disk()))
+    for leader_epoch, size_bytes in enumerate((1, *sizes), start=4):
+        append(leader, bytes(size_bytes), leader_epoch=leader_epoch)
+    sent = [memoryview(batch) for batch in read_all(leader).values()]
+    disk = new_disk()
+    follower = create(open_data(disk))
+    follower.append_replicated(sent[0], now_ms=NOW_MS)
+    disk.capacity_bytes = disk.used_bytes() + 2000  # for the epochs, but not for all records
+
+    with pytest.raises(StorageError):
+        follower.append_replicated(join(sent[1:]), now_ms=NOW_MS)
+
+    begun, end_offset = follower.leader_epochs.entries, follower.log_end_offset
+    disk.capacity_bytes = None
+    rest = join(sent[end_offset:])
+    follower.append_replicated(rest, now_ms=NOW_MS)
+    assert read_all(follower) == read_all(leader)
+    assert follower.leader_epochs.entries == leader.leader_epochs.entries
+    assert all(entry.start_offset <= end_offset for entry in begun)
