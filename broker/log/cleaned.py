@@ -51,14 +51,14 @@ class CleanedPart:
             self.swap = None
 
     def settle(self) -> None:
-        """Bring the swap under way to its end, here and now.
+        """Bring the swap under way to its end, here and now; until that is done, it is under way.
 
         Raises:
             OSError: the disk failed.
         """
-        swap, self.swap = self.swap, None
-        if swap is not None:
-            swap.settle()
+        if self.swap is not None:
+            self.swap.settle()
+            self.swap = None
 
     def cut(self, offset: int) -> bool:
         """Take note, durably, that the log is about to be cut; return whether any of it may stay.
@@ -89,8 +89,8 @@ class CleanedPart:
             OSError: the disk failed.
         """
         if self.reach:
-            self.offset = self.reach = 0
-            self.write_down()
+            self._write(NOT_CLEANED)
+            self.offset, self.reach = NOT_CLEANED
 
     def write_down(self) -> None:
         """Write down how far the log was compacted; may run in a worker thread.
@@ -98,8 +98,11 @@ class CleanedPart:
         Raises:
             OSError: it could not be written; what stood there stands.
         """
-        body = {"offset": self.offset, "reach": self.reach}
-        replace_file(self._fs, self._path, encode_document(KIND, VERSION, body))
+        self._write(Cleaned(self.offset, self.reach))
+
+    def _write(self, cleaned: Cleaned) -> None:
+        document = encode_document(KIND, VERSION, cleaned._asdict())
+        replace_file(self._fs, self._path, document)
 
 
 def load_cleaned(fs: FileSystem, directory: str) -> Cleaned:

@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import Final
 
 from quorate.broker.log.compacting import CompactedSegment
-from quorate.broker.log.context import LogContext
+from quorate.broker.log.context import LogContext, paths_of
 from quorate.broker.log.files import FileSystem
 from quorate.broker.log.rewriting import CLEANED_SUFFIX
 from quorate.broker.log.scan import scan_headers
@@ -71,6 +71,10 @@ class Swap:
         )
         self.stage = Stage.BEGUN
         self._aside: list[str] = []
+        self._taken = [path for source in self._sources for path in paths_of(source)]
+        self._unnamed = [
+            segment_stem(directory, base_offset) + each for each in self.segment.suffixes
+        ]
         for source in self._sources:
             source.replace()
             for suffix in source.suffixes:
@@ -86,16 +90,14 @@ class Swap:
         self._context.fs.sync_directory(self._directory)
 
     def set_aside(self) -> None:
-        """Take the names of the old segments away, after a sync."""
-        if self.stage is not Stage.BEGUN:
-            return
+        """Take the names of the old segments away, after a sync; tried again, it goes on."""
         fs = self._context.fs
-        for source in self._sources:
-            for suffix in reversed(source.suffixes):
-                path = source.stem + suffix
-                fs.rename(path, path + DELETED_SUFFIX)
-                self._aside.append(path + DELETED_SUFFIX)
-        self.stage = Stage.ASIDE
+        while self._taken:
+            path = self._taken[0]
+            fs.rename(path, path + DELETED_SUFFIX)
+            self._aside.append(path + DELETED_SUFFIX)
+            del self._taken[0]
+        self.stage = max(self.stage, Stage.ASIDE)
 
     def remove(self) -> None:
         """Make that durable, and give the space of the old segments back; may run in a thread."""
@@ -109,19 +111,23 @@ class Swap:
         fs.close_removed()
 
     def finish(self) -> None:
-        """Give the new segment's files their usual names, after the old ones are gone for good."""
+        """Give the new segment's files their usual names, after the old ones are gone for good.
+
+        Tried again, it goes on.
+        """
         if self.stage is not Stage.ASIDE:
             return
         segment, context = self.segment, self._context
-        for suffix in segment.suffixes:
-            path = segment.stem + suffix
+        while self._unnamed:
+            path = self._unnamed[0]
             context.files.forget(path + SWAP_SUFFIX)
             context.fs.rename(path + SWAP_SUFFIX, path)
+            del self._unnamed[0]
         segment.call_files("")
         self.stage = Stage.DONE
 
     def settle(self) -> None:
-        """Do what is left to do, here and now; the old files are removed later."""
+        """Do what is left to do, here and now, or try to; the old files are removed later."""
         if self.stage is Stage.BEGUN:
             self.sync()
             self.set_aside()

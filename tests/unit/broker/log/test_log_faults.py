@@ -1,11 +1,8 @@
 """What seldom happens to a log: errors midway, leftovers of crashes, others being quicker."""
 
 import errno
-import os
 from collections.abc import Callable
 from contextlib import suppress
-from random import Random
-from typing import Any
 
 import pytest
 
@@ -33,36 +30,10 @@ from tests.unit.broker.log.batches import (
     open_data,
     read_all,
 )
+from tests.unit.broker.log.moody import MoodyDisk
 
 FOLDER = f"/data/{PARTITION}"
 FIVE_PER_SEGMENT = TopicConfig(segment_bytes=400)
-
-
-class MoodyDisk(SimDisk):
-    """Refuses what it is told to refuse: ``(operation, part of the path) -> errno``."""
-
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__(Random(seed))
-        self.refused: dict[tuple[str, str], int] = {}
-        self.make_directory("/data")
-        self.sync_directory("/")
-
-    def _ask(self, operation: str, path: str) -> None:
-        for (refused, part), code in self.refused.items():
-            if refused == operation and part in path:
-                raise OSError(code, os.strerror(code))
-
-    def open(self, path: str, *, create: bool) -> Any:
-        self._ask("create" if create else "open", path)
-        return super().open(path, create=create)
-
-    def rename(self, old: str, new: str) -> None:
-        self._ask("rename", new)
-        super().rename(old, new)
-
-    def sync_directory(self, path: str) -> None:
-        self._ask("sync_directory", path)
-        super().sync_directory(path)
 
 
 def create(store: LogStore, topic_id: bytes = TOPIC_ID, config: TopicConfig | None = None) -> Log:

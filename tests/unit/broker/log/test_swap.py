@@ -4,7 +4,7 @@
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 import pytest
@@ -20,6 +20,7 @@ from quorate.settings import TopicConfig
 from tests.simulation.disk import SimDisk
 from tests.unit.broker.log.batches import NOW_MS, PARTITION, new_disk, new_log, open_data
 from tests.unit.broker.log.compacting import checkpoint, compact, put, records_of, table_of
+from tests.unit.broker.log.moody import MoodyDisk
 
 DIRECTORY = f"/data/{PARTITION}"
 BIG = TopicConfig(cleanup_policy=("compact",))
@@ -184,3 +185,49 @@ def test_much_is_written_and_synced_bit_by_bit() -> None:
     outcome = compact(disk, log, charge=charged.append)
     assert outcome.records_after == 30
     assert sum(charged) >= 3 * outcome.bytes_after
+
+
+def delete_compacted(log: Log) -> None:
+    log.delete_records_before(9)
+
+
+def cut_behind_compacted(log: Log) -> None:
+    log.truncate_to(9, now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize("shorten", [delete_compacted, cut_behind_compacted])
+@pytest.mark.parametrize(
+    ("is_aside", "refused"),
+    [
+        (False, ("sync_directory", DIRECTORY)),
+        (False, ("rename", f"{3:020d}.index.deleted")),
+        (True, ("sync_directory", DIRECTORY)),
+        (True, ("rename", f"{0:020d}.timeindex")),
+        (True, ("rename", f"{0:020d}.log")),
+    ],
+)
+def test_a_swap_that_cannot_be_settled_for_the_moment_is_settled_before_the_log_is_shortened(
+    shorten: Callable[[Log], None], refused: tuple[str, str], *, is_aside: bool
+) -> None:
+    disk = MoodyDisk()
+    log = filled(disk)
+    swap = log.begin_swap(copied(disk, log))
+    if is_aside:
+        swap.sync()
+        swap.set_aside()
+    disk.refused[refused] = errno.ENOSPC
+    for _ in range(2):
+        with pytest.raises(StorageError):
+            shorten(log)
+        assert (log.log_start_offset, log.log_end_offset) == (0, 10)
+    disk.refused.clear()
+
+    shorten(log)
+
+    assert swap.is_done
+    assert {suffix for suffix in suffixes(disk) if "swap" in suffix} == set()
+    left = records_of(log)
+    assert [record.offset for record in left] == ([9] if log.log_start_offset else [7, 8])
+    disk.restart()
+    again = open_data(disk).logs[PARTITION]
+    assert records_of(again)[-len(left) :] == left
