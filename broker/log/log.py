@@ -346,6 +346,9 @@ class Log(StoredLog):
         self.log_start_offset = min(start_offset, end_offset)
         try:
             self._promise_less(end_offset)
+            if later:
+                # One made when they began says that the segment before is closed: not any more.
+                self._snapshots.truncate_from_end(end_offset - 1)
             active = cut_segment(
                 self._context.files,
                 self.directory,

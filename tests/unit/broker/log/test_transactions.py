@@ -461,6 +461,31 @@ def test_a_marker_that_was_cut_off_aborts_nothing() -> None:
     check(world.log, world.log.log_end_offset)
 
 
+def test_a_snapshot_of_a_segment_that_was_cut_off_vouches_for_no_index() -> None:
+    disk = new_disk()
+    log = new_log(disk)
+    first, second = Writer(3), Writer(4)
+    first.write(log)
+    first.end(log, committed=False)
+    second.write(log)
+    log.roll(NOW_MS)
+    second.write(log)
+    flush(log)  # writes the snapshot that was made when the segment began
+    log.truncate_to(3, now_ms=NOW_MS)
+    second.end(log, committed=False)
+    log._segments.active.write_out_aborted()
+    index = disk.open(f"/data/{PARTITION}/{0:020d}.txnindex", create=False)
+    half = index.size_bytes() // 2
+    index.write_at(bytes(half), half)  # what a power cut makes of an entry that was not synced
+    disk.restart()
+
+    log = open_data(disk).logs[PARTITION]
+
+    active = log._segments.active.aborted
+    assert active is not None
+    assert active.all == told_by(log).aborted
+
+
 def test_a_restart_does_not_make_stable_what_is_not_replicated() -> None:
     world = World(0)
     writer = Writer(1)
