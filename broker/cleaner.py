@@ -202,12 +202,12 @@ class Cleaner:
             return False
         except FatalStorageError:
             raise
+        except (OSError, StorageError) as error:
+            logger.warning("cannot compact %s, trying again: %s", log.topic_partition, error)
+            return False
         except (KafkaError, BufferTooSmallError) as error:
             logger.error("%s cannot be compacted: %s", log.topic_partition, error)  # noqa: TRY400
             self._hopeless.add(log)
-            return False
-        except OSError as error:
-            logger.warning("cannot compact %s, trying again: %s", log.topic_partition, error)
             return False
         finally:
             self._busy.discard(log)

@@ -2,7 +2,9 @@
 
 # pyright: reportPrivateUsage=false
 
+import errno
 import logging
+import os
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -95,6 +97,30 @@ async def test_a_full_disk_is_tried_again(caplog: pytest.LogCaptureFixture) -> N
         await until(lambda: "trying again" in caplog.text)
         node.disk.capacity_bytes = None
         await until(lambda: bool(compacted(caplog)))
+    assert len(records_of(log)) == 3
+
+
+async def test_a_disk_that_takes_no_swap_for_the_moment_is_tried_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO)
+    node = new_node({"log.cleaner.backoff.ms": "10"})
+    topic(node, "t", 9)
+    log = node.leader("t").log
+    checkpoint(log)
+    rename = node.disk.rename
+
+    def refuse(old: str, new: str) -> None:
+        if new.endswith(".log.swap"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        rename(old, new)
+
+    async with cleaning(node):
+        with monkeypatch.context() as patch:
+            patch.setattr(node.disk, "rename", refuse)
+            await until(lambda: "cannot" in caplog.text)
+        with trio.fail_after(5):
+            await until(lambda: bool(compacted(caplog)))
     assert len(records_of(log)) == 3
 
 
