@@ -2,6 +2,7 @@
 
 from array import array
 from bisect import bisect_left, bisect_right
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, cast
 
 from quorate.broker.log.aborted import AbortedEntries, IndexMark
@@ -34,6 +35,7 @@ from quorate.broker.log.segment import (
     segment_stem,
 )
 from quorate.broker.log.transactions import AbortedTransaction
+from quorate.errors import CorruptRecordError, InvalidRecordError
 from quorate.model import NO_TIMESTAMP
 from quorate.records.batch import BatchHeader
 from quorate.records.checksum import crc32c
@@ -377,7 +379,9 @@ class ActiveSegment:
         return recent.last_offsets[number - 1] + 1
 
     def _read_first_timestamp(self) -> int:
-        first_ms = next(batches_from(self, 0)).header.max_timestamp_ms
+        first_ms = NO_TIMESTAMP
+        with suppress(CorruptRecordError, InvalidRecordError):  # damaged; what comes is not
+            first_ms = next(batches_from(self, 0)).header.max_timestamp_ms
         self._first_timestamp_ms = first_ms
         return first_ms
 

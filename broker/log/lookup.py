@@ -1,12 +1,14 @@
 """Finding batches in a segment by offset, position or time: first the index, then headers."""
 
 from collections.abc import Iterator
-from itertools import takewhile
+from contextlib import suppress
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from quorate.broker.log.files import File, Files
-from quorate.broker.log.index import FIRST, SECOND, Index
+from quorate.broker.log.index import FIRST, SECOND, Index, IndexEntry
 from quorate.broker.log.scan import PlacedBatch, scan_headers
+from quorate.errors import CorruptRecordError, InvalidRecordError
 from quorate.records.slices import FileSlice
 
 
@@ -100,7 +102,7 @@ def batch_start(segment: Searchable, offset: int) -> int:
 def search_position(segment: Searchable, offset: int) -> int:
     """Find, without help from memory, what ``Searchable.position_of`` says."""
     entry = segment.offset_index.floor(offset - segment.base_offset, FIRST)
-    for batch in batches_from(segment, entry.second if entry else 0):
+    for batch in _batches_at(segment, entry) or batches_from(segment, 0):
         if batch.header.last_offset >= offset:
             return batch.position
     return segment.size_bytes
@@ -109,15 +111,40 @@ def search_position(segment: Searchable, offset: int) -> int:
 def search_boundary(segment: Searchable, target: int, start: int) -> int:
     """Find, without help from memory, what ``Searchable.boundary_before`` says."""
     entry = segment.offset_index.floor(target, SECOND)
-    boundary = max(start, entry.second) if entry else start
-    ends = (b.position + b.header.size_bytes for b in batches_from(segment, boundary))
-    return max(takewhile(lambda end: end <= target, ends), default=boundary)
+    if entry is not None and entry.second <= start:
+        entry = None
+    boundary = start
+    # What stands before a damaged batch can be read.
+    with suppress(CorruptRecordError, InvalidRecordError):
+        for batch in _batches_at(segment, entry) or batches_from(segment, start):
+            end = batch.position + batch.header.size_bytes
+            if end > target:
+                return batch.position
+            boundary = end
+    return boundary
 
 
 def search_offset_behind(segment: Searchable, position: int, end_offset: int) -> int:
     """Find, without help from memory, what ``Searchable.offset_behind`` says."""
     entry = segment.offset_index.ceiling(position, SECOND)
-    return end_offset if entry is None else segment.base_offset + entry.first + 1
+    if entry is None or _batches_at(segment, entry) is None:
+        return end_offset
+    return segment.base_offset + entry.first + 1
+
+
+def _batches_at(segment: Searchable, entry: IndexEntry | None) -> Iterator[PlacedBatch] | None:
+    """Yield the batches from an entry of the offset index on; None if it is not about a batch.
+
+    Indexes have no checksum, and those of closed segments are not checked when a log is opened.
+    """
+    if entry is None or not 0 <= entry.second < segment.size_bytes:
+        return None
+    batches = batches_from(segment, entry.second)
+    with suppress(CorruptRecordError, InvalidRecordError):
+        first = next(batches)
+        if first.header.last_offset == segment.base_offset + entry.first:
+            return chain((first,), batches)
+    return None
 
 
 def batches_since(

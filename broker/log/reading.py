@@ -16,7 +16,7 @@ from quorate.broker.log.lookup import LogSegment, Searchable, slice_of
 from quorate.broker.log.segments import Segments
 from quorate.broker.log.times import TimeLookup, start_lookup
 from quorate.broker.log.transactions import AbortedTransaction
-from quorate.errors import OffsetOutOfRangeError
+from quorate.errors import CorruptRecordError, OffsetOutOfRangeError
 from quorate.model import TopicPartition
 from quorate.records.slices import FileSlice
 
@@ -89,6 +89,7 @@ class LogReader:
 
         Raises:
             ColdError: only if it may not be waited for: it would have to be.
+            CorruptRecordError: what should be there is damaged, or gone.
             OffsetOutOfRangeError: the offset lies before the log start or behind the log end.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
@@ -110,7 +111,10 @@ class LogReader:
                 at_least_one=at_least_one,
             )
 
-        return find(segment) if may_wait else self._look(segment, offset, find)
+        found = find(segment) if may_wait else self._look(segment, offset, find)
+        if found is None and at_least_one and limit_offset >= end:
+            raise CorruptRecordError(f"{self.topic_partition}: nothing holds offset {offset}")
+        return found
 
     def bytes_from(
         self, piece: FileSlice, offset: int, *, limit_offset: int, may_wait: bool

@@ -12,10 +12,11 @@ from quorate.broker.log.documents import CorruptDocumentError, read_document
 from quorate.broker.log.files import SYNC_ONE_BY_ONE_MAX, OsFileSystem, replace_file
 from quorate.broker.log.index import OFFSET_ENTRY, TIME_ENTRY
 from quorate.broker.log.log import Log
+from quorate.broker.log.segment import SEGMENT_SUFFIXES
 from quorate.broker.log.store import open_store
 from quorate.broker.log.times import TimestampOffset
-from quorate.errors import InvalidRecordError
-from quorate.records.batch import HEADER, parse_header
+from quorate.errors import CorruptRecordError, InvalidRecordError
+from quorate.records.batch import HEADER, HEADER_BYTES, parse_header
 from quorate.records.checksum import crc32c
 from quorate.records.record import ProducerStamp
 from quorate.settings import TopicConfig
@@ -25,6 +26,7 @@ from tests.unit.broker.log.batches import (
     PARTITION,
     TOPIC_ID,
     append,
+    bytes_of,
     find_time,
     make_batch,
     new_disk,
@@ -51,6 +53,86 @@ def closed_disk() -> tuple[SimDisk, dict[int, bytes]]:
 def reopen(disk: SimDisk) -> Log:
     disk.restart()
     return open_data(disk).logs[PARTITION]
+
+
+def disk_of_segments() -> tuple[SimDisk, dict[int, bytes]]:
+    """Return a disk with a log of three segments that was closed cleanly: 5, 5 and 2 batches."""
+    disk = new_disk()
+    store = open_data(disk)
+    config = TopicConfig(segment_bytes=1000, index_interval_bytes=100)
+    log = store.create(PARTITION, TOPIC_ID, config, now_ms=NOW_MS)
+    for number in range(12):
+        producer = ProducerStamp(7, 0, number)
+        batch = make_batch([bytes([number]) * 100], producer=producer)
+        log.append(batch, leader_epoch=number // 4, now_ms=NOW_MS)
+    store.close(clean=True, now_ms=NOW_MS)
+    return disk, read_all(log)
+
+
+def overwrite(disk: SimDisk, base: int, suffix: str, position: int, data: bytes) -> None:
+    disk.open(f"{FOLDER}/{base:020d}{suffix}", create=False).write_at(data, position)
+
+
+@pytest.mark.parametrize("entry", [(2, 0), (2, 900), (2, -1), (2, 10), (0, 173 * 3)])
+def test_an_index_of_a_closed_segment_that_lies_misleads_nobody(entry: tuple[int, int]) -> None:
+    disk, batches = disk_of_segments()
+    for base in (0, 5):
+        for number in range(3):
+            overwrite(disk, base, ".index", number * OFFSET_ENTRY.size, OFFSET_ENTRY.pack(*entry))
+
+    log = reopen(disk)
+
+    assert read_all(log) == batches
+    for base, batch in batches.items():
+        taken = log.read(base, max_bytes=400, limit_offset=12, at_least_one=True)
+        assert taken is not None
+        assert bytes_of(taken).startswith(batch)
+        assert len(taken) in (len(batch), 2 * len(batch))
+
+
+def test_what_stands_before_a_damaged_batch_can_be_read_and_it_itself_is_refused() -> None:
+    disk, batches = disk_of_segments()
+    size_bytes = len(batches[0])
+    overwrite(disk, 5, ".log", 2 * size_bytes, bytes(HEADER_BYTES))
+    log = reopen(disk)
+
+    def read(offset: int) -> bytes:
+        max_bytes = 3 * size_bytes - 1
+        taken = log.read(offset, max_bytes=max_bytes, limit_offset=12, at_least_one=True)
+        assert taken is not None
+        return bytes_of(taken)
+
+    assert read(5) == batches[5] + batches[6]
+    with pytest.raises(InvalidRecordError):
+        read(7)
+    assert log.log_end_offset == 12
+
+
+@pytest.mark.parametrize("suffix", [".log", ""])
+def test_who_reads_what_is_gone_is_told_and_does_not_wait_for_ever(suffix: str) -> None:
+    disk, batches = disk_of_segments()
+    if suffix:
+        disk.open(f"{FOLDER}/{5:020d}.log", create=False).truncate(len(batches[5]))
+    else:
+        for each in SEGMENT_SUFFIXES:
+            disk.remove(f"{FOLDER}/{5:020d}{each}")
+    log = reopen(disk)
+
+    with pytest.raises(CorruptRecordError, match="nothing holds offset 7"):
+        log.read(7, max_bytes=1000, limit_offset=12, at_least_one=True)
+    assert log.read(7, max_bytes=1000, limit_offset=12, at_least_one=False) is None
+
+
+def test_a_log_goes_on_behind_a_damaged_batch_that_was_synced() -> None:
+    disk, batches = disk_of_segments()
+    overwrite(disk, 10, ".log", 0, bytes(HEADER_BYTES))
+    index = disk.open(f"{FOLDER}/{10:020d}.index", create=True)
+    index.write_at(OFFSET_ENTRY.pack(1, len(batches[10])), 0)
+    log = reopen(disk)
+
+    assert append(log, b"more", leader_epoch=2) == 12
+    with pytest.raises(InvalidRecordError):
+        log.read(10, max_bytes=1, limit_offset=13, at_least_one=True)
 
 
 @pytest.mark.parametrize("entry", [(3, 400), (5, 128), (-1, 0), (2**31 - 1, 2**31 - 1)])
