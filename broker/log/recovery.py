@@ -147,7 +147,7 @@ class LogLoader:
         if not found.bases:
             self._whole = checkpoint is NO_CHECKPOINT  # else something was there
             return self._load_empty(found, checkpoint.log_start_offset)
-        loaded = self._resume_clean(found) if clean else None
+        loaded = self._resume_clean(found, checkpoint.recovery_point) if clean else None
         if loaded is None:
             loaded = self._recover(found, checkpoint.recovery_point)
         loaded.log_start_offset = max(checkpoint.log_start_offset, found.bases[0])
@@ -228,8 +228,10 @@ class LogLoader:
         if self._epochs.latest_epoch == UNKNOWN_EPOCH:
             self._epochs_known = not any(self._size_of(base) for base in bases)
 
-    def _resume_clean(self, found: Directory) -> LoadedLog | None:
+    def _resume_clean(self, found: Directory, closed_at: int) -> LoadedLog | None:
         """Open the log as it was closed, or say that it cannot have been closed so."""
+        if self._first_without_index(found.bases) is not None:
+            return None
         base = found.bases[-1]
         end_offset = base
         try:
@@ -242,14 +244,16 @@ class LogLoader:
                 end_offset = batch.header.next_offset
         except (CorruptRecordError, InvalidRecordError, FileNotFoundError):
             return None
-        if segment.size_bytes != size_bytes:
+        if segment.size_bytes != size_bytes or end_offset != closed_at:
             return None
         closed = [self._closed(base) for base in found.bases[:-1]]
         return self._loaded(found, Segments(closed, segment), end_offset, end_offset)
 
     def _recover(self, found: Directory, recovery_point: int) -> LoadedLog:
         """Check the log from the recovery point on, and cut it where it ends."""
-        recovery_point = min(recovery_point, self._first_without_index(found.bases))
+        first_lost = self._first_without_index(found.bases)
+        if first_lost is not None:
+            recovery_point = min(recovery_point, first_lost)
         # A segment that ends just at the recovery point was the active one when that was noted, and
         # its indexes may have been reopened since.
         first = max(sum(base < recovery_point for base in found.bases) - 1, 0)
@@ -405,13 +409,13 @@ class LogLoader:
     def _size_of(self, base: int) -> int:
         return self._context.fs.size_bytes(segment_stem(self._directory, base) + LOG_SUFFIX)
 
-    def _first_without_index(self, bases: Sequence[int]) -> int:
+    def _first_without_index(self, bases: Sequence[int]) -> int | None:
         """The first segment that lost an index, which is the first that must be read whole."""
         for base in bases:
             stem = segment_stem(self._directory, base)
             if not all(self._context.fs.exists(stem + suffix) for suffix in SEGMENT_SUFFIXES):
                 return base
-        return 1 << 63
+        return None
 
     def _entry_counts(self, base: int) -> EntryCounts:
         stem = segment_stem(self._directory, base)

@@ -135,6 +135,28 @@ def test_a_log_goes_on_behind_a_damaged_batch_that_was_synced() -> None:
         log.read(10, max_bytes=1, limit_offset=13, at_least_one=True)
 
 
+def test_a_log_that_does_not_end_where_it_was_closed_is_recovered() -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    log = store.create(PARTITION, TOPIC_ID, TopicConfig(), now_ms=NOW_MS)
+    append(log, b"a", b"b", b"c")
+    store.close(clean=True, now_ms=NOW_MS)
+    overwrite(disk, 0, ".log", 23, bytes(4))  # how many offsets the batch has
+
+    assert reopen(disk).log_end_offset == 0
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_an_index_of_a_closed_segment_that_is_gone_is_made_again(suffix: str) -> None:
+    disk, batches = disk_of_segments()
+    disk.remove(f"{FOLDER}/{5:020d}{suffix}")
+
+    log = reopen(disk)
+
+    assert read_all(log) == batches
+    assert find_time(log, NOW_MS) == (NOW_MS, 0, 0)
+
+
 @pytest.mark.parametrize("entry", [(3, 400), (5, 128), (-1, 0), (2**31 - 1, 2**31 - 1)])
 def test_an_index_that_lies_is_not_believed(entry: tuple[int, int]) -> None:
     disk, batches = closed_disk()
