@@ -371,7 +371,7 @@ class Log(StoredLog):
         self._owe(*self._removal_of(later), self._rebuild_producers)
 
     def _rebuild_producers(self) -> None:
-        self.producers = rebuild_producers(
+        self.producers, _ = rebuild_producers(
             self._context.files,
             self._snapshots,
             self._segments,

@@ -161,13 +161,14 @@ class LogLoader:
         self._epochs.truncate_from_start(loaded.log_start_offset)
         self._epochs.forget_deleted()
         loaded.snapshots.truncate_from_end(loaded.log_end_offset)
-        loaded.producers = rebuild_producers(
+        loaded.producers, all_read = rebuild_producers(
             self._context.files,
             loaded.snapshots,
             loaded.segments,
             self._epochs,
             loaded.log_end_offset,
         )
+        loaded.whole = self._whole and all_read
         return loaded
 
     def _load_empty(self, found: Directory, start_offset: int) -> LoadedLog:
@@ -356,13 +357,16 @@ class LogLoader:
             self._context.fs.sync_directory(self._directory)
 
     def _rebuild_epochs(self, loaded: LoadedLog) -> None:
-        """Have the log tell its epochs."""
+        """Have the log tell its epochs, as far as it can be read."""
         entries: list[EpochStart] = []
         for segment in loaded.segments:
-            for batch in batches_from(segment, 0):
-                leader_epoch = batch.header.leader_epoch
-                if not entries or leader_epoch > entries[-1].leader_epoch:
-                    entries.append(EpochStart(leader_epoch, batch.header.base_offset))
+            try:
+                for batch in batches_from(segment, 0):
+                    leader_epoch = batch.header.leader_epoch
+                    if not entries or leader_epoch > entries[-1].leader_epoch:
+                        entries.append(EpochStart(leader_epoch, batch.header.base_offset))
+            except (CorruptRecordError, InvalidRecordError):
+                self._whole = False
         if entries:
             self._epochs.replace(entries)
 

@@ -2,12 +2,13 @@
 
 import errno
 import resource
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from quorate.broker.log.directory import DirectoryError
+from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH, DirectoryError
 from quorate.broker.log.documents import CorruptDocumentError, read_document
 from quorate.broker.log.files import SYNC_ONE_BY_ONE_MAX, OsFileSystem, replace_file
 from quorate.broker.log.index import OFFSET_ENTRY, TIME_ENTRY
@@ -155,6 +156,31 @@ def test_an_index_of_a_closed_segment_that_is_gone_is_made_again(suffix: str) ->
 
     assert read_all(log) == batches
     assert find_time(log, NOW_MS) == (NOW_MS, 0, 0)
+
+
+@pytest.mark.parametrize(("base", "told"), [(5, [0, 1, 2, 3, 4, 5, 10, 11]), (10, range(10))])
+def test_producers_and_epochs_are_read_from_what_is_whole_of_a_log(
+    base: int, told: Sequence[int]
+) -> None:
+    disk, batches = disk_of_segments()
+    position = len(batches[0]) if base == 5 else 0
+    overwrite(disk, base, ".log", position, bytes(HEADER_BYTES))
+    if base == 10:
+        index = disk.open(f"{FOLDER}/{10:020d}.index", create=True)
+        index.write_at(OFFSET_ENTRY.pack(1, len(batches[10])), 0)
+    for name in disk.list_directory(FOLDER):
+        if name.endswith((".snapshot", "leader-epochs")):
+            disk.remove(f"{FOLDER}/{name}")
+    disk.restart()
+    store = open_data(disk)
+    log = store.logs[PARTITION]
+    producer = log.producers.get(7)
+
+    assert log.log_end_offset == 12
+    assert producer is not None
+    assert [batch.base_offset for batch in producer.batches] == list(told)[-5:]
+    assert log.leader_epochs.entries == ((0, 0), (1, 4), (2, 10 if base == 5 else 8))
+    assert store.previous_broker_epoch == UNKNOWN_BROKER_EPOCH
 
 
 @pytest.mark.parametrize("entry", [(3, 400), (5, 128), (-1, 0), (2**31 - 1, 2**31 - 1)])
