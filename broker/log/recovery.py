@@ -143,7 +143,6 @@ class LogLoader:
         if not self._epochs_known and checkpoint.recovery_point == 0 <= self._birth.leader_epoch:
             # There was no checkpoint yet, which would have written the epochs out.
             self._epochs.begin(self._birth.leader_epoch)
-            self._epochs_known = True
         if not found.bases:
             self._whole = checkpoint is NO_CHECKPOINT  # else something was there
             return self._load_empty(found, checkpoint.log_start_offset)

@@ -183,6 +183,26 @@ def test_producers_and_epochs_are_read_from_what_is_whole_of_a_log(
     assert store.previous_broker_epoch == UNKNOWN_BROKER_EPOCH
 
 
+@pytest.mark.parametrize("damage", [b"", b"{}", None])
+def test_epochs_that_are_lost_before_the_first_checkpoint_take_no_record_along(
+    damage: bytes | None,
+) -> None:
+    disk = new_disk()
+    log = new_log(disk)
+    for leader_epoch in (3, 3, 5):
+        append(log, b"v", leader_epoch=leader_epoch)
+    batches = read_all(log)
+    if damage is None:
+        disk.remove(f"{FOLDER}/leader-epochs")
+    else:
+        replace_file(disk, f"{FOLDER}/leader-epochs", damage)
+
+    log = reopen(disk)
+
+    assert read_all(log) == batches
+    assert log.leader_epochs.entries == ((3, 0), (5, 2))
+
+
 @pytest.mark.parametrize("entry", [(3, 400), (5, 128), (-1, 0), (2**31 - 1, 2**31 - 1)])
 def test_an_index_that_lies_is_not_believed(entry: tuple[int, int]) -> None:
     disk, batches = closed_disk()
