@@ -366,7 +366,7 @@ class LogLoader:
                         entries.append(EpochStart(leader_epoch, batch.header.base_offset))
             except (CorruptRecordError, InvalidRecordError):
                 self._whole = False
-        if entries:
+        if entries and tuple(entries) != self._epochs.entries:
             self._epochs.replace(entries)
 
     def _loaded(
