@@ -10,6 +10,7 @@ DOCS := $(VENV)/.set-up-docs
 ARGS ?=
 SEED ?=
 FRAMES ?= 1000000
+FILES ?= 100000
 ROUNDS ?= 500
 FIRST ?= 0
 COUNT ?= 1000
@@ -73,8 +74,9 @@ sim-transactions: setup ## Simulate brokers and transactions (SEED=n: one, with 
 sim-quorum: setup ## Simulate quorums of controllers (SEED=n: one, with all that happens; COUNT=, FIRST=, JOBS=)
 	$(BIN)/python -m tests.simulation.quorum.campaign $(if $(SEED),--seed $(SEED),--first $(FIRST) --count $(COUNT)) $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
 
-fuzz: setup ## Throw random and mutated bytes at a node, and kill one again and again (FRAMES=, ROUNDS=, SEED=)
+fuzz: setup ## Throw random and mutated bytes at a node, damage files of logs, and kill a node again and again (FRAMES=, FILES=, ROUNDS=, SEED=)
 	$(BIN)/python -m tests.robustness.fuzz_wire --frames $(FRAMES) $(if $(SEED),--seed $(SEED))
+	FUZZ_RUNS=$(FILES) FUZZ_SEED=$(or $(SEED),1) $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/unit/broker/log/test_recovery_fuzz.py
 	$(BIN)/python -m tests.robustness.kill --mode kill --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.robustness.kill --mode power --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
 
