@@ -292,6 +292,17 @@ def test_snapshots_that_are_gone_already_need_not_be_removed() -> None:
     assert log.recovery_point == 4
 
 
+def test_a_batch_of_another_epoch_than_is_noted_is_damaged() -> None:
+    disk = new_disk()
+    log = new_log(disk)
+    for leader_epoch in (3, 5, 5):
+        append(log, b"v", leader_epoch=leader_epoch)
+    size_bytes = len(read_all(log)[0])
+    overwrite(disk, 0, ".log", 2 * size_bytes + 12, (6).to_bytes(4, "big"))
+
+    assert list(read_all(reopen(disk))) == [0, 1]
+
+
 def test_negative_attributes_are_not_taken_for_plain_ones() -> None:
     log = new_log()
     batch = make_batch([b"v"])
