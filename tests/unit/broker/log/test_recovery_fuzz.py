@@ -37,7 +37,7 @@ from tests.unit.broker.log.batches import (
     open_data,
 )
 
-RUNS = int(os.environ.get("FUZZ_RUNS", "900"))
+RUNS = int(os.environ.get("FUZZ_RUNS", "600"))
 SEED = int(os.environ.get("FUZZ_SEED", "0"))
 PARTS = 6
 DAMAGES_PER_HISTORY = 10
