@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,11 @@ import trustme
 
 from quorate.tools.arguments import DEFAULT_TIMEOUT_S
 from quorate.tools.cli import run_command
+from quorate.tools.node import PORTS_TRIED
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 60
+DEFAULT_PORT = 9092
 COMMAND = [sys.executable, "-m", "quorate.tools.cli"]
 
 pytestmark = pytest.mark.integration
@@ -47,7 +49,10 @@ def quorate(*words: str, stdin: str = "", bootstrap: str = "", cwd: Path | None 
 
 @contextmanager
 def node(*words: str, cwd: Path, ends_with: int = 0) -> Generator[dict[str, Any]]:
-    """Run a node until the block ends; then it must stop cleanly, or have been killed."""
+    """Run a node until the block ends; then it must stop cleanly, or have been killed.
+
+    What it said to people is then in what was yielded, too: as "told".
+    """
     with subprocess.Popen(
         [*COMMAND, *words, "--format", "jsonl"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, env=environment(), cwd=cwd,
@@ -58,9 +63,11 @@ def node(*words: str, cwd: Path, ends_with: int = 0) -> Generator[dict[str, Any]
             if not line:
                 _, told = process.communicate(timeout=TIMEOUT_S)
                 pytest.fail(f"the node did not start: {told}")
-            yield json.loads(line)
+            ready = json.loads(line)
+            yield ready
             process.send_signal(signal.SIGINT)
             _, told = process.communicate(timeout=TIMEOUT_S)
+            ready["told"] = told
             assert process.returncode == ends_with, told
             assert "Traceback" not in told
         finally:
@@ -93,11 +100,13 @@ def run(bootstrap: str, folder: Path) -> Run:
     return on_node
 
 
-def test_topics_are_created_and_listed(run: Run) -> None:
+def test_topics_are_created_and_exactly_those_are_listed(run: Run) -> None:
+    before = run("topics", "list").out.split()
     assert run("topics", "create", "appLogs", "ingressLogs", "dbLogs", "-p", "4").out == (
         "Created topic appLogs.\nCreated topic ingressLogs.\nCreated topic dbLogs.\n"
     )
-    assert {"appLogs", "dbLogs", "ingressLogs"} <= set(run("topic", "ls").out.split())
+    listed = run("topic", "ls").out.split()
+    assert sorted(listed) == sorted([*before, "appLogs", "dbLogs", "ingressLogs"])
     again = run("topics", "create", "--topic", "appLogs")
     assert again.code == 1
     assert "TOPIC_ALREADY_EXISTS" in again.err
@@ -321,13 +330,28 @@ def test_a_status_that_nobody_gives_is_soon_told(capsys: pytest.CaptureFixture[s
     assert "  try: 'quorate up', or check the address" in told
 
 
-def test_a_taken_port_is_told_and_another_one_used(tmp_path: Path) -> None:
+def test_a_taken_port_that_was_asked_for_is_refused(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         chosen = quorate("up", "--port", str(port), cwd=tmp_path)
         assert chosen.code == 1
         assert f"cannot listen on 127.0.0.1:{port}" in chosen.err
         assert "--port" in chosen.err
+
+
+def test_a_taken_port_that_nobody_asked_for_is_told_and_the_next_free_one_used(
+    tmp_path: Path,
+) -> None:
+    with ExitStack() as stack:
+        with suppress(OSError):  # somebody else has it: that will do
+            stack.enter_context(socket.create_server(("127.0.0.1", DEFAULT_PORT)))
+        with node("up", cwd=tmp_path) as ready:
+            port = int(plaintext(ready).removeprefix("127.0.0.1:"))
+            assert DEFAULT_PORT < port <= DEFAULT_PORT + PORTS_TRIED
+            assert run_command(["-b", plaintext(ready), "topics", "create", "t"]) == 0
+            assert quorate("topics", "list", cwd=tmp_path).out == "t\n", "found beside its data"
+    told = f"port {DEFAULT_PORT} is taken, so this node listens on {port} instead\n"
+    assert ready["told"].startswith(told)
 
 
 def test_a_directory_that_cannot_be_used_is_told_in_a_line(tmp_path: Path) -> None:
