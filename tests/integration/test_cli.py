@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
+from confluent_kafka import Producer
 
 from quorate.tools.arguments import DEFAULT_TIMEOUT_S
 from quorate.tools.cli import run_command
@@ -130,9 +132,65 @@ def test_what_is_produced_is_consumed_from_any_place(run: Run) -> None:
     assert values("-o", "-10", "-e") == list(range(90, 100))
     assert values("-o", "50", "-n", "2") == [50, 51]
     assert values("-o", "5:8") == [5, 6, 7]
-    assert values("-o", "@-1h:end") == list(range(100))
-    assert values("-o", "@-2h:@-1h") == []
     assert values("-o", "end", "-e") == []
+
+
+def test_times_bound_what_is_consumed_at_both_ends(
+    run: Run, bootstrap: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("topics", "create", "dated", "-p", "1")
+    minute_ms = 60_000
+    now_ms = time.time_ns() // 1_000_000
+    ten_ms = int(datetime(2020, 3, 1, 10, tzinfo=UTC).timestamp() * 1000)
+    dated = {
+        "nine": ten_ms - 60 * minute_ms,
+        "ten": ten_ms,
+        "half past ten": ten_ms + 30 * minute_ms,
+        "eleven": ten_ms + 60 * minute_ms,
+        "90 minutes ago": now_ms - 90 * minute_ms,
+        "30 minutes ago": now_ms - 30 * minute_ms,
+        "in 30 minutes": now_ms + 30 * minute_ms,
+    }
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+    for value, timestamp_ms in dated.items():
+        producer.produce("dated", value, partition=0, timestamp=timestamp_ms)
+    assert producer.flush(TIMEOUT_S) == 0
+
+    def values(*words: str) -> list[str]:
+        assert run_command(["-b", bootstrap, "consume", "dated", *words]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    assert values("-o", "@-2h:@-1h") == ["90 minutes ago"]
+    assert values("-o", "@-1h:now") == ["30 minutes ago"]
+    assert values("-o", "@-1h:end") == ["30 minutes ago", "in 30 minutes"]
+    assert values("-o", "@now", "-e") == ["in 30 minutes"]
+    assert values("-o", "@2020-03-01T10:00", "-e") == list(dated)[1:]
+    assert values("-o", "@2020-03-01T10:00:2020-03-01T11:00") == ["ten", "half past ten"]
+    assert values("-o", "@2020-03-01T10:00:01:1h") == ["half past ten", "eleven"]
+    assert values("-o", ":@2020-03-01T10:00") == ["nine"]
+
+
+def test_from_the_end_comes_only_what_is_produced_after_it_began(run: Run, bootstrap: str) -> None:
+    run("topics", "create", "endless", "-p", "1")
+    run("produce", "endless", stdin="before\n")
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
+    with subprocess.Popen(
+        [*COMMAND, "consume", "endless", "-o", "end", "-n", "3"], stdout=subprocess.PIPE,
+        text=True, env=environment(bootstrap),
+    ) as process:  # fmt: skip
+        try:
+            for number in range(1000):  # nobody says when it has begun
+                producer.produce("endless", str(number))
+                producer.flush(TIMEOUT_S)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(0.05)
+                    break
+        finally:
+            process.kill()
+        assert process.stdout is not None
+        seen = [int(line) for line in process.stdout.read().split()]
+    assert process.returncode == 0
+    assert seen == list(range(seen[0], seen[0] + 3))
 
 
 def test_topics_are_apart(run: Run) -> None:
