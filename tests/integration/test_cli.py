@@ -21,6 +21,7 @@ from confluent_kafka import Producer
 from quorate.tools.arguments import DEFAULT_TIMEOUT_S
 from quorate.tools.cli import run_command
 from quorate.tools.node import PORTS_TRIED
+from tests.integration.brokers import wait_until
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 60
@@ -511,6 +512,16 @@ def test_a_broker_without_controllers_says_what_it_lacks(tmp_path: Path) -> None
     assert "--controllers" in told.err
 
 
+def processes_of(folder: Path) -> list[str]:
+    """Return the processes that run with this folder for what is temporary."""
+    found: list[str] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"TMPDIR={folder}\0".encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_text().replace("\0", " "))
+    return found
+
+
 def test_the_demo_compares_all_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -522,3 +533,24 @@ def test_the_demo_compares_all_and_leaves_nothing(
     assert len(report["partitions"]) == 12
     assert sum(p["records"] for p in report["partitions"]) > 0
     assert not list(tmp_path.iterdir())
+    assert processes_of(tmp_path) == []
+
+
+def test_a_demo_that_is_interrupted_leaves_nothing_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with subprocess.Popen(
+        [*COMMAND, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environment(), start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            wait_until(lambda: any(tmp_path.glob("*/data/*/appLogs-0")), "records are sent")
+            assert len(processes_of(tmp_path)) > 6
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+            _, told = process.communicate(timeout=TIMEOUT_S)
+        finally:
+            process.kill()
+    assert (process.returncode, "Traceback" in told) == (130, False), told
+    assert not list(tmp_path.iterdir())
+    assert processes_of(tmp_path) == []
