@@ -21,6 +21,7 @@ RUN_S_MAX = 150.0
 READY = "brokers are up"
 NOT_ROOT = "this is not root, who alone may cut the network of a machine"
 LITTLE = ("--brokers", "1", "--controllers", "1")
+VALID, UNKNOWN = 0, 4
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -124,6 +125,21 @@ def test_a_cluster_that_loses_a_leader_is_valid_and_nothing_is_left_behind(tmp_p
     assert logs == [f"broker-{n}" for n in (101, 102, 103)] + [f"controller-{n}" for n in (1, 2, 3)]
     assert not list((run / "nodes").glob("*/data"))
     assert processes_of(tmp_path) == []
+
+
+def test_what_a_killed_leader_took_along_is_not_lost_if_nobody_was_told_of_it(
+    tmp_path: Path,
+) -> None:
+    cluster = ("--brokers", "2", "--controllers", "1", "--replication-factor", "2")
+    options = ("--acks", "0", "--min-insync", "1", "--schedule", "single", "--time", "3")
+    done = verify(tmp_path, "append", *cluster, *options, "--faults", "kill:leader", "--seed", "28")
+    assert done.returncode in (VALID, UNKNOWN), done.stdout + done.stderr
+    verdict = json.loads((only_run(tmp_path) / "verdict.json").read_text())
+    assert (verdict["anomalies"], verdict["allowed"], verdict["faults"]) == ({}, {}, 1)
+    figures = verdict["figures"]
+    assert figures["acknowledged"] == 0
+    assert figures["unknown"] == figures["sends"] - figures["failed"]
+    assert figures["unknown"] >= figures["unknown and read"] > 0
 
 
 def test_all_ends_with_a_harness_that_is_killed_and_the_history_stays(tmp_path: Path) -> None:

@@ -209,6 +209,17 @@ def test_safety_outweighs_liveness() -> None:
     assert judge({}, [*late, poll((1, 7))]).validity is Validity.INVALID_SAFETY
 
 
+def test_what_nobody_was_told_of_is_counted_as_such_and_is_never_lost() -> None:
+    sends = [unsent(value, Kind.INFO, (2 * value, 2 * value + 1)) for value in range(3)]
+    verdict = judge({"acks": "0"}, [*sends, read((0, 1))])
+    assert (verdict.validity, verdict.anomalies.counts) == (Validity.VALID, {})
+    counted = ("sends", "acknowledged", "unknown", "unknown and read")
+    assert [verdict.figures[name] for name in counted] == [3, 0, 3, 1]
+    told = [sent(value, None, (2 * value, 2 * value + 1)) for value in range(3)]
+    assert judge({"acks": "0"}, [*told, read((0, 1))]).figures["acknowledged"] == 0
+    assert judge({"acks": "0"}, [*sends, read((0, 9))]).anomalies.counts == {"phantom": 1}
+
+
 def test_whoever_ran_it_may_doubt_it() -> None:
     verdict = judge({}, [complaint("workload-failed")])
     assert verdict.validity is Validity.UNKNOWN
