@@ -1,6 +1,8 @@
 """Index files: bisecting what is in the file and what is still in memory; what a crash leaves."""
 
+import struct
 from random import Random
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -22,56 +24,77 @@ from tests.simulation.disk import SimDisk
 GAPS = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50)), max_size=40)
 
 
-def new_index() -> tuple[Index, SimDisk]:
+class Kind(NamedTuple):
+    """An index of offsets or of times, and where its first column begins."""
+
+    entry: struct.Struct
+    begin: int
+
+    def key(self, key: int, column: int) -> int:
+        return key + self.begin if column == FIRST else key
+
+
+OF_OFFSETS = Kind(OFFSET_ENTRY, 0)
+OF_TIMES = Kind(TIME_ENTRY, 1_700_000_000_000)
+
+
+def new_index(kind: Kind = OF_OFFSETS) -> tuple[Index, SimDisk]:
     disk = SimDisk(Random(0))
     disk.open("/x.index", create=True)
-    return Index(OpenFiles(disk, 4), "/x.index", OFFSET_ENTRY, count=0), disk
+    return Index(OpenFiles(disk, 4), "/x.index", kind.entry, count=0), disk
 
 
-def entries_of(gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def entries_of(gaps: list[tuple[int, int]], kind: Kind) -> list[tuple[int, int]]:
     entries: list[tuple[int, int]] = []
-    offset = position = 0
-    for offset_gap, position_gap in gaps:
-        offset, position = offset + offset_gap, position + position_gap
-        entries.append((offset, position))
+    first, second = kind.begin, 0
+    for first_gap, second_gap in gaps:
+        first, second = first + first_gap, second + second_gap
+        entries.append((first, second))
     return entries
 
 
+@pytest.mark.parametrize("kind", [OF_OFFSETS, OF_TIMES])
 @given(GAPS, st.integers(0, 40), st.integers(0, 2100), st.sampled_from([FIRST, SECOND]))
-def test_the_last_entry_not_above_a_key_is_found_in_file_and_memory(
-    gaps: list[tuple[int, int]], written: int, key: int, column: int
+def test_the_entries_around_a_key_are_found_in_file_and_memory(
+    kind: Kind, gaps: list[tuple[int, int]], written: int, key: int, column: int
 ) -> None:
-    index, _ = new_index()
-    entries = entries_of(gaps)
+    index, _ = new_index(kind)
+    entries = entries_of(gaps, kind)
     for number, entry in enumerate(entries):
         if number == written:
             index.write_out()
         index.append(*entry)
 
+    key = kind.key(key, column)
     below = [entry for entry in entries if entry[column] <= key]
+    above = [entry for entry in entries if entry[column] >= key]
     assert index.floor(key, column) == (below[-1] if below else None)
+    assert index.ceiling(key, column) == (above[0] if above else None)
     assert len(index) == len(entries)
     assert index.last == (entries[-1] if entries else None)
 
 
+@pytest.mark.parametrize("kind", [OF_OFFSETS, OF_TIMES])
 @given(GAPS, st.integers(0, 40), st.integers(0, 2100), st.sampled_from([FIRST, SECOND]))
 def test_after_a_truncation_the_entries_below_the_key_are_left(
-    gaps: list[tuple[int, int]], written: int, key: int, column: int
+    kind: Kind, gaps: list[tuple[int, int]], written: int, key: int, column: int
 ) -> None:
-    index, disk = new_index()
-    entries = entries_of(gaps)
+    index, disk = new_index(kind)
+    entries = entries_of(gaps, kind)
     for number, entry in enumerate(entries):
         if number == written:
             index.write_out()
         index.append(*entry)
 
+    key = kind.key(key, column)
+    last = kind.begin + 5000, 5000
     index.truncate_before(key, column)
-    index.append(5000, 5000)
+    index.append(*last)
     index.write_out()
 
-    left = [*(entry for entry in entries if entry[column] < key), (5000, 5000)]
+    left = [*(entry for entry in entries if entry[column] < key), last]
     assert disk.open("/x.index", create=False).read_at(1000, 0) == b"".join(
-        OFFSET_ENTRY.pack(*entry) for entry in left
+        kind.entry.pack(*entry) for entry in left
     )
     assert [index[number] for number in range(len(index))] == left
 
