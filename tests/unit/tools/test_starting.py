@@ -1,12 +1,20 @@
-"""Addresses on the command line: both ways of writing them, and what is neither."""
+"""Addresses on the command line, and what a node says that is ready."""
+
+# pyright: reportPrivateUsage=false
+
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from quorate.broker.listeners import PLAINTEXT
 from quorate.model import Endpoint
 from quorate.settings import node_config
-from quorate.tools.node import controller_endpoint
+from quorate.tools.node import NodePlan, Ready, controller_endpoint
 from quorate.tools.problems import EXIT_USAGE, UsageError
-from quorate.tools.starting import check_listeners
+from quorate.tools.starting import _welcome, check_listeners
+from tests.unit.tools.test_docs import words_of
+from tests.unit.tools.test_examples import understood
 
 
 @pytest.mark.parametrize("text", ["127.0.0.1:9190", "PLAINTEXT://127.0.0.1:9190"])
@@ -26,3 +34,27 @@ def test_listeners_that_are_none_are_a_mistake_of_usage(name: str) -> None:
     with pytest.raises(UsageError, match=f"{name}: 'bogus' is no listener") as raised:
         check_listeners(node_config({name: "bogus"}))
     assert raised.value.exit_code == EXIT_USAGE
+
+
+def told(**ready: Any) -> list[str]:
+    """Return the commands that a node names when it is ready."""
+    plan = NodePlan(node_config({}), {})
+    lines = _welcome(plan, Ready(cluster_id="c", directory=Path("data"), **ready), 0.5)
+    return [line for line in lines if line.startswith("  ")]
+
+
+@pytest.mark.parametrize(("port", "elsewhere"), [(9092, []), (9093, ["-b", "127.0.0.1:9093"])])
+def test_a_node_that_is_ready_names_commands_that_reach_it(port: int, elsewhere: list[str]) -> None:
+    words = list(map(words_of, told(endpoints={PLAINTEXT: Endpoint("127.0.0.1", port)})))
+    assert list(map(understood, words)) == ["topics create", "produce", "consume"]
+    assert [each[-2:] == elsewhere for each in words] == [bool(elsewhere)] * 3
+
+
+def test_a_controller_that_is_ready_names_the_command_that_starts_a_broker() -> None:
+    controllers = [Endpoint("127.0.0.1", 9190), Endpoint("::1", 9191)]
+    (words,) = map(words_of, told(endpoints={}, controllers=controllers))
+    assert understood(words) == "broker start"
+    (texts,) = (
+        words[at + 1].split(",") for at, word in enumerate(words) if word == "--controllers"
+    )
+    assert list(map(controller_endpoint, texts)) == controllers
