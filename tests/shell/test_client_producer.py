@@ -583,7 +583,7 @@ async def test_values_and_keys_are_bytes(nursery: trio.Nursery, autojump_clock: 
     assert cluster.topics["t"][0].values() == [b"view", b"text"]
 
 
-async def test_order_holds_per_partition_and_only_there(
+async def test_order_holds_per_partition_whatever_becomes_of_requests(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     cluster = FakeCluster(nursery, brokers=3)

@@ -63,6 +63,17 @@ def test_records_are_appended_and_their_first_offset_is_told(acks: int) -> None:
     assert [len(read_all(node.leader().log)), node.leader().high_watermark] == [2, 3]
 
 
+def test_a_request_of_one_batch_is_one_write_of_its_bytes() -> None:
+    node = new_node()
+    node.create_topic("appLogs")
+    now(produce(node.broker, one(b"a"), NAMED))  # makes the log's files
+    batch = make_batch([b"b", b"c"])
+    steps, used_bytes = node.disk.steps, node.disk.used_bytes()
+    now(produce(node.broker, request(("appLogs", 0, batch)), NAMED))
+    assert node.disk.steps == steps + 1
+    assert node.disk.used_bytes() == used_bytes + len(batch)
+
+
 def test_topics_are_found_by_id_from_version_13_on() -> None:
     node = new_node()
     topic_id = node.create_topic("appLogs")
