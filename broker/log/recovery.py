@@ -110,6 +110,8 @@ class Directory:
     bases: list[int] = field(default_factory=list[int])
     snapshots: list[int] = field(default_factory=list[int])
     leftovers: list[str] = field(default_factory=list[str])
+    first_without_index: int | None = None
+    """The first segment that lost an index, which is the first that must be read whole."""
 
 
 class LogLoader:
@@ -201,6 +203,14 @@ class LogLoader:
             elif name.endswith(TEMPORARY_SUFFIX):
                 found.leftovers.append(name)
         found.bases.sort()
+        found.first_without_index = next(
+            (
+                base
+                for base in found.bases
+                if not all(f"{base:020d}{suffix}" in names for suffix in SEGMENT_SUFFIXES)
+            ),
+            None,
+        )
         for name in found.leftovers:
             if name.endswith(DELETED_SUFFIX):
                 self._context.trash.add([f"{self._directory}/{name}"], 0)
@@ -230,7 +240,7 @@ class LogLoader:
 
     def _resume_clean(self, found: Directory, closed_at: int) -> LoadedLog | None:
         """Open the log as it was closed, or say that it cannot have been closed so."""
-        if self._first_without_index(found.bases) is not None:
+        if found.first_without_index is not None:
             return None
         base = found.bases[-1]
         end_offset = base
@@ -251,9 +261,8 @@ class LogLoader:
 
     def _recover(self, found: Directory, recovery_point: int) -> LoadedLog:
         """Check the log from the recovery point on, and cut it where it ends."""
-        first_lost = self._first_without_index(found.bases)
-        if first_lost is not None:
-            recovery_point = min(recovery_point, first_lost)
+        if found.first_without_index is not None:
+            recovery_point = min(recovery_point, found.first_without_index)
         # A segment that ends just at the recovery point was the active one when that was noted, and
         # its indexes may have been reopened since.
         first = max(sum(base < recovery_point for base in found.bases) - 1, 0)
@@ -411,14 +420,6 @@ class LogLoader:
 
     def _size_of(self, base: int) -> int:
         return self._context.fs.size_bytes(segment_stem(self._directory, base) + LOG_SUFFIX)
-
-    def _first_without_index(self, bases: Sequence[int]) -> int | None:
-        """The first segment that lost an index, which is the first that must be read whole."""
-        for base in bases:
-            stem = segment_stem(self._directory, base)
-            if not all(self._context.fs.exists(stem + suffix) for suffix in SEGMENT_SUFFIXES):
-                return base
-        return None
 
     def _entry_counts(self, base: int) -> EntryCounts:
         stem = segment_stem(self._directory, base)
