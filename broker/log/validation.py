@@ -39,6 +39,7 @@ CODEC_MAX: Final = 4
 DECOMPRESSED_BYTES_MAX: Final = 128 << 20
 OFFSET: Final = attrgetter("offset")
 NOWHERE: Final = TopicPartition("", -1)
+SEVERAL: Final = "one record batch is appended at a time, not several"
 
 
 class KeylessRecordsError(InvalidRecordError):
@@ -84,11 +85,11 @@ class AppendRules:
         """
         if not records:
             raise InvalidRecordError("no record batch")
-        if len(records) > self._unchecked_bytes_max:
-            raise self._too_large(records)
+        if len(records) > self._message_max_bytes:
+            raise self._too_large_a_message(records)
         header = read_sound_header(records, 0)
         if header.size_bytes != len(records):
-            raise InvalidRecordError("one record batch is appended at a time, not several")
+            raise InvalidRecordError(SEVERAL)
         self.check_sound(records, header, now_ms)
         return header
 
@@ -99,7 +100,7 @@ class AppendRules:
             KafkaError: see :meth:`check`.
         """
         if len(batch) > self._unchecked_bytes_max:
-            raise self._too_large(batch)
+            raise self._too_large(batch, header, now_ms)
         # Unpacked, because attributes of a named tuple cost more than the checks.
         _, _, _, _, _, attributes, last_delta, _, latest_ms, producer_id, _, _, count = header
         # In nearly all batches nothing can be wrong with the content.
@@ -113,17 +114,33 @@ class AppendRules:
         if self._checks_records:
             self._check_records(batch, header, now_ms)
 
-    def _too_large(self, records: memoryview) -> KafkaError:
-        """Return why a batch of more than the unchecked size is refused.
+    def _too_large(self, batch: memoryview, header: BatchHeader, now_ms: int) -> KafkaError:
+        """Return why a sound batch of more than the unchecked size is refused.
+
+        That a message is too large is told first, for producers may send it in parts; that it fits
+        into no segment, last, as in Kafka (``UnifiedLog.append``).
 
         Raises:
-            KafkaError: it is damaged, which is told first.
+            KafkaError: something is wrong with its content.
         """
-        size_bytes, limit = len(records), self._segment_bytes
-        if size_bytes > limit:
-            message = f"{size_bytes} bytes do not fit into a segment of {limit} bytes"
-            return RecordListTooLargeError(message)
-        check_header(parse_header(records, 0), size_bytes)
+        if len(batch) > self._message_max_bytes:
+            return self._too_large_a_message(batch)
+        self._check_content(header, now_ms)
+        if self._checks_records:
+            self._check_records(batch, header, now_ms)
+        message = f"{len(batch)} bytes do not fit into a segment of {self._segment_bytes} bytes"
+        return RecordListTooLargeError(message)
+
+    def _too_large_a_message(self, records: memoryview) -> KafkaError:
+        """Return why more than ``max.message.bytes`` is refused; its sum is not looked at.
+
+        Raises:
+            KafkaError: it is not one batch, which is told first.
+        """
+        size_bytes, header = len(records), parse_header(records, 0)
+        check_header(header, size_bytes)
+        if header.size_bytes != size_bytes:
+            raise InvalidRecordError(SEVERAL)
         message = f"a batch of {size_bytes} bytes, the limit is {self._message_max_bytes}"
         return MessageTooLargeError(message)
 

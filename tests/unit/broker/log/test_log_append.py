@@ -91,8 +91,12 @@ def test_append_time_is_given_to_all_records_and_told() -> None:
     assert find_time(log, None) == (NOW_MS, 0, 0)
 
 
-CORRUPT = reseal(make_batch([b"value"]))
-CORRUPT[-1] ^= 1
+def damaged(batch: memoryview) -> memoryview:
+    batch[-1] ^= 1
+    return batch
+
+
+CORRUPT = damaged(make_batch([b"value"]))
 TRUNCATED = make_batch([b"value"])[:-1]
 
 
@@ -116,6 +120,7 @@ TRUNCATED = make_batch([b"value"])[:-1]
         (reseal(make_batch([b"v"]), producer_id=1, base_sequence=0), InvalidRecordError),
         (make_batch([b"v"], timestamps_ms=[NOW_MS + 3_600_001]), InvalidTimestampError),
         (make_batch([bytes(1_048_588)]), MessageTooLargeError),
+        (join([make_batch([bytes(600_000)])] * 2), InvalidRecordError),
     ],
 )
 def test_what_is_not_acceptable_is_refused_and_nothing_written(
@@ -155,6 +160,35 @@ def test_records_that_fit_into_no_segment_are_refused() -> None:
 
     with pytest.raises(RecordListTooLargeError):
         append(log, bytes(1000))
+
+
+def test_a_batch_above_both_limits_is_too_large_a_message() -> None:
+    """Producers send such a batch in parts, and give up one that fits into no segment."""
+    log = new_log(config=TopicConfig(segment_bytes=1024, max_message_bytes=1100))
+    batch = make_batch([bytes(600), bytes(600)])
+
+    with pytest.raises(MessageTooLargeError, match="the limit is 1100"):
+        log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+    with pytest.raises(MessageTooLargeError):
+        log.append(batch, leader_epoch=0, now_ms=NOW_MS, header=parse_header(batch, 0))
+
+
+@pytest.mark.parametrize(
+    ("batch", "error"),
+    [
+        (damaged(make_batch([bytes(1000)])), CorruptRecordError),
+        (make_batch([bytes(1000)], timestamps_ms=[NOW_MS + 3_600_001]), InvalidTimestampError),
+        (make_batch([bytes(1000)]), KeylessRecordsError),
+        (make_batch([bytes(1000)], keys=[b"k"]), RecordListTooLargeError),
+    ],
+)
+def test_that_no_segment_takes_a_batch_is_told_when_nothing_else_is_wrong_with_it(
+    batch: memoryview, error: type[KafkaError]
+) -> None:
+    log = new_log(config=TopicConfig(segment_bytes=1024, cleanup_policy=("compact",)))
+
+    with pytest.raises(error):
+        log.append(batch, leader_epoch=0, now_ms=NOW_MS)
 
 
 def test_an_idempotent_producers_records_get_the_brokers_time_too() -> None:
