@@ -41,13 +41,12 @@ from quorate.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, TopicPartition
 from quorate.quorum.metadata.image import PartitionState
 from quorate.records.batch import BatchHeader
 from quorate.records.control import TransactionEnd
-from quorate.records.recompress import codec_for, recompressed
+from quorate.records.recompress import Recompress, recompression
 from quorate.records.slices import FileSlice
 from quorate.settings import TopicConfig
 
 if TYPE_CHECKING:
     from quorate.broker.replication.sessions import SessionPartition
-    from quorate.records.compression import Codec
 
 logger = logging.getLogger(__name__)
 
@@ -82,12 +81,12 @@ class LeaderReplica(Replica):
     """
 
     __slots__ = (
-        "_codec",
         "_commit_waiters",
         "_delete_waiters",
         "_flush_messages",
         "_min_isr",
         "_proposal",
+        "_recompress",
         "_refusals",
         "_refused",
         "_sent_away_ms",
@@ -126,7 +125,7 @@ class LeaderReplica(Replica):
         self._refusals = Refusals()
         self._flush_messages = 0
         self._min_isr = 1
-        self._codec: Codec | None = None
+        self._recompress: Recompress | None = None
         self._sent_away_ms = LONG_AGO_MS
         self._count_followers(host.now_ms)
         self.configure(log.config)
@@ -141,7 +140,7 @@ class LeaderReplica(Replica):
         """Go by these settings of the topic from now on."""
         super().configure(config)
         self._flush_messages = config.flush_messages
-        self._codec = codec_for(config.compression_type)
+        self._recompress = recompression(config.compression_type, config.max_message_bytes)
         self._min_isr = min(config.min_insync_replicas, len(self.state.replicas))
         if self.waits_for_sync and self.log.flushed_offset < self.log.log_end_offset:
             # Of a crash or of another setting: nobody would see it until the next append.
@@ -177,8 +176,8 @@ class LeaderReplica(Replica):
         log = self.log
         if self._refusals.waiting_for:
             self._refusals.check(records, log.producers, now_ms)
-        if self._codec is not None:
-            records, header = recompressed(records, self._codec), None
+        if self._recompress is not None:
+            records, header = self._recompress(records), None
         if self.followers:
             self._note_who_is_caught_up()
         try:

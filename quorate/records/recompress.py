@@ -1,8 +1,10 @@
 """Batches compressed anew, for topics whose ``compression.type`` is not the producer's choice."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
-from quorate.errors import CorruptRecordError, InvalidRecordError
+from quorate.errors import CorruptRecordError, InvalidRecordError, MessageTooLargeError
 from quorate.records.batch import (
     COMPRESSION_MASK,
     HEADER_BYTES,
@@ -22,26 +24,36 @@ from quorate.records.record import ProducerStamp, seal_batch
 PRODUCERS_CHOICE: Final = "producer"
 UNCOMPRESSED: Final = "uncompressed"
 
+Recompress = Callable[[memoryview], memoryview]
+"""Returns a batch as it is to be stored; raises as :func:`recompressed` does."""
 
-def codec_for(compression_type: str) -> Codec | None:
-    """Return the codec that a topic's batches must have; None if it is the producer's choice."""
+
+def recompression(compression_type: str, message_bytes_max: int) -> Recompress | None:
+    """Return what a topic's settings make of batches; None if that is the producer's choice."""
     if compression_type == PRODUCERS_CHOICE:
         return None
-    return Codec.NONE if compression_type == UNCOMPRESSED else codec_named(compression_type)
+    codec = Codec.NONE if compression_type == UNCOMPRESSED else codec_named(compression_type)
+    return partial(recompressed, codec=codec, message_bytes_max=message_bytes_max)
 
 
-def recompressed(batch: memoryview, codec: Codec) -> memoryview:
+def recompressed(batch: memoryview, codec: Codec, message_bytes_max: int) -> memoryview:
     """Return a batch with its records compressed by ``codec``; the same view if they are.
 
     Raises:
-        InvalidRecordError: the bytes are no batch of format v2, or its counts contradict.
+        InvalidRecordError: the bytes are not one batch of format v2, or its counts contradict.
+        MessageTooLargeError: it is too large as it came, as in Kafka whatever it would become.
         CorruptRecordError: the checksum does not match, or the records do not decompress.
         UnsupportedCompressionTypeError: the batch names a codec that does not exist.
     """
     header = parse_header(batch, 0)
     check_header(header, len(batch))
+    # A new header would hide these from those who check batches as they came.
+    if header.size_bytes != len(batch):
+        raise InvalidRecordError("one record batch is compressed at a time, not several")
+    if len(batch) > message_bytes_max:
+        message = f"a batch of {len(batch)} bytes, the limit is {message_bytes_max}"
+        raise MessageTooLargeError(message)
     if header.record_count != header.last_offset_delta + 1:
-        # A new header would hide it from those who check batches as they came.
         raise InvalidRecordError(
             f"{header.record_count} records up to offset delta {header.last_offset_delta}"
         )
