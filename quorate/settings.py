@@ -28,6 +28,7 @@ from quorate.setting_fields import (
     setting_field,
     text_field,
 )
+from quorate.setting_relations import COMPACTION_LAGS, NODE_RULES, TOPIC_RULES, check_rules
 from quorate.transaction_settings import CoordinatorConfig
 
 
@@ -506,14 +507,25 @@ def _build(config: type[Config], texts: Mapping[str, str]) -> Config:
     return config(**values)
 
 
-def node_config(texts: Mapping[str, str]) -> NodeConfig:
-    """Return a node's settings; topic defaults among ``texts`` are checked, and left to :func:`topic_config`.
+def node_values(texts: Mapping[str, str]) -> dict[str, Value]:
+    """Return all that a node's configuration can say, by property name: what ``texts`` say, else the defaults.
 
     Raises:
         InvalidConfigError: an unknown name or an invalid value.
     """
+    values = {name: setting.default for name, setting in BROKER_SETTINGS.items()}
     for name, text in texts.items():
-        parse_value(find_setting(BROKER_SETTINGS, name), text)
+        values[name] = parse_value(find_setting(BROKER_SETTINGS, name), text)
+    return values
+
+
+def node_config(texts: Mapping[str, str]) -> NodeConfig:
+    """Return a node's settings; topic defaults among ``texts`` are checked, and left to :func:`topic_config`.
+
+    Raises:
+        InvalidConfigError: an unknown name, an invalid value, or some that contradict each other.
+    """
+    check_rules(NODE_RULES, node_values(texts))
     return _build(NodeConfig, texts)
 
 
@@ -550,15 +562,10 @@ def check_compaction_lags(overrides: Mapping[str, str]) -> None:
     Raises:
         InvalidConfigError: they would have to be.
     """
-    low, high = (
-        parse_value(setting, overrides.get(setting.name, value_text(setting.default)))
-        for setting in (
-            TOPIC_SETTINGS["min.compaction.lag.ms"],
-            TOPIC_SETTINGS["max.compaction.lag.ms"],
-        )
-    )
-    assert isinstance(low, int)
-    assert isinstance(high, int)
-    if low > high:
-        message = f"min.compaction.lag.ms={low} is more than max.compaction.lag.ms={high}"
-        raise InvalidConfigError(message)
+    values = {
+        name: parse_value(TOPIC_SETTINGS[name], overrides[name])
+        if name in overrides
+        else TOPIC_SETTINGS[name].default
+        for name in COMPACTION_LAGS
+    }
+    check_rules(TOPIC_RULES, values)

@@ -69,14 +69,20 @@ def load_node_config(
     """Return a node's settings, typed and as text: defaults, then the file, then the properties.
 
     Raises:
-        UsageError: a name is unknown or a value invalid; it says where that stands.
+        UsageError: a name is unknown or a value invalid, and it says where that stands; or values
+            contradict each other.
     """
     from_file = read_config_file(file) if file else {}
     for source, texts in ((str(file), from_file), ("-X", properties)):
         for name, text in texts.items():
             _check(source, name, text)
     texts = {**defaults, **from_file, **properties}
-    return node_config(texts), texts
+    try:
+        return node_config(texts), texts
+    except InvalidConfigError as error:
+        what, _, rest = error.message.partition(": ")
+        why, _, hint = rest.partition("; try ")
+        raise UsageError(what, why=why, hint=hint) from None
 
 
 def _check(source: str, name: str, text: str) -> None:

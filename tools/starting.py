@@ -1,6 +1,7 @@
 """Starting nodes from the command line: configuration, port, what is printed when they serve."""
 
 import json
+import logging
 import os
 import shlex
 import sys
@@ -13,7 +14,8 @@ from typing import Final
 
 from quorate.broker.listeners import PLAINTEXT, Listener, bind_listeners, parse_listeners
 from quorate.errors import InvalidConfigError
-from quorate.settings import NodeConfig
+from quorate.setting_relations import NODE_DOUBTS, broken_rules
+from quorate.settings import NodeConfig, node_values
 from quorate.tools.arguments import DEFAULT_BOOTSTRAP, GlobalOptions
 from quorate.tools.config_file import load_node_config
 from quorate.tools.controller_node import run_controller
@@ -34,6 +36,8 @@ from quorate.tools.processes import process_id
 from quorate.tools.session import given_properties, note, run
 
 PROCESS_STARTED_S = time.monotonic()
+
+logger: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +73,10 @@ def local_defaults(brokers: int) -> dict[str, str]:
 
 
 def plan_node(options: GlobalOptions, arguments: StartArguments) -> NodePlan:
-    """Return the node that the command line, the file and the properties describe.
+    """Return the node that the command line, the file and the properties describe; tell doubts.
 
     Raises:
-        UsageError: a property is unknown or invalid.
+        UsageError: a property is unknown or invalid, or contradicts another.
     """
     properties = given_properties(options)
     if arguments.directory is not None:
@@ -83,6 +87,8 @@ def plan_node(options: GlobalOptions, arguments: StartArguments) -> NodePlan:
         properties["node.id"] = str(arguments.node_id)
     config, texts = load_node_config(arguments.config, properties, arguments.defaults)
     check_listeners(config)
+    for doubt in broken_rules(NODE_DOUBTS, node_values(texts)):
+        logger.warning(doubt)
     return NodePlan(config, texts)
 
 

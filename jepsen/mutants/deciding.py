@@ -22,7 +22,10 @@ from quorate.quorum.raft.outcomes import ReadDone, ReadOutcome
 from quorate.quorum.raft.reads import Reads
 from quorate.quorum.raft.storage import FileStorage
 
-VERY_SOON: Final = ("--property", "replica.lag.time.max.ms=400")
+VERY_SOON: Final = (
+    *("--property", "replica.lag.time.max.ms=400"),
+    *("--property", "replica.fetch.wait.max.ms=400"),
+)
 """So that followers are given up before any connection to a controller is."""
 
 UNBALANCED: Final = ("--property", "auto.leader.rebalance.enable=false")

@@ -93,7 +93,7 @@ def _is_written_to(broker: Host) -> bool:
 
 def write_metadata(lab: Lab) -> None:
     """Let controllers write something that nobody reads, if they can within a moment."""
-    change = m.ConfigChange(UNREAD, m.ConfigOperation.SET, str(time.monotonic_ns() % HOUR_MS))
+    change = m.ConfigChange(UNREAD, m.ConfigOperation.SET, str(1 + time.monotonic_ns() % HOUR_MS))
     request = m.AlterConfigs((m.ResourceChanges("broker", NOBODY, (change,)),))
     endpoints = [Endpoint(*host.address) for host in lab.controllers if host.answers]
     if not endpoints:

@@ -28,6 +28,7 @@ from quorate.quorum.metadata.image import (
     TopicImage,
 )
 from quorate.setting_fields import Kind, Setting
+from quorate.setting_relations import NODE_RULES, check_rules
 from quorate.settings import (
     BROKER_SETTINGS,
     GROUP_SETTINGS,
@@ -35,6 +36,7 @@ from quorate.settings import (
     check_compaction_lags,
     checked_topic_overrides,
     find_setting,
+    node_values,
     parse_value,
     value_text,
 )
@@ -128,16 +130,31 @@ def _resource_records(
         after[name] = checked = _checked(resource, name, value)
         if checked != before.get(name):
             records.append(r.ConfigSet(reason.cause, reason.time_ms, kind, of, name, checked))
-    if kind == TOPIC:
-        check_compaction_lags(after)
-    if kind == GROUP and after:
-        check_own_group_config(groups, after)
+    _check_together(image, resource, after, groups)
     records += [
         r.ConfigDeleted(reason.cause, reason.time_ms, kind, of, name)
         for name in sorted(before)
         if name not in after
     ]
     return records
+
+
+def _check_together(
+    image: MetadataImage,
+    resource: ConfigResource,
+    properties: Mapping[str, str],
+    groups: GroupConfig,
+) -> None:
+    """Check values of which each is valid; what stands in brokers' files is not known here."""
+    if resource.type == TOPIC:
+        check_compaction_lags(properties)
+    elif resource.type == BROKER:
+        shared = image.config(ConfigResource(BROKER, CLUSTER_DEFAULT))
+        written = {**shared, **properties} if resource.name else properties
+        known = {name: text for name, text in written.items() if name in BROKER_SETTINGS}
+        check_rules(NODE_RULES, node_values(known))
+    elif properties:
+        check_own_group_config(groups, properties)
 
 
 def _check_resource(image: MetadataImage, changes: m.ResourceChanges) -> None:

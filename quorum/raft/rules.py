@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.errors import InvalidConfigError
 from quorate.quorum.raft.hardening import ALL, Hardening
 from quorate.quorum.raft.timing import PRODUCTION_TIMING, Timing
 from quorate.settings import NodeConfig
@@ -23,20 +22,10 @@ PRODUCTION_RULES: Final = Rules(PRODUCTION_TIMING)
 
 
 def rules_of(config: NodeConfig) -> Rules:
-    """Return the rules that a node is started with.
-
-    Raises:
-        InvalidConfigError: the times do not fit together.
-    """
-    heartbeat_ms = config.quorum_heartbeat_interval_ms
-    if config.quorum_election_timeout_ms <= 3 * heartbeat_ms:
-        raise InvalidConfigError(
-            "quorate.quorum.election.timeout.ms must be more than three times"
-            f" quorate.quorum.heartbeat.interval.ms, which is {heartbeat_ms} ms"
-        )
+    """Return the rules that a node is started with."""
     return Rules(
         Timing(
-            heartbeat_s=heartbeat_ms / 1000,
+            heartbeat_s=config.quorum_heartbeat_interval_ms / 1000,
             election_min_s=config.quorum_election_timeout_ms / 1000,
             election_max_s=2 * config.quorum_election_timeout_ms / 1000,
             snapshot_entries=config.quorum_snapshot_entries,

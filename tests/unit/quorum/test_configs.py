@@ -121,6 +121,24 @@ def test_compaction_lags_that_contradict_each_other_are_refused() -> None:
     assert after(alter(topic(low)))["min.compaction.lag.ms"] == "5000"
 
 
+@pytest.mark.parametrize("broker", ["", "1"])
+def test_what_a_node_would_not_start_with_is_not_set_while_it_runs(broker: str) -> None:
+    shared = r.ConfigSet("c", 1, "broker", "", "log.cleaner.max.compaction.lag.ms", "4000")
+    unknown = r.ConfigSet("c", 1, "broker", broker, "gone.in.this.version", "x")
+    image = apply_records(IMAGE, 2, [shared, unknown])
+    for name, value, told in (
+        ("log.retention.ms", "0", "log.retention.ms=0 keeps nothing"),
+        ("log.retention.ms", "-1", ""),
+        ("log.cleaner.min.compaction.lag.ms", "4001", "log.cleaner.max.compaction.lag.ms=4000"),
+        ("log.cleaner.min.compaction.lag.ms", "4000", ""),
+    ):
+        decision = alter(ResourceChanges("broker", broker, (change(name, value),)), image=image)
+        (answer,) = decision.answer.resources
+        assert answer.failure.code == (ErrorCode.INVALID_CONFIG if told else ErrorCode.NONE)
+        assert told in answer.failure.message
+    assert after(alter(topic(change("retention.ms", "0"))))["retention.ms"] == "0"
+
+
 def test_a_wrong_name_is_answered_with_the_nearest() -> None:
     decision = alter(topic(change("retention.mss", "1")))
     assert "did you mean retention.ms?" in decision.answer.resources[0].failure.message

@@ -77,6 +77,20 @@ def test_a_wrong_property_on_the_command_line_is_said_to_stand_there() -> None:
         load_node_config(None, {"no.such": "1"}, {})
 
 
+def test_properties_that_contradict_each_other_are_told_with_why_and_what_to_try(
+    tmp_path: Path,
+) -> None:
+    path = written(tmp_path, '"replica.lag.time.max.ms" = 400\n')
+    with pytest.raises(UsageError) as refused:
+        load_node_config(path, {}, {})
+    what = "replica.fetch.wait.max.ms=500 is more than replica.lag.time.max.ms=400"
+    assert refused.value.what == what
+    assert refused.value.why == "followers that wait for records would leave the ISR"
+    assert refused.value.hint.startswith("a smaller replica.fetch.wait.max.ms or a larger")
+    config, _ = load_node_config(path, {"replica.fetch.wait.max.ms": "400"}, {})
+    assert config.replica_lag_time_max_ms == 400
+
+
 def test_client_properties_are_typed_and_unknown_ones_refused() -> None:
     found = check_properties({"linger.ms": "1s", "acks": "all"}, PRODUCER)
     assert (found.get("linger.ms", 0), found.get("retries", 7)) == (1000, 7)

@@ -10,9 +10,10 @@ import pytest
 from quorate.broker.listeners import PLAINTEXT
 from quorate.model import Endpoint
 from quorate.settings import node_config
+from quorate.tools.arguments import GlobalOptions
 from quorate.tools.node import NodePlan, Ready, controller_endpoint
 from quorate.tools.problems import EXIT_USAGE, UsageError
-from quorate.tools.starting import _welcome, check_listeners
+from quorate.tools.starting import StartArguments, _welcome, check_listeners, plan_node
 from tests.unit.tools.test_docs import words_of
 from tests.unit.tools.test_examples import understood
 
@@ -58,3 +59,15 @@ def test_a_controller_that_is_ready_names_the_command_that_starts_a_broker() -> 
         words[at + 1].split(",") for at, word in enumerate(words) if word == "--controllers"
     )
     assert list(map(controller_endpoint, texts)) == controllers
+
+
+def test_times_that_may_be_meant_for_another_node_are_only_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    where = StartArguments(None, None, None, None, {})
+    for session, warnings in (("4s", 0), ("3999", 1)):
+        properties = (f"broker.session.timeout.ms={session}",)
+        plan = plan_node(GlobalOptions(properties=properties), where)
+        assert plan.texts["broker.session.timeout.ms"] == session
+        assert len(caplog.records) == warnings
+    assert "=2000 is more than half of broker.session.timeout.ms=3999: " in caplog.text
