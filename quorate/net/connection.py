@@ -47,7 +47,7 @@ class Limits:
 
     Attributes:
         request_bytes_max: of a Produce request (``socket.request.max.bytes``).
-        small_request_bytes_max: of any other request, and of any before authentication.
+        small_request_bytes_max: of any other request.
         in_flight_max: requests in work before we stop reading.
         in_flight_bytes_max: of large requests in work, and of large answers that wait for their
             turn, before we stop reading.
@@ -151,7 +151,6 @@ class Connection:
 
     __slots__ = (
         "answered",
-        "authenticated",
         "buffer",
         "closed",
         "dispatch",
@@ -177,7 +176,6 @@ class Connection:
         self.limits = service.limits
         self.small_bytes_max = min(SMALL_BYTES_MAX, service.limits.small_request_bytes_max)
         self.answered = service.answered
-        self.authenticated = True
         self.buffer = bytearray(FRESH_BUFFER_BYTES)
         self.view = memoryview(self.buffer)
         self.start = 0
@@ -257,8 +255,8 @@ class Connection:
         else:
             size_bytes, api_key = _LENGTH_AND_KEY(self.buffer, position)
         limits = self.limits
-        large = self.authenticated and api_key == PRODUCE
-        limit = limits.request_bytes_max if large else limits.small_request_bytes_max
+        is_produce = api_key == PRODUCE
+        limit = limits.request_bytes_max if is_produce else limits.small_request_bytes_max
         if not 8 <= size_bytes <= limit:
             raise FrameRefusedError(
                 f"a request of {size_bytes} bytes (API key {api_key}); accepted are 8 to {limit}"

@@ -119,13 +119,6 @@ def test_a_large_request_that_came_in_one_piece_is_held_to_its_limit_too() -> No
         recorder.feed(frame(3000, METADATA))
 
 
-def test_before_authentication_every_request_is_small() -> None:
-    recorder = Recorder()
-    recorder.connection.authenticated = False
-    with pytest.raises(FrameRefusedError):
-        recorder.feed(struct.pack(">ih", 100_000, PRODUCE))
-
-
 def test_an_announced_frame_costs_memory_only_as_it_comes() -> None:
     recorder = Recorder()
     recorder.feed(struct.pack(">ih", LIMITS.request_bytes_max, PRODUCE))
