@@ -1,18 +1,20 @@
 """Measures the log alone, without sockets: do appends stay flat, and what does a seek cost?
 
-python -m quorate.tools.bench.storage --gigabytes 20 --segments 10000
+python -m quorate.tools.bench.storage --gigabytes 20 --segments 10000 --json storage.json
 """
 
 import argparse
+import json
 import os
 import random
 import shutil
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import mean, median
-from typing import Final
+from typing import Any, Final
 
 from quorate.broker.log.files import OsFileSystem
 from quorate.broker.log.log import Log
@@ -21,6 +23,7 @@ from quorate.model import TopicPartition
 from quorate.records.compression import Codec
 from quorate.records.record import NO_PRODUCER, RecordBatchBuilder, record_bytes_max
 from quorate.settings import TopicConfig
+from quorate.tools.bench.machine import machine_facts
 
 TOPIC_ID: Final = bytes(16)
 CLUSTER_ID: Final = "x" * 22
@@ -96,13 +99,17 @@ class Costs:
         self.wall_us.append((time.perf_counter() - wall_s) * 1e6)
         self.cpu_us.append((time.thread_time() - cpu_s) * 1e6)
 
-    def summary(self) -> str:
+    def figures(self) -> dict[str, float]:
         """Return the median CPU time, and of the time on the clock the median and the mean."""
-        return f"{median(self.cpu_us):6.0f} {median(self.wall_us):6.0f} {mean(self.wall_us):6.0f}"
+        return {
+            "cpu_p50_us": median(self.cpu_us),
+            "wall_p50_us": median(self.wall_us),
+            "wall_mean_us": mean(self.wall_us),
+        }
 
 
-def measure_appends(directory: Path, gigabytes: float) -> None:
-    """Append batches of 1 MB, in turn with bare writes; print both per tenth of the way.
+def measure_appends(directory: Path, gigabytes: float) -> dict[str, Any]:
+    """Append batches of 1 MB, in turn with bare writes; print and return both per tenth of the way.
 
     What the system does to both (write-back, a full page cache) is none of our doing: ours is the
     ratio.
@@ -111,26 +118,40 @@ def measure_appends(directory: Path, gigabytes: float) -> None:
     store, log = new_log(directory, config)
     records = batch(BATCH_RECORDS, VALUE_BYTES)
     bare_file = BareFile(directory, config.segment_bytes)
-    appends = int(gigabytes * 1e9 / len(records) / SLICES)
+    appends = max(1, int(gigabytes * 1e9 / len(records) / SLICES))
     print(f"appends of {len(records)} bytes, to {gigabytes} GB, in us:")
     print("               ours: CPU   wall   mean   bare: CPU   wall   mean   CPU ratio")
+    tenths: list[dict[str, Any]] = []
     for tenth in range(1, SLICES + 1):
         ours, bare = Costs(), Costs()
         for _ in range(appends):
             ours.measure(lambda: log.append(memoryview(records), leader_epoch=0, now_ms=now_ms()))
             bare.measure(lambda: bare_file.append(records))
-        ratio = median(ours.cpu_us) / median(bare.cpu_us)
-        print(
-            f"  at {tenth * gigabytes / SLICES:5.1f} GB:"
-            f"   {ours.summary()}      {bare.summary()}      {ratio:6.2f}",
-            flush=True,
+        tenths.append(
+            {
+                "at_gigabytes": tenth * gigabytes / SLICES,
+                "ours": ours.figures(),
+                "bare": bare.figures(),
+                "cpu_ratio": median(ours.cpu_us) / median(bare.cpu_us),
+            }
         )
+        print(line_of(tenths[-1]), flush=True)
     bare_file.close()
     store.close(clean=False, now_ms=now_ms())
+    return {"batch_bytes": len(records), "gigabytes": gigabytes, "tenths": tenths}
 
 
-def measure_seeks(directory: Path, segments: int) -> None:
-    """Make many small segments, and print what reading from a random offset costs."""
+def line_of(tenth: dict[str, Any]) -> str:
+    """Return a tenth of the way for a person."""
+    ours, bare = (
+        " ".join(f"{figure:6.0f}" for figure in tenth[who].values()) for who in ("ours", "bare")
+    )
+    at = f"  at {tenth['at_gigabytes']:5.1f} GB:"
+    return f"{at}   {ours}      {bare}      {tenth['cpu_ratio']:6.2f}"
+
+
+def measure_seeks(directory: Path, segments: int) -> dict[str, float]:
+    """Make many small segments; print and return what reading from a random offset costs."""
     config = TopicConfig(segment_bytes=1024)
     store, log = new_log(directory, config)
     records = batch(1, 900)
@@ -145,26 +166,36 @@ def measure_seeks(directory: Path, segments: int) -> None:
         costs_us.append((time.perf_counter() - began_s) * 1e6)
         assert found is not None, "every offset below the end can be read"
     costs_us.sort()
+    figures = {
+        "segments": log.segment_count,
+        "p50_us": median(costs_us),
+        "p99_us": costs_us[int(SEEKS * 0.99)],
+    }
     print(
-        f"seeks in {log.segment_count} segments: median {median(costs_us):.1f} us,"
-        f" p99 {costs_us[int(SEEKS * 0.99)]:.1f} us"
+        f"seeks in {figures['segments']} segments: median {figures['p50_us']:.1f} us,"
+        f" p99 {figures['p99_us']:.1f} us"
     )
     store.close(clean=False, now_ms=now_ms())
+    return figures
 
 
-def main() -> None:
-    """Measure, print, and leave nothing behind."""
+def main(words: Sequence[str]) -> None:
+    """Measure, print, write it into a file if one was named, and leave nothing else behind."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gigabytes", type=float, default=2.0)
     parser.add_argument("--segments", type=int, default=10_000)
-    arguments = parser.parse_args()
+    parser.add_argument("--json", type=Path, help="write the figures into this file, too")
+    arguments = parser.parse_args(words)
     directory = Path(tempfile.mkdtemp(prefix="quorate-storage-"))
     try:
-        measure_seeks(directory / "seeks", arguments.segments)
-        measure_appends(directory / "appends", arguments.gigabytes)
+        seeks = measure_seeks(directory / "seeks", arguments.segments)
+        appends = measure_appends(directory / "appends", arguments.gigabytes)
     finally:
         shutil.rmtree(directory)
+    if arguments.json is not None:
+        told = {"machine": machine_facts(), "seeks": seeks, "appends": appends}
+        arguments.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
