@@ -92,13 +92,15 @@ class Field:
 class Layout:
     """The fields of a struct, in wire order; for whole messages also the versions.
 
-    A nested struct has no versions of its own: it follows the message that holds it.
+    A nested struct has no versions of its own: it follows the message that holds it. What is read
+    has at most ``elements_max`` elements, those of all its arrays together.
     """
 
     name: str
     fields: tuple[Field, ...]
     versions: Versions
     flexible: Versions
+    elements_max: int | None
 
     def untagged(self, version: int) -> list[Field]:
         """The fields that stand one after the other."""

@@ -32,8 +32,14 @@ _ENCODERS: dict[tuple[type[Any], int], Encoder[Any]] = {}
 
 
 @dataclass_transform(kw_only_default=True, eq_default=True)
-def message(*, versions: str, flexible: str | None) -> Callable[[type[T]], type[T]]:
-    """Declares a whole message: which versions exist, and which have compact lengths and tags."""
+def message(
+    *, versions: str, flexible: str | None, elements_max: int | None = None
+) -> Callable[[type[T]], type[T]]:
+    """Declares a whole message: which versions exist, and which have compact lengths and tags.
+
+    One that may be large has ``elements_max``: objects take much more memory than the few bytes
+    that may stand for one.
+    """
 
     def declare(cls: type[T]) -> type[T]:
         layout = Layout(
@@ -41,6 +47,7 @@ def message(*, versions: str, flexible: str | None) -> Callable[[type[T]], type[
             fields=_declared_fields(cls),
             versions=parse_versions(versions),
             flexible=parse_versions(flexible),
+            elements_max=elements_max,
         )
         return _build_class(cls, layout)
 
@@ -55,6 +62,7 @@ def nested(cls: type[T]) -> type[T]:
         fields=_declared_fields(cls),
         versions=NO_VERSIONS,
         flexible=NO_VERSIONS,
+        elements_max=None,
     )
     return _build_class(cls, layout)
 

@@ -17,6 +17,7 @@ from quorate.protocol.fields import (
     NUMBERS,
     Field,
     Fixed,
+    Layout,
     layout_of,
     minimum_value_bytes,
 )
@@ -29,8 +30,7 @@ STRING_BYTES_MAX: Final = 32_767
 
 def compile_reader(cls: type[Any], version: int) -> Callable[..., Any]:
     """Returns `(buffer, pos, end) -> (message, next position)` for one version."""
-    flexible = version in layout_of(cls).flexible
-    return _Reader(version=version, flexible=flexible).compile(cls)
+    return _Reader(layout_of(cls), version).compile(cls)
 
 
 class _Reader:
@@ -40,9 +40,10 @@ class _Reader:
     as soon as anything else is to be read.
     """
 
-    def __init__(self, *, version: int, flexible: bool) -> None:
+    def __init__(self, layout: Layout, version: int) -> None:
         self._version = version
-        self._flexible = flexible
+        self._flexible = version in layout.flexible
+        self._elements_max = layout.elements_max
         self._noted: list[tuple[str, Fixed]] = []
         self._source = Source()
         self._source.constant("new", object.__new__)
@@ -54,6 +55,8 @@ class _Reader:
     def compile(self, cls: type[Any]) -> Callable[..., Any]:
         source = self._source
         with source.block("def read(b, p, end):"):
+            if self._elements_max is not None:
+                source.line(f"left = {self._elements_max}")
             with source.block("try:"):
                 self._struct("o", cls)
                 self._read_noted()
@@ -174,6 +177,9 @@ class _Reader:
             self._refuse_if(
                 f"{count} > {room}", f"{field.name}: more elements than what is left can hold"
             )
+            if self._elements_max is not None:
+                source.line(f"left -= {count}")
+                self._refuse_if("left < 0", f"more than {self._elements_max} elements")
             if field.kind in NUMBERS:
                 self._numbers(target, field.kind, count)
             else:

@@ -25,6 +25,9 @@ READ_COMMITTED: Final = 1
 PRODUCE_TOPIC_IDS_FROM: Final = 13
 """From this version on Produce names topics by their ids."""
 
+PRODUCE_ELEMENTS_MAX: Final = 100_000
+"""Topics and partitions of one request, which may be as large as no other kind is."""
+
 
 @nested
 class LeaderIdAndEpoch:
@@ -61,7 +64,7 @@ class TopicProduceData:
     partition_data: list[PartitionProduceData] = array(PartitionProduceData)
 
 
-@message(versions="3-13", flexible="9+")
+@message(versions="3-13", flexible="9+", elements_max=PRODUCE_ELEMENTS_MAX)
 class ProduceRequest:
     """Appends record batches. `acks` is 0 (no answer), 1 (leader) or -1 (all in-sync replicas)."""
 

@@ -12,6 +12,12 @@ from quorate.protocol.apis import APIS, Api
 from quorate.protocol.fields import FIXED, Field, layout_of
 from quorate.protocol.frames import read_request_header
 from quorate.protocol.message import decoder, encoder
+from quorate.protocol.messages.data import (
+    PRODUCE_ELEMENTS_MAX,
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from quorate.protocol.messages.groups import HeartbeatRequest
 from quorate.protocol.primitives import DecodeError
 
@@ -132,6 +138,20 @@ def test_memory_is_in_proportion_to_the_frame(api: Api) -> None:
             tracemalloc.stop()
             assert kept[1] == len(flood)
             assert peak_bytes < OBJECT_BYTES_PER_WIRE_BYTE_MAX * len(flood), (cls, field.name)
+
+
+@pytest.mark.parametrize("version", [3, 13])
+def test_the_one_request_that_may_be_large_has_a_bounded_number_of_objects(version: int) -> None:
+    empty, half = PartitionProduceData(records=memoryview(b"")), PRODUCE_ELEMENTS_MAX // 2
+    for partitions, accepted in ((half - 1, True), (half, False)):
+        topic = TopicProduceData(partition_data=[empty] * partitions)
+        flood = encode(ProduceRequest(topic_data=[topic, topic]), version)
+        read = decoder(ProduceRequest, version)
+        if accepted:
+            assert len(read(flood, 0, len(flood))[0].topic_data) == 2
+        else:
+            with pytest.raises(DecodeError, match="more than 100000 elements"):
+                read(flood, 0, len(flood))
 
 
 def test_damaged_headers_are_read_or_refused() -> None:

@@ -83,6 +83,14 @@ class Sample:
     tagged_points: list[Point] = array(Point, "2+", tag=4)
 
 
+@message(versions="0-1", flexible="1+", elements_max=5)
+class Bounded:
+    """Two lists that share a bound."""
+
+    points: list[Point] = array(Point)
+    numbers: list[int] = array("int32")
+
+
 @message(versions="0-1", flexible="1+")
 class Words:
     """A list of texts."""
@@ -375,6 +383,17 @@ def test_nonsense_is_refused(cls: type[Any], version: int, encoded: str, reason:
     buffer = bytes.fromhex(encoded)
     with pytest.raises(DecodeError, match=reason):
         decoder(cls, version)(buffer, 0, len(buffer))
+
+
+@pytest.mark.parametrize("version", [LEGACY, FLEXIBLE])
+def test_the_elements_of_all_arrays_together_may_be_bounded(version: int) -> None:
+    point = Point(x=1)
+    for points, numbers in (([point] * 2, [1] * 3), (list[Point](), [1] * 5), ([point] * 5, [])):
+        encoded = encode(Bounded(points=points, numbers=numbers), version)
+        assert decoder(Bounded, version)(encoded, 0, len(encoded))[1] == len(encoded)
+        more = encode(Bounded(points=[*points, point], numbers=numbers), version)
+        with pytest.raises(DecodeError, match="more than 5 elements"):
+            decoder(Bounded, version)(more, 0, len(more))
 
 
 @given(st.binary(max_size=200), st.sampled_from([LEGACY, FLEXIBLE, 2]))
