@@ -11,7 +11,6 @@ from quorate.broker.shards.effects import Effects, Entry, Writer, ignore
 from quorate.broker.transactions.deciding import (
     Add,
     End,
-    Fence,
     Init,
     NeedProducerId,
     Outcome,
@@ -329,8 +328,8 @@ class TransactionCoordinator:
                 self._answer(asked, ErrorCode.NONE, now)
             case Step(after):
                 self._write(asked.transactional_id, after, partial(_told, asked.answer, after))
-            case Fence(after):
-                self._fence(asked, after, may_wait=may_wait)
+            case fenced:
+                self._fence(asked, fenced.after, may_wait=may_wait)
 
     def _need_producer_id(self, asked: _Asked, *, may_wait: bool) -> None:
         def given(producer_id: int | None) -> None:
@@ -385,10 +384,8 @@ class TransactionCoordinator:
 
     def _wait(self, asked: _Asked) -> None:
         """Decide when the transaction has come to its end, or that takes too long."""
-        transaction = self._transactions.get(asked.transactional_id)
-        if transaction is None or transaction.state not in PREPARED:
-            self._decide(asked, may_wait=False)
-            return
+        transaction = self._transactions[asked.transactional_id]
+        assert transaction.state in PREPARED, "markers are sent behind the answer about the state"
         patience_ms = PATIENCE_MS
         if asked.is_batched:
             # What takes longer than usual is nothing that others should wait for.
@@ -433,8 +430,7 @@ class TransactionCoordinator:
         wait()
 
     def _send(self, transactional_id: str, prepared: Transaction) -> None:
-        if transactional_id in self._endings:
-            return
+        assert transactional_id not in self._endings, "each prepared state is carried out once"
         ending = Ending(
             transactional_id=transactional_id,
             producer_id=prepared.producer_id,

@@ -181,6 +181,16 @@ def test_a_new_producer_hears_of_a_refused_abort() -> None:
     assert world.state() is TxnState.ONGOING
 
 
+def test_a_new_producer_does_not_wait_for_a_second_transaction_that_it_aborts() -> None:
+    world = World()
+    producer = world.end(world.begun()).producer
+    added, new = world.add(producer), world.init()
+    world.brokers.one().answer()
+    assert (added.code, new.code, world.state()) == (NONE, CONCURRENT, TxnState.PREPARE_ABORT)
+    world.brokers.one().answer()
+    assert world.init().producer == (4000, producer.producer_epoch + 3)
+
+
 # --- producer ids -------------------------------------------------------------
 
 
@@ -331,6 +341,40 @@ def test_who_waits_hears_that_another_coordinates() -> None:
     world.coordinator = old
     world.wait(PATIENCE_MS)
     assert len(added) == 1
+
+
+def test_an_end_that_another_may_have_taken_back_is_not_carried_out() -> None:
+    world = World()
+    producer = world.begun()
+    world.log.commits_at_once = False
+    world.end(producer)
+    world.log.settle(NOT_COORDINATOR)
+    world.log.commits_at_once = True
+    world.wait(WRITE_AGAIN_MS)
+    assert world.brokers.asked == []
+
+
+def test_the_last_step_is_not_tried_again_where_another_coordinates() -> None:
+    world = World()
+    world.end(world.begun())
+    world.log.refuses = NOT_COORDINATOR
+    world.brokers.one().answer()
+    world.log.refuses = None
+    world.wait(WRITE_AGAIN_MS)
+    assert world.state() is TxnState.PREPARE_COMMIT
+
+
+def test_an_old_coordinator_that_was_to_try_the_last_step_again_does_not() -> None:
+    world = World()
+    world.end(world.begun())
+    world.log.refuses = NOT_AVAILABLE
+    world.brokers.one().answer()
+    world.log.refuses = None
+    world.fail_over()
+    world.wait(WRITE_AGAIN_MS)
+    assert world.state() is TxnState.PREPARE_COMMIT
+    world.brokers.one().answer()
+    assert world.state() is TxnState.COMPLETE_COMMIT
 
 
 def test_an_old_coordinator_writes_no_more() -> None:

@@ -133,6 +133,16 @@ def test_the_pauses_become_longer_up_to_a_bound() -> None:
         pause_ms = min(2 * pause_ms, RETRY_MAX_MS)
 
 
+def test_what_failed_as_often_is_sent_again_together() -> None:
+    sender = Sender(led(1, 1))
+    sender.end(7, T0, T1)
+    sender.brokers.one().fail()
+    sender.wait(RETRY_MIN_MS)
+    assert sender.brokers.one().markers() == {7: ["t-0", "t-1"]}
+    sender.wait(RETRY_MAX_MS)
+    assert not sender.brokers.asked
+
+
 def test_a_new_leader_is_followed() -> None:
     sender = Sender(led(1))
     sender.end(7, T0)
