@@ -300,6 +300,16 @@ def test_only_one_batch_in_the_one_format_is_taken_for_a_partition() -> None:
     assert node.leader().log.log_end_offset == 0
 
 
+def test_what_is_shorter_than_any_batch_is_refused_even_if_it_says_so_itself() -> None:
+    node = new_node()
+    node.create_topic("appLogs")
+    short = make_batch([b"a"])[:40]
+    short[8:12] = (len(short) - 12).to_bytes(4, "big")
+    answers = partitions_of(produce(node.broker, request(("appLogs", 0, short)), NAMED))
+    assert codes(answers) == [ErrorCode.CORRUPT_MESSAGE]
+    assert node.leader().log.log_end_offset == 0
+
+
 def test_zstd_is_refused_from_clients_of_a_time_before_it() -> None:
     node = new_node()
     node.create_topic("appLogs", 2)

@@ -1,5 +1,6 @@
 """The short way of the commonest Produce requests: the same answer as the general way, or none."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ from quorate.promise import Promise
 from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.frames import encode_request, encode_response
 from quorate.protocol.messages.data import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.unit.broker.harness import Node, new_node, over
+from tests.unit.broker.harness import Node, new_node, now, over, waits
 from tests.unit.broker.log.batches import make_batch
+from tests.unit.broker.replication.cluster import TOPIC, Cluster
 
 API = APIS[ApiKey.PRODUCE]
 SIZE_BYTES = 4
@@ -40,6 +42,37 @@ def test_the_short_way_answers_as_the_general_one(version: int, acks: int) -> No
         parts: list[Any] = encode_response(API, version, 77, general)
         assert short_answer(node, request, version) == b"".join(parts)
     assert node.leader().log.log_end_offset == 4
+
+
+def replicate(cluster: Cluster) -> None:
+    cluster.replicate()
+
+
+def wait_too_long(cluster: Cluster) -> None:
+    cluster.wait(1000)
+    cluster.replicate()
+
+
+def lead_elsewhere(cluster: Cluster) -> None:
+    cluster.change(leader_id=2, leader_epoch=1, isr=(1, 2, 3))
+
+
+@pytest.mark.parametrize("version", [7, 12, 13])
+@pytest.mark.parametrize("happen", [replicate, wait_too_long, lead_elsewhere])
+def test_who_waits_for_followers_hears_the_same_by_the_short_way(
+    version: int, happen: Callable[[Cluster], None]
+) -> None:
+    cluster, other = Cluster(), Cluster()
+    request = request_to(TOPIC, cluster.topic_id, acks=-1)
+    short = short_answer(cluster.nodes[1], request, version)
+    general = produce(other.nodes[1].broker, request, over(version))
+    assert waits(short)
+    assert waits(general)
+    happen(cluster)
+    happen(other)
+    parts: list[Any] = encode_response(API, version, 77, now(general))
+    assert now(short) == b"".join(parts)
+    assert not len(cluster.nodes[1].broker.deadlines)
 
 
 def test_versions_of_old_have_no_short_way() -> None:

@@ -39,6 +39,7 @@ from quorate.protocol.messages.transactions import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from quorate.quorum.metadata import records as r
 from quorate.records.batch import TRANSACTIONAL_BIT
 from quorate.records.record import ProducerStamp
 from tests.unit.broker.harness import Node, codes, new_node, now, over, stored, waits
@@ -311,6 +312,33 @@ def test_who_waits_too_long_is_told_and_what_it_sent_may_be_written_yet() -> Non
     assert [p.base_offset for p in partitions_of(again)] == [0]
 
 
+def synced_world() -> World:
+    """A world whose records count once they are synced."""
+    world = World()
+    world.node.apply(r.ConfigSet("test", 0, "topic", "appLogs", "flush.messages", "1"))
+    return world
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_what_its_coordinator_vouched_for_is_answered_when_it_is_synced(acks: int) -> None:
+    world = synced_world()
+    answer = world.produce(0, acks=acks)
+    world.coordinator.answer()
+    assert waits(answer)
+    world.node.sync()
+    assert [p.base_offset for p in partitions_of(answer)] == [0]
+
+
+def test_what_is_vouched_for_too_late_is_answered_once_though_it_is_synced_later() -> None:
+    world = synced_world()
+    answer = world.produce(0, timeout_ms=50)
+    world.node.wait(60)
+    world.coordinator.answer()
+    world.node.sync()
+    assert world.node.leader().high_watermark == 1
+    assert codes(partitions_of(answer)) == [ErrorCode.REQUEST_TIMED_OUT]
+
+
 def test_transactional_records_belong_to_one_producer_with_a_transactional_id() -> None:
     world = World()
     refused = world.produce(0, transactional_id=None)
@@ -321,7 +349,7 @@ def test_transactional_records_belong_to_one_producer_with_a_transactional_id() 
         make_batch([b"v"], producer=ProducerStamp(p, 0, 0), attributes=TRANSACTIONAL_BIT)
         for p in (1, 2)
     ]
-    partitions = [PartitionProduceData(index=n, records=r) for n, r in enumerate(records)]
+    partitions = [PartitionProduceData(index=n, records=each) for n, each in enumerate(records)]
     request = ProduceRequest(
         transactional_id="t",
         acks=-1,
@@ -356,6 +384,8 @@ def test_acks_0_gets_no_answer_and_is_written_all_the_same() -> None:
     assert world.written == 1
     with pytest.raises(CloseConnectionError):
         world.produce(5, acks=0)
+    with pytest.raises(CloseConnectionError, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+        world.produce(1, acks=0, transactional_id=None)
 
 
 def test_the_coordinator_of_a_group_hears_of_markers_in_its_partition() -> None:
