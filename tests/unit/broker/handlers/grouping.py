@@ -1,13 +1,16 @@
 """A broker that coordinates groups, and what clients ask it."""
 
+from dataclasses import replace
 from typing import Any
 
 from quorate.broker.groups.coordinator import GroupCoordinator
 from quorate.broker.handlers.classic_groups import join_group, leave_group, sync_group
+from quorate.broker.handlers.consumer_groups import consumer_group_heartbeat
 from quorate.broker.handlers.context import Caller
 from quorate.broker.handlers.group_offsets import offset_commit, offset_fetch
 from quorate.broker.shards.topics import GROUPS_TOPIC
 from quorate.protocol.consumer_protocol import Subscription, encode_subscription
+from quorate.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from quorate.protocol.messages.groups import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
@@ -92,6 +95,22 @@ def join(node: Node, group_id: str = "g", topics: tuple[str, ...] = ("t",), kind
     )
     assert not now(sync_group(node.broker, sync, over(3))).error_code
     return joined
+
+
+def beat(node: Node, member_id: str = "m1", epoch: int = 0, **said: Any) -> Any:
+    """Heartbeat; join, if the epoch is 0."""
+    if epoch == 0:
+        said = {
+            "rebalance_timeout_ms": 1_000,
+            "subscribed_topic_names": ["t"],
+            "topic_partitions": [],
+            **said,
+        }
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id=member_id, member_epoch=epoch, **said
+    )
+    caller = replace(over(1), client_id="app", client_host="/10.0.0.1")
+    return now(consumer_group_heartbeat(node.broker, request, caller))
 
 
 def leave(node: Node, member_id: str, group_id: str = "g") -> None:

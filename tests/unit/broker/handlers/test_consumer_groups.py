@@ -1,40 +1,17 @@
 """ConsumerGroupHeartbeat and -Describe; what classic members of consumer groups ask."""
 
-from dataclasses import replace
 from typing import Any
 
 from quorate.broker.handlers.classic_groups import heartbeat, leave_group
-from quorate.broker.handlers.consumer_groups import (
-    consumer_group_describe,
-    consumer_group_heartbeat,
-)
+from quorate.broker.handlers.consumer_groups import consumer_group_describe
 from quorate.errors import ErrorCode
-from quorate.protocol.messages.consumer_groups import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupHeartbeatRequest,
-)
+from quorate.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
 from quorate.protocol.messages.groups import HeartbeatRequest, LeaveGroupRequest, MemberIdentity
 from quorate.quorum.metadata import records as r
-from tests.unit.broker.handlers.grouping import commit, coordinator_of, join, new_coordinator
+from tests.unit.broker.handlers.grouping import beat, commit, coordinator_of, join, new_coordinator
 from tests.unit.broker.harness import Node, now, over
 
 NONE = ErrorCode.NONE
-
-
-def beat(node: Node, member_id: str = "m1", epoch: int = 0, **said: Any) -> Any:
-    """Heartbeat; join, if the epoch is 0."""
-    if epoch == 0:
-        said = {
-            "rebalance_timeout_ms": 1_000,
-            "subscribed_topic_names": ["t"],
-            "topic_partitions": [],
-            **said,
-        }
-    request = ConsumerGroupHeartbeatRequest(
-        group_id="g", member_id=member_id, member_epoch=epoch, **said
-    )
-    caller = replace(over(1), client_id="app", client_host="/10.0.0.1")
-    return now(consumer_group_heartbeat(node.broker, request, caller))
 
 
 def describe(node: Node, *group_ids: str) -> list[Any]:

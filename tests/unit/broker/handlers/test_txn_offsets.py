@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from quorate.broker.handlers.group_offsets import offset_fetch
-from quorate.broker.shards.topics import GROUPS_TOPIC
+from quorate.broker.handlers.table import serve_own
+from quorate.broker.shards.topics import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from quorate.errors import ErrorCode
 from quorate.promise import Promise
 from quorate.protocol.messages.offsets import (
@@ -13,7 +14,14 @@ from quorate.protocol.messages.offsets import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from tests.unit.broker.handlers.grouping import commit, coordinator_of, fetched, join, leave
+from tests.unit.broker.handlers.grouping import (
+    beat,
+    commit,
+    coordinator_of,
+    fetched,
+    join,
+    leave,
+)
 from tests.unit.broker.handlers.transacting import (
     PID,
     add_offsets,
@@ -137,6 +145,17 @@ def test_members_are_checked_and_old_producers_cannot_say_who_they_are() -> None
     assert fetched(node) == {("t", 0): 2}
 
 
+def test_at_another_epoch_than_the_groups_a_generation_is_illegal() -> None:
+    """As in Kafka: transactional producers do not know STALE_MEMBER_EPOCH."""
+    node = begun()
+    assert beat(node).member_epoch == 1
+    assert codes(commit_offsets(node, 1, member_id="m1", generation_id=1)) == [NONE]
+    early = commit_offsets(node, 2, member_id="m1", generation_id=2)
+    assert codes(early) == [ErrorCode.ILLEGAL_GENERATION]
+    end(node)
+    assert fetched(node) == {("t", 0): 1}
+
+
 def test_a_group_with_offsets_under_way_does_not_expire() -> None:
     node = new_transactions(offsets_retention_minutes="1")
     init(node, transaction_timeout_ms=600_000)
@@ -170,6 +189,45 @@ def test_a_coordinator_that_does_not_answer_is_asked_again_later(
     assert waits(answer)
     never.resolve(None)
     assert codes(answer) == [code]
+
+
+def test_the_broker_that_coordinates_the_transaction_is_asked() -> None:
+    node, other, asked = new_transactions(), new_transactions(), list[int]()
+    init(other)
+
+    def ask(broker_id: int, api_key: int, request: Any) -> Promise[Any]:
+        asked.append(broker_id)
+        return serve_own(other.broker, api_key, request)
+
+    node.broker.ask_peer = ask
+    node.join(2, port=9093)
+    for partition in range(2):
+        node.lead(TRANSACTIONS_TOPIC, partition, 1, leader_id=2)
+    assert codes(commit_offsets(node, 7, version=5)) == [NONE]
+    assert asked == [2]
+    assert stable(node) == [(-1, UNSTABLE)]
+    assert codes(commit_offsets(node, 7, version=5, group_id="other", epoch=1)) == [
+        ErrorCode.INVALID_PRODUCER_EPOCH
+    ]
+
+
+def test_an_answer_about_a_transaction_that_has_ended_since_is_asked_for_again() -> None:
+    node = begun()
+    serve, late = node.broker.serve_own, Promise[Any]()
+    assert serve is not None
+    told = list[Any]()
+
+    def answer_late(api_key: int, request: Any) -> Promise[Any]:
+        serve(api_key, request).when_resolved(told.append)
+        return late
+
+    node.broker.serve_own = answer_late
+    answer = commit_offsets(node, 7)
+    node.broker.serve_own = serve
+    assert now(end(node)).error_code == 0
+    late.resolve(*told)
+    assert codes(answer) == [ErrorCode.TRANSACTION_ABORTABLE]
+    assert (fetched(node), stable(node)) == ({}, [(-1, NONE)])
 
 
 def test_without_verification_nobody_is_asked() -> None:
