@@ -107,7 +107,8 @@ def test_a_file_that_is_not_open_is_opened_in_a_thread() -> None:
     assert fetched(cold) == [[3]]
 
 
-def test_what_was_aborted_is_found_in_a_thread_too() -> None:
+def aborted_scene() -> tuple[Scene, FetchRequest]:
+    """Return aborted transactions that are not in memory, and a request for some of them."""
     scene = Scene()
     leader = scene.node.leader()
     for second in range(4):
@@ -123,7 +124,11 @@ def test_what_was_aborted_is_found_in_a_thread_too() -> None:
 
     partition = FetchPartition(partition=0, fetch_offset=11, partition_max_bytes=1 << 20)
     topics = [FetchTopic(topic=TOPIC, partitions=[partition])]
-    request = FetchRequest(max_wait_ms=0, isolation_level=1, topics=topics)
+    return scene, FetchRequest(max_wait_ms=0, isolation_level=1, topics=topics)
+
+
+def test_what_was_aborted_is_found_in_a_thread_too() -> None:
+    scene, request = aborted_scene()
     cold = fetch(scene.node.broker, request, over(12))
     assert waits(cold)
     scene.disk.work()  # the records
@@ -200,6 +205,21 @@ def test_what_was_deleted_while_a_thread_looked_for_it_is_out_of_range() -> None
     cold = scene.fetch(3)
 
     scene.node.leader().log.delete_records_before(5)
+    scene.node.replicas.store.remove_paths(scene.node.replicas.store.empty_trash(NOW_MS))
+    scene.disk.work()
+
+    (topic,) = now(cold).responses
+    assert codes(topic.partitions) == [ErrorCode.OFFSET_OUT_OF_RANGE]
+
+
+def test_what_was_deleted_while_a_thread_looked_for_what_was_aborted_in_it_is_out_of_range() -> (
+    None
+):
+    scene, request = aborted_scene()
+    cold = fetch(scene.node.broker, request, over(12))
+    scene.disk.work()  # the records
+
+    scene.node.leader().log.delete_records_before(19)
     scene.node.replicas.store.remove_paths(scene.node.replicas.store.empty_trash(NOW_MS))
     scene.disk.work()
 

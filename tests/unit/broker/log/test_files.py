@@ -273,6 +273,16 @@ def test_a_directory_is_locked_until_it_is_released(fs: OsFileSystem, tmp_path: 
     again.release()
 
 
+def test_a_system_names_the_time_since_it_was_started_or_does_not(
+    fs: OsFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "boot_id"
+    monkeypatch.setattr("quorate.broker.log.files.BOOT_ID_PATH", str(path))
+    assert fs.boot_id() == ""
+    path.write_text("0-1-2\n")
+    assert fs.boot_id() == "0-1-2"
+
+
 def test_random_bytes_differ(fs: OsFileSystem) -> None:
     assert fs.random_bytes(16) != fs.random_bytes(16)
 

@@ -14,6 +14,7 @@ from quorate.broker.log.log import Log
 from quorate.broker.log.store import LogStore
 from quorate.errors import StorageError
 from quorate.model import TopicPartition
+from quorate.records.control import EndMarker, TransactionEnd
 from quorate.records.record import ProducerStamp
 from quorate.settings import TopicConfig
 from tests.simulation.disk import SimDisk
@@ -506,6 +507,24 @@ def test_a_cut_that_is_interrupted_is_brought_to_its_end_before_anything_is_writ
     assert all(after[offset] == before[offset] for offset in range(4))
     assert log.leader_epochs.entries == ((0, 0), (2, 4))
     assert read_all(reopened(disk)) == after
+
+
+def test_no_marker_is_written_before_an_interrupted_cut_is_at_its_end() -> None:
+    disk = MoodyDisk()
+    log = two_segments(disk)
+    disk.refused["rename", ".deleted"] = errno.ENOSPC
+    with pytest.raises(StorageError):
+        log.truncate_to(4, now_ms=NOW_MS)
+    end = TransactionEnd(7, 0, EndMarker(committed=True, coordinator_epoch=0), 1)
+    with pytest.raises(StorageError):
+        log.append_marker(end, 2, NOW_MS)
+    disk.refused.clear()
+
+    assert log.append_marker(end, 2, NOW_MS).base_offset == 4
+
+    assert log.leader_epochs.entries == ((0, 0), (2, 4))
+    assert list(read_all(log)) == [0, 1, 2, 3, 4]
+    assert read_all(reopened(disk)) == read_all(log)
 
 
 def test_a_cut_that_cannot_begin_leaves_the_log_as_it_was() -> None:

@@ -22,6 +22,7 @@ from tests.unit.broker.log.batches import (
     new_disk,
     new_log,
     open_data,
+    read_all,
 )
 
 SMALL_SEGMENTS = TopicConfig(segment_bytes=4000, index_interval_bytes=400)
@@ -114,6 +115,18 @@ def test_the_index_of_the_active_segment_finds_what_is_no_longer_in_memory() -> 
         ]
         two = spans(log, offset, max_bytes=146, limit_offset=offset + 2)
         assert two[0] == (offset, offset)
+
+
+def test_the_active_segment_knows_an_offset_behind_whatever_begins_before_a_position() -> None:
+    log = new_log(config=TopicConfig(index_interval_bytes=500))
+    for _ in range(2 * RECENT_BATCHES_MAX):
+        append(log, b"value")
+    active = log._segments.active  # pyright: ignore[reportPrivateUsage]
+    position = 0
+    for offset, batch in read_all(log).items():
+        behind = active.offset_behind(position, log.log_end_offset)
+        assert offset <= behind <= min(offset + 10, log.log_end_offset)
+        position += len(batch)
 
 
 @pytest.mark.parametrize("codec", range(5))

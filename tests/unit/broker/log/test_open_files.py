@@ -14,7 +14,7 @@ from quorate.errors import StorageError
 from quorate.model import TopicPartition
 from quorate.settings import TopicConfig
 from tests.simulation.disk import SimDisk, SimFile
-from tests.unit.broker.log.batches import NOW_MS, TOPIC_ID, append, open_data, read_all
+from tests.unit.broker.log.batches import NOW_MS, TOPIC_ID, append, flush, open_data, read_all
 
 
 class CountingDisk(SimDisk):
@@ -105,6 +105,27 @@ def test_a_log_whose_file_cannot_be_opened_now_takes_records_later() -> None:
     disk.out_of_descriptors = False
     assert append(log, b"w") == 1
     assert len(read_all(log)) == 2
+
+
+def test_a_flush_that_cannot_open_its_file_is_made_later() -> None:
+    disk = CountingDisk()
+    store = open_data(disk)
+    log, *others = many_logs(store)
+    append(log, b"v")
+    for _ in range(2):
+        checkpoint(store)
+    for other in others:
+        append(other, b"v")
+    disk.out_of_descriptors = True
+
+    with pytest.raises(StorageError) as caught:
+        log.start_flush()
+
+    assert not isinstance(caught.value, FatalStorageError)
+    disk.out_of_descriptors = False
+    append(log, b"w")
+    flush(log)
+    assert log.flushed_offset == 2
 
 
 def test_a_checkpoint_without_descriptors_is_made_later() -> None:

@@ -25,7 +25,7 @@ from quorate.errors import (
     TransactionCoordinatorFencedError,
     UnknownProducerIdError,
 )
-from quorate.records.batch import NO_SEQUENCE, TRANSACTIONAL_BIT, parse_header
+from quorate.records.batch import NO_SEQUENCE, TRANSACTIONAL_BIT, assign_offset, parse_header
 from quorate.records.control import (
     EndMarker,
     TransactionEnd,
@@ -445,6 +445,29 @@ def test_a_follower_takes_no_control_batch_that_cannot_be_read() -> None:
 def _placed(batch: bytearray) -> bytearray:
     batch[12:16] = b"\0\0\0\0"
     return batch
+
+
+def test_a_follower_takes_control_batches_of_other_kinds_that_end_nothing() -> None:
+    log = new_log()
+    producer, data, control = ProducerStamp(1, 0, 0), TRANSACTIONAL_BIT, 0x30
+    for batch in (
+        make_batch([b"v"], producer=producer, attributes=data),
+        make_batch([b""], keys=[b"\0\0\0\5"], producer=producer, attributes=control),
+    ):
+        assign_offset(batch, 0, log.log_end_offset, 0)
+        log.append_replicated(batch, now_ms=NOW_MS)
+    assert (log.log_end_offset, stable(log)) == (2, 0)
+
+
+def test_where_the_broker_dates_records_it_dates_markers_too() -> None:
+    log = new_log(config=TopicConfig(message_timestamp_type="LogAppendTime"))
+    writer = Writer(1)
+    writer.write(log)
+    marker = log.append_marker(writer.ending(committed=True), 0, NOW_MS + 5)
+    header = parse_header(read_all(log)[1], 0)
+    assert (marker.base_offset, marker.log_append_time_ms) == (1, NOW_MS + 5)
+    assert (header.is_log_append_time, header.max_timestamp_ms) == (True, NOW_MS + 5)
+    check(log, 2)
 
 
 def test_a_marker_that_was_cut_off_aborts_nothing() -> None:
