@@ -548,6 +548,24 @@ def test_a_follower_refuses_answers_that_make_no_sense() -> None:
         follower.take(nowhere, NOW_MS)
 
 
+def test_a_follower_leaves_out_a_batch_that_is_cut_off_in_its_header() -> None:
+    follower = Cluster((1, 2)).follower(2)
+    cut = make_batch([b"a"])[:20]
+    assert not follower.take(PartitionData(high_watermark=1, records=cut), NOW_MS)
+    assert (follower.log.log_end_offset, follower.high_watermark) == (0, 0)
+
+
+def test_a_follower_refuses_a_batch_of_which_it_has_the_beginning_only() -> None:
+    cluster = Cluster((1, 2))
+    cluster.append(b"a")
+    cluster.replicate()
+    follower = cluster.follower(2)
+    longer = PartitionData(high_watermark=3, records=make_batch([b"a", b"b", b"c"]))
+    with pytest.raises(KafkaError, match="does not continue 1"):
+        follower.take(longer, NOW_MS)
+    assert (follower.log.log_start_offset, follower.log.log_end_offset) == (0, 1)
+
+
 @pytest.mark.parametrize(("epoch", "end_offset", "kept"), [(-1, 1, 1), (9, 1, 1), (0, 1, 1)])
 def test_a_follower_cuts_where_the_leader_says_as_far_as_it_knows_better(
     epoch: int, end_offset: int, kept: int

@@ -1,15 +1,19 @@
 """Transactions on leaders and followers: what is stable, and that all know the same."""
 
+import errno
+import os
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quorate.broker.replication.leader import ACKS_ALL
 from quorate.broker.replication.replica import Replica
-from quorate.errors import NotEnoughReplicasError
+from quorate.errors import NotEnoughReplicasError, StorageError
 from quorate.records.batch import TRANSACTIONAL_BIT
 from quorate.records.control import EndMarker, TransactionEnd
 from quorate.records.record import ProducerStamp
+from tests.simulation.disk import SimFile
 from tests.unit.broker.harness import NOW_MS
 from tests.unit.broker.log.batches import make_batch, read_all
 from tests.unit.broker.log.transacting import told_by
@@ -79,6 +83,40 @@ def test_a_transaction_is_stable_when_its_marker_is_on_all_in_sync_replicas() ->
     assert leader.last_stable_offset == leader.high_watermark == 2
     assert cluster.follower(2).last_stable_offset == 2
     assert aborted_of(leader) == aborted_of(cluster.follower(3)) == [(7, 0, 1)]
+
+
+def test_with_fsync_a_transaction_is_stable_when_its_marker_is_synced() -> None:
+    cluster = Cluster((1,), flush_messages="1")
+    node, leader = cluster.nodes[1], cluster.leader()
+    write(cluster)
+    node.sync()
+    end(cluster, committed=True)
+    assert (leader.high_watermark, leader.last_stable_offset) == (1, 0)
+    node.sync()
+    assert leader.last_stable_offset == leader.high_watermark == 2
+
+
+def test_what_was_aborted_may_be_unreadable_though_records_were_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster((1,), segment_bytes="1024")
+    write(cluster)
+    end(cluster, committed=False)
+    for _ in range(3):
+        cluster.append(b"v" * 900)
+    leader = cluster.leader()
+    assert aborted_of(leader) == [(7, 0, 1)]
+    piece = leader.read(0, max_bytes=1 << 20, at_least_one=True, stable=True)
+    assert piece is not None
+
+    def out_of_descriptors(*_: object, **__: object) -> bytes:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SimFile, "read_at", out_of_descriptors)
+        with pytest.raises(StorageError, match="cannot read the log"):
+            leader.aborted_in(piece, 0, may_wait=True)
+    assert len(leader.aborted_in(piece, 0, may_wait=True)) == 1
 
 
 def test_a_marker_needs_enough_replicas() -> None:
