@@ -17,6 +17,7 @@ from quorate.broker.shards.shards import partition_of
 from quorate.errors import ErrorCode
 from quorate.quorum.metadata import records as r
 from quorate.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, assign_offset
+from quorate.records.control import EndMarker, TransactionEnd
 from quorate.records.record import ProducerStamp
 from tests.simulation.cold_disk import ColdDisk
 from tests.simulation.disk import SimFile
@@ -530,3 +531,50 @@ def test_what_transactions_wrote_is_told_apart() -> None:
     diary = world.diary()
     assert (diary.entries, diary.pending) == ([], [(7, b"k")])
     assert diary.ended == [(7, True), (8, False)]
+
+
+def end_of_seven(world: World) -> None:
+    """Have producer 7 commit in the partition, and its coordinator there hear of it."""
+    end = TransactionEnd(7, 0, EndMarker(committed=True, coordinator_epoch=0), 1)
+    world.cluster.leader().append_marker(end, NOW_MS)
+    world.shards[1].marker_appended(0, 7, committed=True)
+
+
+def test_what_a_marker_changes_is_told_when_that_is_replicated() -> None:
+    world, told, other = World(), Answers(), Answers()
+    diary = world.diary()
+    end_of_seven(world)
+    assert diary.ended == [(7, True)]
+    diary.writer.when_committed("s", told.append)
+    diary.writer.when_committed("other", other.append)
+    assert (told, other) == ([], [NONE])
+    world.cluster.replicate()
+    assert told == [NONE]
+
+
+def test_a_marker_that_is_committed_at_once_keeps_nobody_waiting() -> None:
+    world, told = alone(), Answers()
+    end_of_seven(world)
+    world.diary().writer.when_committed("s", told.append)
+    assert told == [NONE]
+
+
+def test_a_marker_that_comes_while_a_partition_is_read_is_read_with_it() -> None:
+    aside = Later()
+    world = World(Cluster((1,)), aside)
+    for number in range(3):
+        world.diary().write(b"%d" % number)
+    world.cluster.change(1, 2, (1,))
+    assert aside.waiting, "the partition is being read"
+    end_of_seven(world)
+    while aside.waiting:
+        aside.work()
+    assert world.diary().ended == [(7, True)]
+
+
+def test_a_marker_in_a_partition_that_another_coordinates_is_its_business() -> None:
+    world = World()
+    diary = world.diary()
+    world.cluster.change(2, 2, (1, 2, 3))
+    world.shards[1].marker_appended(0, 7, committed=True)
+    assert diary.ended == []
