@@ -8,6 +8,7 @@ import pytest
 from quorate.model import NO_LEADER, Endpoint
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.codec import decode_facts, encode_batch
 from quorate.quorum.metadata.image import (
     ANSWERS_BYTES_MAX,
     ANSWERS_MAX,
@@ -45,6 +46,14 @@ def test_a_topic_and_its_partitions_appear() -> None:
     assert image.topic_of(ID) == image.topics["t"]
     assert image.topic_of(OTHER_ID) is None
     assert image.version == 1
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_new_partitions_in_a_row_continue_those_there_are(first: int) -> None:
+    before = image_of(TOPIC, PARTITION)
+    added = [r.PartitionCreated("c", 1, ID, first + n, (2, 1), (2, 1), 2) for n in range(2)]
+    with pytest.raises(InconsistentRecordError, match="in order"):
+        apply_records(before, 2, decode_facts(encode_batch(added)))
 
 
 def test_a_change_starts_a_new_partition_epoch() -> None:

@@ -13,11 +13,13 @@ from quorate.client.spark.two_phase import (
     Standing,
     decided,
     decision_from,
+    decision_group,
     is_gone,
     is_marked,
     mark_key,
     mark_of,
     pieces_of,
+    transactional_id,
 )
 from quorate.errors import ErrorCode
 from quorate.model import TopicPartition
@@ -111,6 +113,12 @@ def test_a_mark_is_for_one_query_and_its_micro_batches_so_far(
 
 def test_no_mark_marks_nothing() -> None:
     assert not is_marked(None, Place("q", 0, 0))
+
+
+def test_a_sink_is_told_by_its_prefix() -> None:
+    assert [transactional_id("job", slot) for slot in (0, 11)] == ["job-0", "job-11"]
+    assert decision_group("job") == "quorate-spark-job"
+    assert decision_group("job") not in {mark_key("job", slot, 1)[0] for slot in range(7)}
 
 
 def test_every_slot_has_a_mark_of_its_own() -> None:

@@ -115,6 +115,17 @@ def test_a_changelog_of_somebody_else_is_refused(key: bytes, value: bytes | None
         counting(TUMBLING).replay(key, value)
 
 
+def test_of_a_window_only_the_key_is_removed_that_the_changelog_says() -> None:
+    store = counting(TUMBLING)
+    for key in (b"k", b"other"):
+        store.replay(changelog_key(Place(0, key)), bytes(8) + b"2")
+    store.replay(changelog_key(Place(0, b"other")), None)
+    assert store.window_count == 1
+    take(store, 1)
+    take(store, 1, key=b"other")
+    assert told(store) == [(0, b"k", 3), (0, b"other", 1)]
+
+
 def test_a_window_that_is_not_there_may_be_removed() -> None:
     store = counting(TUMBLING)
     store.replay(changelog_key(Place(0, b"k")), None)
