@@ -63,7 +63,7 @@ class FlushPart:
 class Flush:
     """A flush of one or more logs; run once."""
 
-    __slots__ = ("_fs", "_sync_errors", "error", "part_errors", "parts")
+    __slots__ = ("_fs", "_sync_errors", "part_errors", "parts")
 
     def __init__(
         self,
@@ -71,12 +71,10 @@ class Flush:
         parts: Mapping[TopicPartition, FlushPart],
         sync_errors: list[OSError],
     ) -> None:
-        """Plan a flush; the errors of syncs are added to those of the directory."""
+        """Plan a flush.  If a sync fails, its error is added to those of the directory."""
         self._fs = fs
         self._sync_errors = sync_errors
         self.parts = parts
-        self.error: OSError | None = None
-        """Why it failed.  What it was to save may be lost, so it must not be tried again."""
         self.part_errors: dict[TopicPartition, OSError] = {}
         """Why nothing counts that was done for a log, such as that it was deleted meanwhile."""
 
@@ -92,7 +90,6 @@ class Flush:
             if error.errno in OUT_OF_DESCRIPTORS:  # so a file was not opened: no sync has failed
                 self.part_errors = dict.fromkeys(self.parts, error)
             else:
-                self.error = error
                 self._sync_errors.append(error)
             return
         directories = {d: None for part in self.parts.values() for d in part.directories}

@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from quorate.broker.log.cold import OWN_FILES_MAX
 from quorate.broker.log.files import FileSystem, OpenFiles
@@ -11,10 +11,8 @@ from quorate.broker.log.scan import PlacedBatch
 from quorate.broker.log.segments import FrozenSegments, Segments
 from quorate.errors import CorruptRecordError, KafkaError
 from quorate.model import TopicPartition
+from quorate.records.compression import INSPECTED_BYTES_MAX
 from quorate.records.record import Record, read_records
-
-DECOMPRESSED_BYTES_MAX: Final = 128 << 20
-"""Clients chose how much a batch decompresses to; this is what we put up with for a search."""
 
 
 class TimestampOffset(NamedTuple):
@@ -56,7 +54,7 @@ class TimeSearch:
     def _records(self, segment: Searchable, batch: PlacedBatch) -> Iterator[Record]:
         data = segment.file.read_at(batch.header.size_bytes, batch.position)
         records = read_records(
-            data, batch.header, self._topic_partition, bytes_max=DECOMPRESSED_BYTES_MAX
+            data, batch.header, self._topic_partition, bytes_max=INSPECTED_BYTES_MAX
         )
         return (record for record in records if record.offset >= self._start_offset)
 

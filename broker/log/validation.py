@@ -30,13 +30,13 @@ from quorate.records.batch import (
     parse_header,
     read_sound_header,
 )
+from quorate.records.compression import INSPECTED_BYTES_MAX
 from quorate.records.control import MARKER_BYTES_MAX, EndMarker, read_end_marker
 from quorate.records.record import read_records
 from quorate.setting_fields import LONG_MAX
 from quorate.settings import TopicConfig
 
 CODEC_MAX: Final = 4
-DECOMPRESSED_BYTES_MAX: Final = 128 << 20
 OFFSET: Final = attrgetter("offset")
 NOWHERE: Final = TopicPartition("", -1)
 SEVERAL: Final = "one record batch is appended at a time, not several"
@@ -171,7 +171,7 @@ class AppendRules:
 
     def _check_records(self, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
         data = bytes(batch)
-        records = read_records(data, header, NOWHERE, bytes_max=DECOMPRESSED_BYTES_MAX)
+        records = read_records(data, header, NOWHERE, bytes_max=INSPECTED_BYTES_MAX)
         offsets = range(header.base_offset, header.next_offset)
         if any(map(ne, map(OFFSET, records), offsets)):
             raise InvalidRecordError("records whose offsets are not those of their batch, in turn")

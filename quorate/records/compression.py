@@ -15,7 +15,10 @@ import cramjam
 from quorate.errors import CorruptRecordError, UnsupportedCompressionTypeError
 
 DECOMPRESSED_BYTES_MAX: Final = 256 << 20
-"""What who reads all records of a batch puts up with."""
+"""What who reads all records of a batch puts up with: clients chose how much it decompresses to."""
+
+INSPECTED_BYTES_MAX: Final = 128 << 20
+"""What a broker does, that only looks for something in them."""
 
 GZIP_LEVEL: Final = 6
 LZ4_LEVEL: Final = 1

@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from quorate.broker.log.files import File, Space, sync_each_directory, sync_paths
 
@@ -28,6 +29,11 @@ class PowerCut(BaseException):
 
 def _error(code: int) -> OSError:
     return OSError(code, os.strerror(code))
+
+
+def out_of_descriptors(*_: object, **__: object) -> Any:
+    """Stand in for what needs a file descriptor, of which there is none."""
+    raise _error(errno.EMFILE)
 
 
 @dataclass(eq=False)

@@ -1,7 +1,5 @@
 """Fetch gives committed batches, as many as asked for, and waits no longer than it must."""
 
-import errno
-import os
 from typing import Any
 
 import pytest
@@ -19,7 +17,7 @@ from quorate.protocol.messages.data import (
     PartitionData,
 )
 from quorate.quorum.metadata import records as r
-from tests.simulation.disk import SimFile
+from tests.simulation.disk import SimFile, out_of_descriptors
 from tests.unit.broker.harness import Node, codes, new_node, now, over, stored, waits
 from tests.unit.broker.log.batches import headers_of
 
@@ -212,9 +210,6 @@ def test_a_disk_that_cannot_be_read_fails_its_partition_and_nothing_else(
         node.append(b"a" * 600)
     node.append(b"b", partition=1)
 
-    def out_of_descriptors(*_: object, **__: object) -> bytes:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
     with monkeypatch.context() as patch:
         patch.setattr(SimFile, "read_at", out_of_descriptors)
         patch.setattr(node.disk, "open", out_of_descriptors)
@@ -301,9 +296,6 @@ def test_how_much_there_is_may_be_unreadable_though_records_were_read(
     replica = node.leader()
     piece = replica.read(0, max_bytes=100_000, at_least_one=True)
     assert piece is not None
-
-    def out_of_descriptors(*_: object, **__: object) -> bytes:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     with monkeypatch.context() as patch:
         patch.setattr(SimFile, "read_at", out_of_descriptors)

@@ -2,7 +2,7 @@
 
 import errno
 import resource
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -147,17 +147,6 @@ def test_a_log_that_does_not_end_where_it_was_closed_is_recovered() -> None:
     assert reopen(disk).log_end_offset == 0
 
 
-@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_an_index_of_a_closed_segment_that_is_gone_is_made_again(suffix: str) -> None:
-    disk, batches = disk_of_segments()
-    disk.remove(f"{FOLDER}/{5:020d}{suffix}")
-
-    log = reopen(disk)
-
-    assert read_all(log) == batches
-    assert find_time(log, NOW_MS) == (NOW_MS, 0, 0)
-
-
 @pytest.mark.parametrize(("base", "told"), [(5, [0, 1, 2, 3, 4, 5, 10, 11]), (10, range(10))])
 def test_producers_and_epochs_are_read_from_what_is_whole_of_a_log(
     base: int, told: Sequence[int]
@@ -245,9 +234,12 @@ def test_an_entry_of_a_time_index_that_was_torn_is_not_believed(torn: tuple[int,
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_an_index_that_is_gone_is_made_again(suffix: str) -> None:
-    disk, batches = closed_disk()
-    disk.remove(f"{FOLDER}/{0:020d}{suffix}")
+@pytest.mark.parametrize(("closed", "base"), [(closed_disk, 0), (disk_of_segments, 5)])
+def test_an_index_that_is_gone_is_made_again(
+    closed: Callable[[], tuple[SimDisk, dict[int, bytes]]], base: int, suffix: str
+) -> None:
+    disk, batches = closed()
+    disk.remove(f"{FOLDER}/{base:020d}{suffix}")
 
     log = reopen(disk)
 

@@ -286,12 +286,12 @@ def test_after_a_failed_sync_the_log_accepts_nothing_and_does_not_sync_again() -
     started = log.start_flush()
     started.run()
 
-    with pytest.raises(FatalStorageError, match="sync failed"):
+    with pytest.raises(FatalStorageError, match="sync failed") as caught:
         log.finish_flush(started)
 
     disk.syncs_fail = False
-    assert started.error is not None
-    assert started.error.errno == errno.EIO
+    assert isinstance(caught.value.__cause__, OSError)
+    assert caught.value.__cause__.errno == errno.EIO
     assert log.flushed_offset == 0
     with pytest.raises(FatalStorageError):
         append(log, b"w")

@@ -1,7 +1,5 @@
 """How many files a node keeps open, and what happens when it may open no more."""
 
-import errno
-import os
 import weakref
 from random import Random
 
@@ -13,7 +11,7 @@ from quorate.broker.log.store import OPEN_FILES_MAX, LogStore
 from quorate.errors import StorageError
 from quorate.model import TopicPartition
 from quorate.settings import TopicConfig
-from tests.simulation.disk import SimDisk, SimFile
+from tests.simulation.disk import SimDisk, SimFile, out_of_descriptors
 from tests.unit.broker.log.batches import NOW_MS, TOPIC_ID, append, flush, open_data, read_all
 
 
@@ -29,7 +27,7 @@ class CountingDisk(SimDisk):
 
     def open(self, path: str, *, create: bool) -> SimFile:
         if self.out_of_descriptors:
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            out_of_descriptors()
         file = super().open(path, create=create)
         self.files.add(file)
         self.opened.append(path)
@@ -85,7 +83,8 @@ def test_logs_open_without_keeping_their_files_open() -> None:
         assert len(read_all(log)) == 2
 
 
-def test_a_log_whose_file_cannot_be_opened_now_takes_records_later() -> None:
+def without_descriptors() -> tuple[CountingDisk, Log]:
+    """Return a log with a record, whose file is closed and cannot be opened for now."""
     disk = CountingDisk()
     store = open_data(disk)
     log, *others = many_logs(store)
@@ -95,6 +94,11 @@ def test_a_log_whose_file_cannot_be_opened_now_takes_records_later() -> None:
     for other in others:
         append(other, b"v")
     disk.out_of_descriptors = True
+    return disk, log
+
+
+def test_a_log_whose_file_cannot_be_opened_now_takes_records_later() -> None:
+    disk, log = without_descriptors()
 
     for _ in range(2):
         with pytest.raises(StorageError):
@@ -108,15 +112,7 @@ def test_a_log_whose_file_cannot_be_opened_now_takes_records_later() -> None:
 
 
 def test_a_flush_that_cannot_open_its_file_is_made_later() -> None:
-    disk = CountingDisk()
-    store = open_data(disk)
-    log, *others = many_logs(store)
-    append(log, b"v")
-    for _ in range(2):
-        checkpoint(store)
-    for other in others:
-        append(other, b"v")
-    disk.out_of_descriptors = True
+    disk, log = without_descriptors()
 
     with pytest.raises(StorageError) as caught:
         log.start_flush()

@@ -1,8 +1,5 @@
 """Transactions on leaders and followers: what is stable, and that all know the same."""
 
-import errno
-import os
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +10,7 @@ from quorate.errors import NotEnoughReplicasError, StorageError
 from quorate.records.batch import TRANSACTIONAL_BIT
 from quorate.records.control import EndMarker, TransactionEnd
 from quorate.records.record import ProducerStamp
-from tests.simulation.disk import SimFile
+from tests.simulation.disk import SimFile, out_of_descriptors
 from tests.unit.broker.harness import NOW_MS
 from tests.unit.broker.log.batches import make_batch, read_all
 from tests.unit.broker.log.transacting import told_by
@@ -108,9 +105,6 @@ def test_what_was_aborted_may_be_unreadable_though_records_were_read(
     assert aborted_of(leader) == [(7, 0, 1)]
     piece = leader.read(0, max_bytes=1 << 20, at_least_one=True, stable=True)
     assert piece is not None
-
-    def out_of_descriptors(*_: object, **__: object) -> bytes:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     with monkeypatch.context() as patch:
         patch.setattr(SimFile, "read_at", out_of_descriptors)
