@@ -62,6 +62,9 @@ static struct control *control;
 static int journal = -1;
 static int64_t journal_bytes;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Held by who changes a name or goes by one, until it is noted: or the journal might say that a file
+   was opened in a folder that another thread had renamed before. */
+static pthread_mutex_t names = PTHREAD_MUTEX_INITIALIZER;
 static char root[PATH_BYTES_MAX];
 static size_t root_length;
 /* Inodes of the descriptors that we watch, 0 for the others. */
@@ -234,9 +237,11 @@ static int open_ours(const char *path, int flags, mode_t mode) {
         if (control->space_bytes == 0)
             return fail(ENOSPC);
     }
+    pthread_mutex_lock(&names);
     int fd = real_open(path, flags, mode);
     if (fd >= 0)
         watch(fd, path, flags);
+    pthread_mutex_unlock(&names);
     return fd;
 }
 
@@ -391,18 +396,22 @@ int rename(const char *from, const char *to) {
         return real_rename(from, to);
     if (is_last())
         die();
+    pthread_mutex_lock(&names);
     int result = real_rename(from, to);
     if (result == 0)
         note((struct entry){.kind = RENAMED}, from, strlen(from), to, strlen(to));
+    pthread_mutex_unlock(&names);
     return result;
 }
 
 static int remove_ours(int (*real)(const char *), const char *path) {
     if (is_last())
         die();
+    pthread_mutex_lock(&names);
     int result = real(path);
     if (result == 0)
         note_path(REMOVED, 0, 0, path);
+    pthread_mutex_unlock(&names);
     return result;
 }
 
@@ -427,8 +436,10 @@ int mkdir(const char *path, mode_t mode) {
         die();
     if (control->space_bytes == 0)
         return fail(ENOSPC);
+    pthread_mutex_lock(&names);
     int result = real_mkdir(path, mode);
     if (result == 0)
         note_path(FOLDER_MADE, 0, 0, path);
+    pthread_mutex_unlock(&names);
     return result;
 }

@@ -112,6 +112,34 @@ def test_a_process_can_be_killed_at_a_change(lab: Lab) -> None:
     assert (lab.root / "file").read_bytes() == b"AA"
 
 
+MOVE_AND_MAKE = """
+import threading
+
+def move():
+    for _ in range(500):
+        os.rename(f"{root}/a", f"{root}/b")
+        os.rename(f"{root}/b", f"{root}/a")
+
+os.mkdir(f"{root}/a")
+mover = threading.Thread(target=move)
+mover.start()
+number = 0
+while mover.is_alive():
+    number += 1
+    try:
+        os.close(os.open(f"{root}/a/{number}", os.O_WRONLY | os.O_CREAT))
+    except FileNotFoundError:
+        pass
+"""
+
+
+def test_what_two_threads_do_is_noted_in_the_order_in_which_it_happened(lab: Lab) -> None:
+    assert lab.do(MOVE_AND_MAKE) == 0
+    disk = Disk(lab.root, lab.safe)
+    disk.replay(lab.shim.journal_path.read_bytes())
+    assert set(disk.seen()) == {f"a/{path.name}" for path in (lab.root / "a").iterdir()}
+
+
 def test_the_shim_sees_every_change_that_a_node_makes(lab: Lab) -> None:
     copy_tree(lab.root, lab.safe)
     variables = lab.shim.environment()
