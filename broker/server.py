@@ -8,6 +8,7 @@ from time import time_ns
 from typing import Any, Final, cast
 
 from quorate.broker.handlers.context import Broker, Caller, CloseConnectionError
+from quorate.broker.handlers.large_requests import ASK_CONTROLLERS, LargeRequest, LargeRequests
 from quorate.broker.handlers.produce import single_produce
 from quorate.broker.handlers.table import API_VERSIONS_HANDLER, HANDLERS, Handler
 from quorate.broker.replication.sessions import follower_of
@@ -20,7 +21,7 @@ from quorate.net.connection import (
     Part,
     Service,
 )
-from quorate.promise import Promise
+from quorate.promise import Promise, kept
 from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.frames import (
     REQUEST_START_BYTES,
@@ -67,6 +68,7 @@ class _Route:
     encode: Encode
     flexible: bool
     remembers_client: bool
+    asks_controllers: bool
     times: ApiTimes
     requests: int = 0
 
@@ -85,6 +87,7 @@ class RequestServer:
         self._services: list[Service] = []
         self._dispatchers: list[_Dispatcher] = []
         self._times = RequestTimes()
+        self._large = LargeRequests()
         self._current_time = current_time
         self._settle = broker.replicas.settle
 
@@ -117,7 +120,7 @@ class RequestServer:
             unsent_bytes_max=UNSENT_BYTES_MAX,
             wide_send_bytes=_wide_send_bytes(config.socket_send_buffer_bytes),
         )
-        dispatcher = _Dispatcher(self._broker, listener, self._times)
+        dispatcher = _Dispatcher(self._broker, listener, self._times, self._large)
         self._dispatchers.append(dispatcher)
         service = Service(
             dispatcher.dispatch,
@@ -178,6 +181,7 @@ class _Dispatcher:
     __slots__ = (
         "_broker",
         "_fetch_by_followers",
+        "_large",
         "_listener",
         "_routes",
         "_short",
@@ -185,9 +189,12 @@ class _Dispatcher:
         "_times",
     )
 
-    def __init__(self, broker: Broker, listener: str, times: RequestTimes) -> None:
+    def __init__(
+        self, broker: Broker, listener: str, times: RequestTimes, large: LargeRequests
+    ) -> None:
         self._broker = broker
         self._times = times
+        self._large = large
         self._fetch_by_followers = times.of(ApiKey.FETCH, by_follower=True)
         self._listener = listener
         self._shortcut = single_produce(broker, listener)
@@ -240,6 +247,9 @@ class _Dispatcher:
         if route.remembers_client:
             client_id = buffer[id_at : id_at + max(id_bytes, 0)]
             caller = _identified(caller, client_id, connection.peer)
+        if end - start > SMALL_BYTES_MAX and route.asks_controllers:
+            self._in_turn(connection, route, correlation_id, buffer[position:end])
+            return
         # Bytes behind the request are ignored, as Kafka does: librdkafka sends some (Metadata).
         request, _ = route.decode(buffer, position, end)
         api_times = route.times
@@ -250,6 +260,45 @@ class _Dispatcher:
                 api_times = self._fetch_by_followers
         answer = route.handler(self._broker, request, caller)
         self._answer(connection, route, correlation_id, answer, api_times)
+
+    def _in_turn(
+        self, connection: Connection, route: _Route, correlation_id: int, body: bytearray
+    ) -> None:
+        """Handle a large request once it is its turn; till then it is kept as it came.
+
+        Once it has begun it is in work to its end, though the client be gone: it takes memory.
+        """
+        later: Promise[Any] = Promise()
+        dispatching = True
+
+        def begin() -> None:
+            try:
+                message, _ = route.decode(body, 0, len(body))
+                answer = route.handler(self._broker, message, route.caller)
+            except AssertionError:
+                raise
+            except Exception as error:
+                self._large.ended(request)
+                if dispatching:
+                    raise
+                if isinstance(error, DecodeError):
+                    logger.warning("closing the connection from %s: %s", connection.peer, error)
+                else:
+                    _tell_bug(route.api_key, route.caller.api_version, error)
+                connection.hang_up()
+            else:
+                promise: Promise[Any] = answer if isinstance(answer, Promise) else kept(answer)  # pyright: ignore[reportUnknownVariableType]
+                promise.when_resolved(ended)
+
+        def ended(response: Any) -> None:
+            later.resolve(response)
+            self._large.ended(request)
+
+        request = LargeRequest(len(body), begin)
+        later.on_abandoned = request.forget
+        self._large.add(request)
+        dispatching = False
+        self._promise(connection, route, correlation_id, later, route.times)
 
     def _first_fetch(self, connection: Connection, request: FetchRequest) -> None:
         connection.fetches = True
@@ -326,6 +375,7 @@ class _Dispatcher:
             encode=cast("Encode", response_encoder(api, version)),
             flexible=api.is_flexible(version),
             remembers_client=api_key in MEMBERS_MADE_BY,
+            asks_controllers=api_key in ASK_CONTROLLERS,
             times=self._times.of(api_key),
         )
         self._routes[api_key, version] = route
