@@ -8,7 +8,7 @@ from time import time_ns
 from typing import Any, Final, cast
 
 from quorate.broker.handlers.context import Broker, Caller, CloseConnectionError
-from quorate.broker.handlers.large_requests import ASK_CONTROLLERS, LargeRequest, LargeRequests
+from quorate.broker.handlers.large_requests import LargeRequest, LargeRequests, new_lines
 from quorate.broker.handlers.produce import single_produce
 from quorate.broker.handlers.table import API_VERSIONS_HANDLER, HANDLERS, Handler
 from quorate.broker.replication.sessions import follower_of
@@ -68,7 +68,7 @@ class _Route:
     encode: Encode
     flexible: bool
     remembers_client: bool
-    asks_controllers: bool
+    line: LargeRequests | None
     times: ApiTimes
     requests: int = 0
 
@@ -87,7 +87,7 @@ class RequestServer:
         self._services: list[Service] = []
         self._dispatchers: list[_Dispatcher] = []
         self._times = RequestTimes()
-        self._large = LargeRequests()
+        self._lines = new_lines()
         self._current_time = current_time
         self._settle = broker.replicas.settle
 
@@ -120,7 +120,7 @@ class RequestServer:
             unsent_bytes_max=UNSENT_BYTES_MAX,
             wide_send_bytes=_wide_send_bytes(config.socket_send_buffer_bytes),
         )
-        dispatcher = _Dispatcher(self._broker, listener, self._times, self._large)
+        dispatcher = _Dispatcher(self._broker, listener, self._times, self._lines)
         self._dispatchers.append(dispatcher)
         service = Service(
             dispatcher.dispatch,
@@ -181,7 +181,7 @@ class _Dispatcher:
     __slots__ = (
         "_broker",
         "_fetch_by_followers",
-        "_large",
+        "_lines",
         "_listener",
         "_routes",
         "_short",
@@ -190,11 +190,15 @@ class _Dispatcher:
     )
 
     def __init__(
-        self, broker: Broker, listener: str, times: RequestTimes, large: LargeRequests
+        self,
+        broker: Broker,
+        listener: str,
+        times: RequestTimes,
+        lines: Mapping[int, LargeRequests],
     ) -> None:
         self._broker = broker
         self._times = times
-        self._large = large
+        self._lines = lines
         self._fetch_by_followers = times.of(ApiKey.FETCH, by_follower=True)
         self._listener = listener
         self._shortcut = single_produce(broker, listener)
@@ -247,8 +251,8 @@ class _Dispatcher:
         if route.remembers_client:
             client_id = buffer[id_at : id_at + max(id_bytes, 0)]
             caller = _identified(caller, client_id, connection.peer)
-        if end - start > SMALL_BYTES_MAX and route.asks_controllers:
-            self._in_turn(connection, route, correlation_id, buffer[position:end])
+        if end - start > SMALL_BYTES_MAX and route.line is not None:
+            self._stand_in(route.line, connection, route, correlation_id, buffer[position:end])
             return
         # Bytes behind the request are ignored, as Kafka does: librdkafka sends some (Metadata).
         request, _ = route.decode(buffer, position, end)
@@ -261,8 +265,13 @@ class _Dispatcher:
         answer = route.handler(self._broker, request, caller)
         self._answer(connection, route, correlation_id, answer, api_times)
 
-    def _in_turn(
-        self, connection: Connection, route: _Route, correlation_id: int, body: bytearray
+    def _stand_in(
+        self,
+        line: LargeRequests,
+        connection: Connection,
+        route: _Route,
+        correlation_id: int,
+        body: bytearray,
     ) -> None:
         """Handle a large request once it is its turn; till then it is kept as it came.
 
@@ -278,7 +287,7 @@ class _Dispatcher:
             except AssertionError:
                 raise
             except Exception as error:
-                self._large.ended(request)
+                line.ended(request)
                 if dispatching:
                     raise
                 if isinstance(error, DecodeError):
@@ -292,11 +301,11 @@ class _Dispatcher:
 
         def ended(response: Any) -> None:
             later.resolve(response)
-            self._large.ended(request)
+            line.ended(request)
 
         request = LargeRequest(len(body), begin)
         later.on_abandoned = request.forget
-        self._large.add(request)
+        line.add(request)
         dispatching = False
         self._promise(connection, route, correlation_id, later, route.times)
 
@@ -350,6 +359,7 @@ class _Dispatcher:
                 connection.hang_up()
                 return
             slot.fill(parts)
+            slot.on_abandoned = None  # it keeps what the answer was made of
             times.others.append(owed)
 
         promise.when_resolved(resolved)
@@ -375,7 +385,7 @@ class _Dispatcher:
             encode=cast("Encode", response_encoder(api, version)),
             flexible=api.is_flexible(version),
             remembers_client=api_key in MEMBERS_MADE_BY,
-            asks_controllers=api_key in ASK_CONTROLLERS,
+            line=self._lines.get(api_key),
             times=self._times.of(api_key),
         )
         self._routes[api_key, version] = route

@@ -5,7 +5,7 @@ more than once. So what has to wait waits as the bytes in which it came.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from quorate.protocol.apis import ApiKey
@@ -18,11 +18,15 @@ ASK_CONTROLLERS: Final = frozenset(
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
         ApiKey.ELECT_LEADERS,
+        ApiKey.FIND_COORDINATOR,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.UPDATE_FEATURES,
     }
 )
-"""The requests with arrays that are answered when a controller has answered."""
+"""The requests with arrays that are answered when a controller has answered, if one is asked.
+
+So is Metadata, where it makes topics; but what all clients ask for waits for none of these.
+"""
 
 IN_WORK_BYTES_MAX: Final = 1 << 20
 
@@ -82,3 +86,8 @@ class LargeRequests:
     def _fits(self, request: LargeRequest) -> bool:
         in_work_bytes = self._in_work_bytes
         return not in_work_bytes or in_work_bytes + request.size_bytes <= IN_WORK_BYTES_MAX
+
+
+def new_lines() -> Mapping[int, LargeRequests]:
+    """Return in which line the large requests of an API wait, for those that have to."""
+    return {**dict.fromkeys(ASK_CONTROLLERS, LargeRequests()), ApiKey.METADATA: LargeRequests()}

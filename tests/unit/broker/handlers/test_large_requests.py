@@ -2,13 +2,21 @@
 
 import weakref
 
-from quorate.broker.handlers.large_requests import IN_WORK_BYTES_MAX, LargeRequest, LargeRequests
+from quorate.broker.handlers.large_requests import (
+    IN_WORK_BYTES_MAX,
+    LargeRequest,
+    LargeRequests,
+    new_lines,
+)
+from quorate.protocol.apis import ApiKey
 
 HALF = IN_WORK_BYTES_MAX // 2
 
 
 class Big:
     """What a request is made of."""
+
+    size_bytes = 2
 
 
 class Line:
@@ -72,13 +80,19 @@ def test_any_number_may_end_as_soon_as_they_begin() -> None:
     assert line.begun == ["a", "last"]
 
 
+def test_what_all_clients_ask_for_waits_for_nothing_else() -> None:
+    lines = new_lines()
+    assert lines[ApiKey.CREATE_TOPICS] is lines[ApiKey.FIND_COORDINATOR]
+    assert lines[ApiKey.CREATE_TOPICS] is not lines[ApiKey.METADATA]
+    assert not {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.JOIN_GROUP} & lines.keys()
+
+
 def test_what_has_begun_is_held_by_nobody() -> None:
     """The collector of a broker seldom looks for what holds itself."""
 
     def add() -> "weakref.ref[Big]":
         def begin() -> None:
-            assert request.size_bytes
-            assert big
+            assert (request.size_bytes, big.size_bytes) == (1, 2)
 
         big, request = Big(), LargeRequest(1, begin)
         requests.add(request)
