@@ -3,7 +3,8 @@
 ``python -m tests.robustness.fuzz_wire --frames 1000000 --seed N``
 
 While frames come in, a healthy client beside them produces and reads back, connections drip or just
-stay open, and the node's memory is measured.  Afterwards every partition is read, and every batch
+stay open, and the node's memory is measured.  Afterwards valid requests come that are as large as
+may be, each over several connections at once.  In the end every partition is read, and every batch
 in it must be one that was sent validly.
 """
 
@@ -30,13 +31,14 @@ from quorate.jepsen.clients.wire import (
     read_partition,
 )
 from quorate.model import TopicPartition
-from quorate.protocol.apis import ApiKey
+from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.messages.metadata import MetadataRequest
 from quorate.protocol.messages.topics import DeleteTopicsRequest
 from tests.robustness.fuzz_command import fuzz_command
 from tests.robustness.mutations import MUTATIONS, random_bytes, truncate
 from tests.robustness.node import Node, start_node
-from tests.robustness.seeds import PARTITIONS, Seeds
+from tests.robustness.seeds import PARTITIONS, SERVED, Seeds
+from tests.robustness.wide import wide_requests
 
 HEALTHY: Final = TopicPartition("healthy", 0)
 TARGET: Final = "fuzz"
@@ -47,7 +49,23 @@ HEALTHY_S_MAX: Final = 5.0
 IDLE_CONNECTIONS: Final = 300
 DRIPPING: Final = 8
 UNREAD_ANSWERS: Final = 20
-RSS_BYTES_MAX: Final = 300 << 20
+RSS_BYTES_MAX: Final = 150_000_000
+"""What a node has whatever small requests come, from however many connections."""
+
+FRAMES_PER_WIDE: Final = 4000
+WIDE_BYTES: Final = 1 << 20
+"""``quorate.small.request.max.bytes``"""
+
+WIDE_CONNECTIONS: Final = 4
+WIDE_ANSWER_S_MAX: Final = 120.0
+"""Some take seconds, each, of a machine that has nothing else to do."""
+
+MOST_MEMORY: Final = (APIS[ApiKey.CREATE_PARTITIONS], 3)
+"""Takes more than others, and on its way to the controller once more."""
+
+WIDE_RSS_BYTES_MAX: Final = RSS_BYTES_MAX + 100 * WIDE_BYTES
+"""A hundred bytes for each of a request in work; the others wait."""
+
 STRAYS_KEPT: Final = 50
 TARGET_CONFIGS: Final = {"retention.ms": "-1", "retention.bytes": "8388608"}
 PROPERTIES: Final = {
@@ -71,6 +89,9 @@ class Report:
     healthy_requests: int = 0
     healthy_s_max: float = 0.0
     rss_bytes_max: int = 0
+    wide: int = 0
+    """Requests as large as may be, each sent over several connections."""
+    wide_rss_bytes_max: int = 0
     stored_batches: int = 0
     strays: int = 0
     """Topics that fuzzed requests made."""
@@ -86,7 +107,8 @@ class Report:
             f" {self.seconds:.1f} s;"
             f" {self.refused} connections refused, {self.answer_bytes >> 10} KiB of answers;"
             f" healthy client: {self.healthy_requests} requests, slowest"
-            f" {self.healthy_s_max * 1000:.0f} ms; RSS at most {self.rss_bytes_max >> 20} MiB;"
+            f" {self.healthy_s_max * 1000:.0f} ms; RSS at most {self.rss_bytes_max >> 20} MiB,"
+            f" with {self.wide} large requests {self.wide_rss_bytes_max >> 20} MiB;"
             f" {self.stored_batches} batches stored, {self.strays} stray topics removed,"
             f" {TARGET} deleted {self.deleted} times;"
             f" {len(self.problems)} problems"
@@ -159,9 +181,10 @@ class HealthyClient:
 class Burst:
     """One connection: a few frames, then our side is closed, then all answers are read."""
 
-    def __init__(self, port: int, frames: list[bytes]) -> None:
+    def __init__(self, port: int, frames: list[bytes], answer_s_max: float) -> None:
         self._port = port
         self._frames = frames
+        self._answer_s_max = answer_s_max
         self.answer_bytes = 0
         self.refused = False
 
@@ -171,7 +194,8 @@ class Burst:
         Raises:
             TimeoutError: the node neither answers nor closes the connection.
         """
-        with socket.create_connection(("127.0.0.1", self._port), timeout=ANSWER_S_MAX) as sock:
+        address = ("127.0.0.1", self._port)
+        with socket.create_connection(address, timeout=self._answer_s_max) as sock:
             try:
                 sock.sendall(b"".join(self._frames))
                 sock.shutdown(socket.SHUT_WR)
@@ -261,6 +285,8 @@ class Fuzzer:
         finally:
             self._loiterers.close()
             self._healthy.stop()
+        if not self.report.problems:
+            self._send_wide(max(1, frames // FRAMES_PER_WIDE))
         self.report.seconds = time.monotonic() - begun_s
         self._check_node()
         if self._node.is_alive:
@@ -279,10 +305,42 @@ class Fuzzer:
             self._burst([*valid, self._damaged()])
         self._loiterers.grow()
         self._loiterers.drip()
-        rss_bytes = self._node.rss_bytes() if self._node.is_alive else 0
-        self.report.rss_bytes_max = max(self.report.rss_bytes_max, rss_bytes)
-        if rss_bytes > RSS_BYTES_MAX:
-            self.report.problems.append(f"RSS is {rss_bytes >> 20} MiB")
+        self._check_memory()
+
+    def _check_memory(self) -> None:
+        self.report.rss_bytes_max = self._rss_peak_bytes(RSS_BYTES_MAX, "small requests")
+
+    def _rss_peak_bytes(self, limit: int, after: str) -> int:
+        """Return it, and complain if it is too much."""
+        rss_bytes = self._node.rss_peak_bytes() if self._node.is_alive else 0
+        if rss_bytes > limit:
+            self.report.problems.append(f"RSS was {rss_bytes} bytes after {after}")
+        return rss_bytes
+
+    def _send_wide(self, count: int) -> None:
+        """Send requests that are all one array, each over several connections at once."""
+        self._node.forget_rss_peak()
+        kinds = [MOST_MEMORY]
+        while self.report.wide < count and self._node.is_alive and not self.report.problems:
+            api, version = kinds.pop() if kinds else self._rng.choice(SERVED)
+            for name, frame in wide_requests(api, version, WIDE_BYTES):
+                self.report.wide += 1
+                self._burst_wide(frame)
+                peak_bytes = self._rss_peak_bytes(
+                    WIDE_RSS_BYTES_MAX, f"{name} of {api.name} v{version}"
+                )
+                self.report.wide_rss_bytes_max = peak_bytes
+
+    def _burst_wide(self, frame: bytes) -> None:
+        """Send it, and wait until all the answers, or what they wait for, are done."""
+        bursts = [
+            Burst(self._node.port, [frame], WIDE_ANSWER_S_MAX) for _ in range(WIDE_CONNECTIONS)
+        ]
+        threads = [threading.Thread(target=burst.run) for burst in bursts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
     def _damaged(self) -> bytes:
         seed, self._last = self._last, self.seeds.request()
@@ -291,7 +349,7 @@ class Fuzzer:
         return mutation(self._rng, seed[1], self._last[1])
 
     def _burst(self, frames: list[bytes]) -> None:
-        burst = Burst(self._node.port, frames)
+        burst = Burst(self._node.port, frames, ANSWER_S_MAX)
         self.report.frames += len(frames)
         self.report.damaged += 1
         self.report.connections += 1

@@ -125,6 +125,15 @@ class Process:
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
+    def rss_peak_bytes(self) -> int:
+        """Return the most memory that it has had, of late if :meth:`forget_rss_peak` was called."""
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        return 1024 * int(next(line for line in lines if line.startswith("VmHWM:")).split()[1])
+
+    def forget_rss_peak(self) -> None:
+        """Begin anew with the most memory that it has had."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
     def read_bytes(self) -> int:
         """Return how many bytes it has read, from the page cache or not."""
         lines = Path(f"/proc/{self.pid}/io").read_text().splitlines()
