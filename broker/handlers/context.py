@@ -43,6 +43,12 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 ASK_TIMEOUT_MS: Final = 30_000
 """How long a controller may take with a request whose client does not say how long it waits."""
 
+ASK_TIMEOUT_MAX_MS: Final = 60_000
+"""How long at most, whatever the client says: large requests wait for one another.
+
+Kafka's brokers give up what they forward to a controller after as long.
+"""
+
 
 class CloseConnectionError(QuorateError):
     """The request gets no answer, and the connection must be closed to say that it failed."""
@@ -208,7 +214,8 @@ class Broker:
     ) -> None:
         """Ask the controller, and call one of the two back once.
 
-        Without a time of its own, the request takes at most :data:`ASK_TIMEOUT_MS`.
+        Without a time of its own, the request takes at most :data:`ASK_TIMEOUT_MS`; with one, no
+        longer than :data:`ASK_TIMEOUT_MAX_MS`.
         """
 
         def answered(answer: A | ErrorAnswer) -> None:
@@ -218,7 +225,7 @@ class Broker:
                 on_answer(answer)
 
         assert self.ask_controller is not None, "set before requests are served"
-        timeout_ms = timeout_ms if timeout_ms > 0 else ASK_TIMEOUT_MS
+        timeout_ms = min(timeout_ms, ASK_TIMEOUT_MAX_MS) if timeout_ms > 0 else ASK_TIMEOUT_MS
         self.ask_controller(request, timeout_ms).when_resolved(answered)
 
 

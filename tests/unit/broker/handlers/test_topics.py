@@ -49,6 +49,14 @@ def assigned(*places: tuple[int, list[int]]) -> list[CreatableReplicaAssignment]
     return [CreatableReplicaAssignment(partition_index=i, broker_ids=b) for i, b in places]
 
 
+def test_a_client_waits_as_long_as_it_likes_but_a_controller_is_given_a_minute() -> None:
+    node = new_node()
+    for timeout_ms in (59_999, 60_000, 60_001, 2**31 - 1, 0, -1):
+        request = CreateTopicsRequest(topics=[creatable("a")], timeout_ms=timeout_ms)
+        assert waits(create_topics(node.broker, request, over(7)))
+    assert node.controller.timeouts_ms == [59_999, 60_000, 60_000, 60_000, 30_000, 30_000]
+
+
 def test_topics_are_created_as_the_controller_decides() -> None:
     node = new_node()
     request = CreateTopicsRequest(
