@@ -21,7 +21,7 @@ from quorate.net.connection import (
     Part,
     Service,
 )
-from quorate.promise import Promise, kept
+from quorate.promise import Promise
 from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.frames import (
     REQUEST_START_BYTES,
@@ -234,7 +234,8 @@ class _Dispatcher:
             else:
                 _promise_frame(connection, frame, self._times)
         except Exception as error:
-            raise _refusal(error, buffer, start) from error
+            api_key, version, _, _ = read_request_start(buffer, start)
+            raise _refusal(error, api_key, version) from error
 
     def _dispatch(self, connection: Connection, buffer: bytearray, start: int, end: int) -> None:
         api_key, version, correlation_id, id_bytes = read_request_start(buffer, start)
@@ -251,7 +252,7 @@ class _Dispatcher:
         if route.remembers_client:
             client_id = buffer[id_at : id_at + max(id_bytes, 0)]
             caller = _identified(caller, client_id, connection.peer)
-        if end - start > SMALL_BYTES_MAX and route.line is not None:
+        if route.line is not None and end - start > SMALL_BYTES_MAX:
             self._stand_in(route.line, connection, route, correlation_id, buffer[position:end])
             return
         # Bytes behind the request are ignored, as Kafka does: librdkafka sends some (Metadata).
@@ -284,20 +285,18 @@ class _Dispatcher:
             try:
                 message, _ = route.decode(body, 0, len(body))
                 answer = route.handler(self._broker, message, route.caller)
-            except AssertionError:
-                raise
             except Exception as error:
                 line.ended(request)
                 if dispatching:
                     raise
-                if isinstance(error, DecodeError):
-                    logger.warning("closing the connection from %s: %s", connection.peer, error)
-                else:
-                    _tell_bug(route.api_key, route.caller.api_version, error)
+                refusal = _refusal(error, route.api_key, route.caller.api_version)
+                logger.warning("closing the connection from %s: %s", connection.peer, refusal)
                 connection.hang_up()
+                return
+            if isinstance(answer, Promise):
+                answer.when_resolved(ended)  # pyright: ignore[reportUnknownMemberType]
             else:
-                promise: Promise[Any] = answer if isinstance(answer, Promise) else kept(answer)  # pyright: ignore[reportUnknownVariableType]
-                promise.when_resolved(ended)
+                ended(answer)
 
         def ended(response: Any) -> None:
             later.resolve(response)
@@ -430,7 +429,7 @@ def _identified(caller: Caller, client_id: bytearray, peer: str) -> Caller:
     return replace(caller, client_id=name, client_host=f"/{peer.rpartition(':')[0].strip('[]')}")
 
 
-def _refusal(error: Exception, buffer: bytearray, start: int) -> FrameRefusedError:
+def _refusal(error: Exception, api_key: int, version: int) -> FrameRefusedError:
     """Return why the connection must be closed.
 
     An error that nobody foresaw is a bug that this request brought to light. It costs the client
@@ -442,7 +441,6 @@ def _refusal(error: Exception, buffer: bytearray, start: int) -> FrameRefusedErr
         raise error
     if isinstance(error, FrameRefusedError):
         return error
-    api_key, version, _, _ = read_request_start(buffer, start)
     if isinstance(error, DecodeError):
         return FrameRefusedError(f"cannot decode a request with API key {api_key}: {error}")
     if isinstance(error, CloseConnectionError):

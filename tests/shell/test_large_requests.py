@@ -30,11 +30,14 @@ class Controller:
     def __init__(self) -> None:
         self.asked: list[Promise[DeleteTopicsResponse]] = []
         self.fails = False
+        self.answers_at_once = False
 
-    def __call__(self, _broker: Broker, request: Any, _caller: Caller) -> Promise[Any]:
+    def __call__(self, _broker: Broker, request: Any, _caller: Caller) -> Any:
         if self.fails:
             raise KeyError("surprise")
         assert len(request.topics) in {2, NAMES}
+        if self.answers_at_once:
+            return DeleteTopicsResponse()
         self.asked.append(Promise())
         return self.asked[-1]
 
@@ -136,3 +139,50 @@ def test_a_bug_that_a_request_meets_in_its_turn_is_told_and_the_next_begins(
     assert second.hung_up
     assert "a request with API key 20, version 6 failed" in caplog.text
     assert struct.unpack_from(">i", first.sent())[0] > 0
+
+
+def test_any_number_that_are_answered_at_once_do_not_wait(controller: Controller) -> None:
+    _, server = new_server()
+    controller.answers_at_once = True
+    for number in range(3):
+        wire = connect(server)
+        send(wire, frame_of(NAMES, correlation_id=number))
+        assert (wire.correlation_ids(), wire.in_flight_bytes) == ([number], 0)
+
+
+def test_those_that_waited_and_are_answered_at_once_then_leave_the_line_to_the_next(
+    controller: Controller,
+) -> None:
+    _, server = new_server()
+    wires = [connect(server) for _ in range(4)]
+    for wire in wires:
+        send(wire, LARGE)
+    controller.answers_at_once = True
+    controller.asked[0].resolve(DeleteTopicsResponse())
+    server.end_turn()
+    assert [wire.correlation_ids() for wire in wires] == [[0]] * 4
+
+
+def test_an_answer_that_cannot_be_written_costs_its_client_the_connection_and_the_next_begins(
+    controller: Controller,
+) -> None:
+    _, server = new_server()
+    first, second = connect(server), connect(server)
+    send(first, LARGE)
+    send(second, LARGE)
+    controller.asked[0].resolve(DeleteTopicsResponse(throttle_time_ms="soon"))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    server.end_turn()
+    assert (first.hung_up, second.hung_up, len(controller.asked)) == (True, False, 2)
+
+
+def test_a_bug_that_a_request_meets_at_once_costs_its_client_the_connection_and_no_turn(
+    controller: Controller, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, server = new_server()
+    controller.fails = True
+    with pytest.raises(FrameRefusedError, match="bug"):
+        send(connect(server), LARGE)
+    controller.fails = False
+    send(connect(server), LARGE)
+    assert len(controller.asked) == 1
+    assert caplog.text.count("a request with API key 20, version 6 failed") == 1
