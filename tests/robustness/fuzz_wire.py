@@ -13,12 +13,14 @@ import socket
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final
 
+from quorate.broker.handlers.table import HANDLERS
 from quorate.broker.shards.topics import INTERNAL_TOPICS
 from quorate.jepsen.clients.wire import (
     PRODUCE_VERSION,
@@ -38,7 +40,7 @@ from tests.robustness.fuzz_command import fuzz_command
 from tests.robustness.mutations import MUTATIONS, random_bytes, truncate
 from tests.robustness.node import Node, start_node
 from tests.robustness.seeds import PARTITIONS, SERVED, Seeds
-from tests.robustness.wide import wide_requests
+from tests.robustness.wide import ask_wide, wide_requests
 
 HEALTHY: Final = TopicPartition("healthy", 0)
 TARGET: Final = "fuzz"
@@ -63,8 +65,16 @@ WIDE_ANSWER_S_MAX: Final = 120.0
 MOST_MEMORY: Final = (APIS[ApiKey.CREATE_PARTITIONS], 3)
 """Takes more than others, and on its way to the controller once more."""
 
+NEWEST: Final = tuple((APIS[key], APIS[key].max_version) for key in sorted(HANDLERS))
+
 WIDE_RSS_BYTES_MAX: Final = RSS_BYTES_MAX + 100 * WIDE_BYTES
-"""A hundred bytes for each of a request in work; the others wait."""
+"""A hundred bytes for each of a request in work, as the others wait; and the answers come on top.
+
+A node may have made all of those before the first has left.
+"""
+
+ANSWER_BYTES_MAX: Final = 16 * WIDE_BYTES
+"""Of one wide request: to each number of four bytes, some errors have a sentence."""
 
 STRAYS_KEPT: Final = 50
 TARGET_CONFIGS: Final = {"retention.ms": "-1", "retention.bytes": "8388608"}
@@ -181,10 +191,9 @@ class HealthyClient:
 class Burst:
     """One connection: a few frames, then our side is closed, then all answers are read."""
 
-    def __init__(self, port: int, frames: list[bytes], answer_s_max: float) -> None:
+    def __init__(self, port: int, frames: list[bytes]) -> None:
         self._port = port
         self._frames = frames
-        self._answer_s_max = answer_s_max
         self.answer_bytes = 0
         self.refused = False
 
@@ -195,7 +204,7 @@ class Burst:
             TimeoutError: the node neither answers nor closes the connection.
         """
         address = ("127.0.0.1", self._port)
-        with socket.create_connection(address, timeout=self._answer_s_max) as sock:
+        with socket.create_connection(address, timeout=ANSWER_S_MAX) as sock:
             try:
                 sock.sendall(b"".join(self._frames))
                 sock.shutdown(socket.SHUT_WR)
@@ -314,33 +323,39 @@ class Fuzzer:
         """Return it, and complain if it is too much."""
         rss_bytes = self._node.rss_peak_bytes() if self._node.is_alive else 0
         if rss_bytes > limit:
-            self.report.problems.append(f"RSS was {rss_bytes} bytes after {after}")
+            self.report.problems.append(
+                f"RSS was {rss_bytes} bytes after {after}, not {limit} at most"
+            )
         return rss_bytes
 
     def _send_wide(self, count: int) -> None:
-        """Send requests that are all one array, each over several connections at once."""
-        self._node.forget_rss_peak()
-        kinds = [MOST_MEMORY]
+        """Send requests that are all one array: of every API, then of any in any version."""
+        kinds = [*self._rng.sample(NEWEST, len(NEWEST)), MOST_MEMORY]
         while self.report.wide < count and self._node.is_alive and not self.report.problems:
             api, version = kinds.pop() if kinds else self._rng.choice(SERVED)
             for name, frame in wide_requests(api, version, WIDE_BYTES):
-                self.report.wide += 1
-                self._burst_wide(frame)
-                peak_bytes = self._rss_peak_bytes(
-                    WIDE_RSS_BYTES_MAX, f"{name} of {api.name} v{version}"
-                )
-                self.report.wide_rss_bytes_max = peak_bytes
+                self._send_one_wide(f"{name} of {api.name} v{version}", frame)
 
-    def _burst_wide(self, frame: bytes) -> None:
-        """Send it, and wait until all the answers, or what they wait for, are done."""
-        bursts = [
-            Burst(self._node.port, [frame], WIDE_ANSWER_S_MAX) for _ in range(WIDE_CONNECTIONS)
-        ]
-        threads = [threading.Thread(target=burst.run) for burst in bursts]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    def _send_one_wide(self, what: str, frame: bytes) -> None:
+        """Send a request over several connections at once, and look at what it took."""
+        report = self.report
+        report.wide += 1
+        self._node.forget_rss_peak()
+        port = self._node.port
+        try:
+            with ThreadPoolExecutor(WIDE_CONNECTIONS) as pool:
+                asked = [
+                    pool.submit(ask_wide, port, frame, WIDE_ANSWER_S_MAX)
+                    for _ in range(WIDE_CONNECTIONS)
+                ]
+                answer_bytes = [each.result() for each in asked]
+        except TimeoutError as error:
+            report.problems.append(f"{error!r} after {what}")
+            return
+        if max(answer_bytes) > ANSWER_BYTES_MAX:
+            report.problems.append(f"an answer of {max(answer_bytes)} bytes after {what}")
+        peak_bytes = self._rss_peak_bytes(WIDE_RSS_BYTES_MAX + sum(answer_bytes), what)
+        report.wide_rss_bytes_max = max(report.wide_rss_bytes_max, peak_bytes)
 
     def _damaged(self) -> bytes:
         seed, self._last = self._last, self.seeds.request()
@@ -349,7 +364,7 @@ class Fuzzer:
         return mutation(self._rng, seed[1], self._last[1])
 
     def _burst(self, frames: list[bytes]) -> None:
-        burst = Burst(self._node.port, frames, ANSWER_S_MAX)
+        burst = Burst(self._node.port, frames)
         self.report.frames += len(frames)
         self.report.damaged += 1
         self.report.connections += 1

@@ -3,12 +3,15 @@
 Nothing has a broker remember more for a byte.
 """
 
+import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 from quorate.protocol.apis import Api
 from quorate.protocol.fields import FIXED, Field, layout_of
 from quorate.protocol.frames import SIZE_BYTES, encode_request
+from quorate.protocol.messages.data import ProduceRequest
 from quorate.protocol.messages.metadata import MetadataRequest
 
 NAME: Final = "fuzz"
@@ -34,11 +37,33 @@ def wide_requests(api: Api, version: int, request_bytes: int) -> Iterator[tuple[
         yield field.name, frame
 
 
+def ask_wide(port: int, frame: bytes, answer_s_max: float) -> int:
+    """Send a request and stay until it is done; return the size of its answer.
+
+    Whoever leaves early gives up its turn, and would not be seen to take memory. If the node closes
+    the connection instead, as it does at more than 100,000 partitions to produce to, that is 0.
+
+    Raises:
+        TimeoutError: there is no answer.
+    """
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=answer_s_max) as sock,
+        sock.makefile("rb") as answers,
+        suppress(ConnectionError),
+    ):
+        sock.sendall(frame)
+        size_bytes = int.from_bytes(answers.read(SIZE_BYTES), "big")
+        return len(answers.read(size_bytes))
+    return 0
+
+
 def _request(api: Api, version: int) -> Any:
-    """Return a request with one element in each array, which makes no topics."""
+    """Return a request with one element in each array, which makes no topics and is answered."""
     body = _struct(api.request, version, NAME, is_element=False)
     if isinstance(body, MetadataRequest):
         body.allow_auto_topic_creation = False
+    if isinstance(body, ProduceRequest):
+        body.acks = -1
     return body
 
 
