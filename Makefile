@@ -130,7 +130,7 @@ bench-judging: setup ## Measure how fast a history of a million operations is ju
 
 cover: setup $(SPARK) ## Run the tests with coverage; fails where what decides is not covered
 	$(BIN)/python -m coverage erase
-	$(BIN)/python -m coverage run -m pytest -m "not compat" $(ARGS)
+	$(BIN)/python -m coverage run -m pytest -n 2 -m "not compat" $(ARGS)
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage report --fail-under=90
 	$(BIN)/python -m coverage report --fail-under=100 --include="$$($(BIN)/python -m tests.deciding)" --omit="$$($(BIN)/python -m tests.deciding --omit)"
