@@ -115,7 +115,12 @@ class Fetcher:
             self._streams = self._streams[turn + 1 :] + self._streams[: turn + 1]
             position = stream.position
             before = (position.offset or 0, position.epoch)
-            taken = stream.take(records_max - len(records))
+            try:
+                taken = stream.take(records_max - len(records))
+            except QuorateError:
+                if not records:
+                    raise
+                continue  # the stream keeps its error for next time: nobody has these records yet
             has_room = has_room or not stream.asking
             if taken:
                 begun[stream.topic_partition] = before

@@ -415,6 +415,22 @@ async def test_a_partition_that_cannot_be_read_does_not_stop_the_others(
     assert sorted(places(found)) == [(0, n) for n in range(5)] + [(1, n) for n in range(10)]
 
 
+async def test_a_damaged_batch_does_not_take_records_of_others_along(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=10, partitions=2)
+    damaged = bytearray(cluster.topics["t"][1].batches[0])
+    damaged[-1] ^= 1
+    cluster.topics["t"][1].batches[0] = bytes(damaged)
+    async with consumer(cluster) as c:
+        c.assign([T0, T1])
+        await trio.sleep(1)  # both are fetched, and one poll takes from both
+        found = await c.poll()
+        with pytest.raises(CorruptRecordError, match="checksum"):
+            await c.poll()
+    assert places(found) == [(0, n) for n in range(10)]
+
+
 async def test_what_a_broker_refuses_to_show_is_an_error(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
