@@ -207,12 +207,15 @@ class Accumulator:
     def account(self, batch: Batch) -> None:
         """Count what was added to an open batch since the last time.
 
+        One without a record gets its first in any case: there was room for that when it was opened,
+        and empty it could not be sent.
+
         Raises:
             BufferFullError: The producer holds more than it may.
         """
         self.buffered_bytes += batch.size_bytes - batch.accounted_bytes
         batch.accounted_bytes = batch.size_bytes
-        if self.buffered_bytes > self.settings.buffer_memory_bytes:
+        if batch.count and self.buffered_bytes > self.settings.buffer_memory_bytes:
             raise self.buffer_full(0)
 
     def reserve(self, record_bytes: int) -> None:

@@ -446,6 +446,20 @@ async def test_a_topic_that_was_made_again_is_looked_up_again(
     assert len(asked) >= 2
 
 
+async def test_a_batch_whose_header_fills_the_buffer_is_not_sent_empty(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, partitions=2)
+    async with producer(cluster, buffer_memory_bytes=220) as p:
+        await p.partitions_of("t")
+        await p.send("t", b"a", partition=0)
+        await p.enqueue("t", bytes(100), partition=0, timestamp_ms=1)
+        await p.enqueue("t", b"b", partition=0, timestamp_ms=2)  # counts the one before
+        await p.enqueue("t", b"c", partition=1, timestamp_ms=2)
+    logs = cluster.topics["t"]
+    assert logs[0].values() + logs[1].values() == [b"a", bytes(100), b"b", b"c"]
+
+
 async def test_a_record_that_waits_for_room_keeps_its_headers(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
