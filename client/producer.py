@@ -525,9 +525,10 @@ class Producer(Generic[K, V]):
                 self._lose(parked, error)
         else:
             known = self._topics[topic] = _Topic(view, self._rng)
-            for parked in self._parked.pop(topic, []):
-                self._accumulator.release(parked.size_bytes)
-                self._unpark(known, parked)
+            with self._accumulator.admitting():
+                for parked in self._parked.pop(topic, []):
+                    self._accumulator.release(parked.size_bytes)
+                    self._unpark(known, parked)
         if self._sender is not None:
             self._sender.room.unpark_all()
 

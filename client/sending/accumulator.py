@@ -11,6 +11,7 @@ with the next producer epoch and number 0.
 from __future__ import annotations
 
 from collections import deque
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +24,7 @@ from quorate.records.batch import PRODUCER_EPOCH_MAX, SEQUENCE_MAX
 from quorate.records.record import NO_PRODUCER, ProducerStamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from random import Random
 
 NEVER_MS: Final = 2**62
@@ -166,6 +167,7 @@ class Accumulator:
         """What keeps batches from being sent at all, to be named when they expire."""
 
         self._rng = rng
+        self._admitting = False
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._active: dict[TopicPartition, PartitionQueue] = {}
         """Queues with waiting batches, those served last at the end."""
@@ -192,8 +194,8 @@ class Accumulator:
             if batch.size_bytes + record_bytes <= self.settings.batch_size_bytes:
                 return batch, False
             batch.seal()
-        if self.buffered_bytes + record_bytes > self.settings.buffer_memory_bytes:
-            raise self.buffer_full(record_bytes)
+        if not self._admitting:
+            self._check_room(record_bytes)
         batch = Batch(
             topic_partition,
             ready_at_ms=now_ms + self.settings.linger_ms,
@@ -215,8 +217,8 @@ class Accumulator:
         """
         self.buffered_bytes += batch.size_bytes - batch.accounted_bytes
         batch.accounted_bytes = batch.size_bytes
-        if batch.count and self.buffered_bytes > self.settings.buffer_memory_bytes:
-            raise self.buffer_full(0)
+        if batch.count and not self._admitting:
+            self._check_room(0)
 
     def reserve(self, record_bytes: int) -> None:
         """Count a record that has no batch yet.
@@ -224,13 +226,25 @@ class Accumulator:
         Raises:
             BufferFullError: The producer holds as much as it may.
         """
-        if self.buffered_bytes + record_bytes > self.settings.buffer_memory_bytes:
-            raise self.buffer_full(record_bytes)
+        self._check_room(record_bytes)
         self.buffered_bytes += record_bytes
 
     def release(self, record_bytes: int) -> None:
         """Undo :meth:`reserve`."""
         self.buffered_bytes -= record_bytes
+
+    @contextmanager
+    def admitting(self) -> Generator[None]:
+        """Give batches to records that were reserved for, whatever the headers of batches add."""
+        self._admitting = True
+        try:
+            yield
+        finally:
+            self._admitting = False
+
+    def _check_room(self, record_bytes: int) -> None:
+        if self.buffered_bytes + record_bytes > self.settings.buffer_memory_bytes:
+            raise self.buffer_full(record_bytes)
 
     def lose(self, error: QuorateError) -> None:
         """A record failed before it had a batch: nothing to do, unless others depend on it."""

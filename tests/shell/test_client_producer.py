@@ -460,6 +460,16 @@ async def test_a_batch_whose_header_fills_the_buffer_is_not_sent_empty(
     assert logs[0].values() + logs[1].values() == [b"a", bytes(100), b"b", b"c"]
 
 
+async def test_what_was_taken_before_its_topic_was_known_fits_when_it_is(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, partitions=4)
+    async with producer(cluster, buffer_memory_bytes=1_000, batch_size_bytes=200) as p:
+        deliveries = [await p.enqueue("t", b"x", partition=number % 4) for number in range(100)]
+        await p.flush()
+    assert [delivery.error for delivery in deliveries] == [None] * 100
+
+
 async def test_a_record_that_waits_for_room_keeps_its_headers(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:

@@ -92,6 +92,15 @@ async def test_a_transaction_counts_as_a_whole_when_its_block_ends(
     assert len(announced) == (2 if version == 1 else 0)
 
 
+async def test_nothing_is_committed_without_what_was_taken_before_its_topic_was_known(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    fakes = fake(nursery)
+    async with producing(fakes, buffer_memory_bytes=1_000, batch_size_bytes=200) as p:
+        await write(p, *[b"x"] * 45)
+    assert fakes.values("t") == [b"x"] * 45
+
+
 @VERSIONS
 async def test_an_exception_aborts_and_goes_on(
     nursery: trio.Nursery, autojump_clock: MockClock, version: int
