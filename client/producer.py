@@ -41,7 +41,7 @@ from quorate.client.transacting import Transactions
 from quorate.client.transaction import Transaction
 from quorate.client.transactional_sender import TransactionalSender
 from quorate.client.transactions.accumulator import TransactionalAccumulator
-from quorate.errors import MessageTooLargeError, QuorateError
+from quorate.errors import KafkaError, MessageTooLargeError, QuorateError
 from quorate.model import TopicPartition
 from quorate.records.compression import codec_named
 from quorate.records.record import (
@@ -539,6 +539,11 @@ class Producer(Generic[K, V]):
             batch = self._batch_for(topic, parked.partition, key, value, parked.size_bytes)
         except QuorateError as error:
             self._lose(parked, error)
+            return
+        except Exception as error:  # noqa: BLE001 - the user's partitioner's; its caller has gone on
+            failure = KafkaError(f"no partition for a record of {topic.view.name!r}: {error!r}")
+            failure.__cause__ = error
+            self._lose(parked, failure)
             return
         index = batch.append(record.timestamp_ms(0), key, value, headers, parked.size_bytes)
         record.move([(batch, index)])

@@ -470,6 +470,25 @@ async def test_what_was_taken_before_its_topic_was_known_fits_when_it_is(
     assert [delivery.error for delivery in deliveries] == [None] * 100
 
 
+async def test_a_partitioner_that_fails_costs_its_record_and_no_other(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    def choose(_topic: str, _key: bytes | None, value: bytes | None, _count: int) -> int:
+        if value == b"odd":
+            raise ValueError("where to?")
+        return 0
+
+    cluster = cluster_of(nursery)
+    async with producer(cluster, partitioner=choose) as p:
+        odd = await p.enqueue("t", b"odd")  # the topic is not known yet
+        assert (await p.send("t", b"even")).offset == 0
+        with pytest.raises(KafkaError, match="where to"):
+            await odd.result()
+        with pytest.raises(ValueError, match="where to"):
+            await p.enqueue("t", b"odd")
+    assert cluster.topics["t"][0].values() == [b"even"]
+
+
 async def test_a_record_that_waits_for_room_keeps_its_headers(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
