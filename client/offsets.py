@@ -11,7 +11,14 @@ from quorate.client.connections import RETRY, Cluster
 from quorate.client.errors import error_for
 from quorate.client.receiving.fetches import offsets_request
 from quorate.client.routing.retries import Remedy, remedy_for
-from quorate.errors import MEANINGS, ErrorCode, QuorateError, RequestTimedOutError, known_code
+from quorate.errors import (
+    MEANINGS,
+    ErrorCode,
+    NetworkError,
+    QuorateError,
+    RequestTimedOutError,
+    known_code,
+)
 from quorate.model import TopicPartition
 from quorate.protocol.apis import ApiKey
 
@@ -86,9 +93,14 @@ async def _ask_once(
         request = offsets_request(
             asked, committed_only=committed_only, timeout_ms=cluster.settings.request_timeout_ms
         )
-        response: ListOffsetsResponse = await cluster.call_broker(
-            leader_id, ApiKey.LIST_OFFSETS, request
-        )
+        try:
+            connection = await cluster.reach(leader_id)
+            response: ListOffsetsResponse = await connection.call(
+                ApiKey.LIST_OFFSETS, request, timeout_ms=cluster.settings.request_timeout_ms
+            )
+        except NetworkError:  # somebody else may lead by now: not the same broker again and again
+            results.update((topic_partition, None) for topic_partition, _ in asked)
+            continue
         answers = {
             TopicPartition(topic.name, partition.partition_index): partition
             for topic in response.topics

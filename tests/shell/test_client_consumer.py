@@ -457,6 +457,20 @@ async def test_a_leader_that_is_not_ready_is_asked_again(
         assert await c.end_offsets([T0]) == {T0: 10}
 
 
+async def test_offsets_are_asked_of_who_leads_when_the_leader_is_gone(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = FakeCluster(nursery, brokers=2)
+    log = cluster.create("t")[0]
+    write(log, 5)
+    async with consumer(cluster) as c:
+        assert await c.end_offsets([T0]) == {T0: 5}
+        await cluster.stop(1)
+        log.leader_id, log.leader_epoch = 2, 1
+        with trio.fail_after(5):
+            assert await c.end_offsets([T0]) == {T0: 5}
+
+
 async def test_offsets_of_a_partition_without_a_leader_are_an_error(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
