@@ -159,6 +159,7 @@ class Fetcher:
     def _leader_of(self, topic_partition: TopicPartition) -> Leader | None:
         leader = self._cluster.view.leader_of(topic_partition)
         if leader is None:
+            self._cluster.watch((topic_partition.topic,))  # who did not find it watches it no more
             self._cluster.refresh_soon()
         return leader
 

@@ -123,6 +123,7 @@ class Sender:
     def _leader_of(self, topic_partition: TopicPartition) -> int | None:
         leader = self._cluster.view.leader_of(topic_partition)
         if leader is None:
+            self._cluster.watch((topic_partition.topic,))  # who did not find it watches it no more
             self._cluster.refresh_soon()
             return None
         return leader.broker_id

@@ -394,6 +394,19 @@ async def test_a_topic_or_partition_that_does_not_exist_is_named(
     assert not any(r.allow_auto_topic_creation for r in cluster.requests_of(MetadataRequest))
 
 
+async def test_a_topic_that_appears_after_it_was_missed_can_be_read(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = FakeCluster(nursery)
+    async with consumer(cluster) as c:
+        c.assign([T0])
+        with pytest.raises(UnknownTopicOrPartitionError):
+            await c.poll(timeout_ms=60_000)
+        write(cluster.create("t")[0], 5)
+        c.seek(T0, 0)
+        assert places(await read(c, 5)) == [(0, n) for n in range(5)]
+
+
 async def test_a_partition_that_cannot_be_read_does_not_stop_the_others(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:

@@ -489,6 +489,22 @@ async def test_a_partitioner_that_fails_costs_its_record_and_no_other(
     assert cluster.topics["t"][0].values() == [b"even"]
 
 
+async def test_asking_for_a_topic_in_vain_does_not_keep_records_from_it(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery)
+    async with producer(cluster) as p:
+        await p.send("t", b"a")
+        logs = cluster.topics.pop("t")
+        delivery = await p.enqueue("t", b"b")
+        await trio.sleep(1)
+        with pytest.raises(UnknownTopicOrPartitionError):
+            await p.partitions_of("t")
+        cluster.topics["t"] = logs
+        with trio.fail_after(5):
+            assert (await delivery.result()).offset == 1
+
+
 async def test_a_record_that_waits_for_room_keeps_its_headers(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
