@@ -25,7 +25,7 @@ from quorate.client.receiving.truncation import (
     plan_checks,
     take_checked,
 )
-from quorate.errors import QuorateError, UnsupportedVersionError
+from quorate.errors import NetworkError, QuorateError, UnsupportedVersionError
 from quorate.model import TopicPartition
 from quorate.net.bell import Bell
 from quorate.protocol.apis import ApiKey
@@ -82,19 +82,31 @@ class Fetcher:
         for stream in streams:
             if stream.topic_partition not in self._checked:
                 self._checked.add(stream.topic_partition)
-                self._nursery.start_soon(self._check_existence, stream)
+                self._nursery.start_soon(self._check_existence, stream.topic_partition)
         self.wake()
         self.changed.unpark_all()  # somebody may wait for what is not read any more
 
-    async def _check_existence(self, stream: PartitionStream) -> None:
+    async def _check_existence(self, topic_partition: TopicPartition) -> None:
         """Turn a partition that does not exist into an error, instead of waiting for ever."""
-        try:
-            await self._cluster.wait_for_partition(stream.topic_partition)
-        except QuorateError as error:
-            stream.fail(error)
-        if stream.error is not None:
-            self._checked.discard(stream.topic_partition)
-            self.changed.unpark_all()
+        attempts = 0
+        while self._streams_of(topic_partition):
+            try:
+                await self._cluster.wait_for_partition(topic_partition)
+            except NetworkError:  # nobody has said that it does not exist
+                attempts += 1
+                await trio.sleep(self._cluster.pause_s(self._settings.backoff, attempts))
+            except QuorateError as error:
+                for stream in self._streams_of(topic_partition):
+                    stream.fail(error)
+                break
+            else:
+                return
+        self._checked.discard(topic_partition)
+        self.changed.unpark_all()
+
+    def _streams_of(self, topic_partition: TopicPartition) -> list[PartitionStream]:
+        """Return the stream of a partition, if it is read: by now it may be another one."""
+        return [stream for stream in self._streams if stream.topic_partition == topic_partition]
 
     def take(self, records_max: int, begun: dict[TopicPartition, tuple[int, int]]) -> list[Record]:
         """Return the next records, of one partition after the other; none if none are there.

@@ -407,6 +407,30 @@ async def test_a_topic_that_appears_after_it_was_missed_can_be_read(
         assert places(await read(c, 5)) == [(0, n) for n in range(5)]
 
 
+async def test_a_partition_that_is_assigned_in_an_outage_is_read_after_it(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=10)
+    async with consumer(cluster) as c:
+        await cluster.stop(1)
+        c.assign([T0])
+        assert await c.poll(timeout_ms=10_000) == []
+        cluster.down.clear()
+        assert places(await read(c, 10)) == [(0, n) for n in range(10)]
+
+
+async def test_a_partition_that_is_assigned_anew_while_it_is_looked_for_is_missed_as_well(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = FakeCluster(nursery)
+    async with consumer(cluster) as c:
+        for partitions in ([T0], [], [T0]):
+            c.assign(partitions)
+            await trio.sleep(1)
+        with pytest.raises(UnknownTopicOrPartitionError):
+            await c.poll(timeout_ms=60_000)
+
+
 async def test_a_partition_that_cannot_be_read_does_not_stop_the_others(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
