@@ -48,8 +48,11 @@ class ConsumerBase:
 
         A rebalance ends the pause of a partition that goes to another member and comes back.
         """
-        for stream in self._open().assigned(partitions):
+        reading = self._open()
+        streams = reading.assigned(partitions)
+        for stream in streams:
             stream.paused = True
+        reading.put_back(streams)
 
     def resume(self, *partitions: TopicPartition | tuple[str, int]) -> None:
         """Go on with partitions that were paused."""

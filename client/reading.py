@@ -87,6 +87,15 @@ class Reading:
             self.current = None
         self.fetcher.wake()
 
+    def put_back(self, streams: list[PartitionStream]) -> None:
+        """Have what was taken for iteration, and not given out, come again when it is wanted."""
+        first = self._first_iterated()
+        begun = [stream for stream in streams if stream.topic_partition in first]
+        for stream in begun:
+            stream.seek(*first[stream.topic_partition])
+        moved = {stream.topic_partition for stream in begun}
+        self.iterated = deque(r for r in self.iterated if r.topic_partition not in moved)
+
     # Records
 
     def come_back(self) -> None:

@@ -346,6 +346,24 @@ async def test_paused_partitions_keep_quiet_and_go_on_later(
         assert places(await read(c, 10)) == [(0, n) for n in range(10)]
 
 
+async def test_an_iteration_gives_out_nothing_of_a_partition_that_is_paused_in_it(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=10)
+    found: list[Record] = []
+    async with consumer(cluster) as c:
+        c.assign([T0])
+        with trio.move_on_after(60):
+            async for record in c:
+                found.append(record)
+                c.pause(T0)
+        assert places(found) == [(0, 0)]
+        assert await c.position(T0) == 1
+        c.resume(T0)
+        found += await read(c, 9)
+    assert places(found) == [(0, n) for n in range(10)]
+
+
 async def test_partitions_that_stay_assigned_go_on_where_they_are(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
