@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from quorate.client.errors import BufferFullError, DeliveryTimeoutError, in_words
@@ -435,8 +436,9 @@ class Accumulator:
         self.buffered_bytes -= batch.accounted_bytes
         del self._unsettled[batch]
         halves = batch.split()
-        # Oldest first again: they have the deadline of the batch they were.
-        self._unsettled = {**dict.fromkeys(halves), **self._unsettled}
+        # By deadline again: they have that of the batch they were, which need not be the oldest.
+        unsettled = sorted([*halves, *self._unsettled], key=attrgetter("deadline_ms"))
+        self._unsettled = dict.fromkeys(unsettled)
         for half in halves:
             half.accounted_bytes = half.size_bytes
             self.buffered_bytes += half.size_bytes

@@ -428,6 +428,19 @@ def test_a_batch_that_is_too_large_is_split_and_the_halves_keep_its_numbers() ->
     assert accu.buffered_bytes == 0
 
 
+def test_what_was_split_lets_older_batches_expire_in_time() -> None:
+    accu = accumulator(linger_ms=0)
+    older, _ = put(accu, tp=B)
+    batch, _ = put(accu, now_ms=500)
+    put(accu, now_ms=500)
+    accu.drain(lambda tp: 1 if tp == A else None, lambda _: True, 500)  # nobody leads B
+    accu.fail(batch, error(ErrorCode.MESSAGE_TOO_LARGE), -1, 500)
+    assert accu.next_event_ms(500) == 1_000
+    assert accu.expire(1_000)
+    assert isinstance(older.outcome, DeliveryTimeoutError)
+    assert not batch.settled
+
+
 def test_a_single_record_that_is_too_large_is_an_error() -> None:
     accu = accumulator(linger_ms=0)
     batch, _ = put(accu)
