@@ -328,9 +328,9 @@ class Producer(Generic[K, V]):
         self, send: Callable[[], Delivery], error: BufferFullError
     ) -> Delivery:
         sender = self._running()
-        sender.wake()
         with trio.move_on_after(self._max_block_ms / 1000):
             while True:
+                sender.wake()  # to be told that there is no room has made ready what lingered
                 await sender.room.park()
                 try:
                     return send()

@@ -505,6 +505,29 @@ async def test_asking_for_a_topic_in_vain_does_not_keep_records_from_it(
             assert (await delivery.result()).offset == 1
 
 
+async def test_who_waits_for_room_waits_for_no_linger(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, partitions=3)
+    async with producer(cluster, buffer_memory_bytes=1_000, linger_ms=50_000) as p:
+
+        def fill(partition: int) -> Delivery:
+            first = p.send_nowait("t", bytes(600), partition=partition, timestamp_ms=1)
+            p.send_nowait("t", b"", partition=partition, timestamp_ms=2)  # counts the one before
+            return first
+
+        def refill(_delivery: Delivery) -> None:
+            fill(1)
+
+        p.send_nowait("t", b"")
+        await p.flush()
+        for _ in range(20):  # the sender may look before or after who waits
+            fill(0).add_callback(refill)
+            await p.enqueue("t", bytes(600), partition=2)
+            await p.flush()
+        assert trio.current_time() < 40
+
+
 async def test_a_record_that_waits_for_room_keeps_its_headers(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
