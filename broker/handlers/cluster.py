@@ -3,6 +3,7 @@
 from typing import Final
 
 from quorate.broker.handlers.context import Broker, Caller
+from quorate.broker.handlers.operations import ON_CLUSTER
 from quorate.control.messages import UnregisterBroker, UnregisterBrokerAnswer
 from quorate.errors import ErrorCode, KafkaError
 from quorate.promise import Promise
@@ -48,9 +49,12 @@ def describe_cluster(
         if (endpoint := node.endpoints.get(caller.listener)) is not None
         and (request.include_fenced_brokers or not node.fenced)
     ]
-    return DescribeClusterResponse(
+    response = DescribeClusterResponse(
         cluster_id=broker.cluster_id, controller_id=broker.config.node_id, brokers=brokers
     )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = ON_CLUSTER
+    return response
 
 
 def unregister_broker(

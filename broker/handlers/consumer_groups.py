@@ -7,6 +7,7 @@ from quorate.broker.groups import consumer_heartbeats
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.broker.handlers.features import check_consumer_protocol
 from quorate.broker.handlers.gathering import Gathering
+from quorate.broker.handlers.operations import ON_GROUPS
 from quorate.errors import ErrorCode, KafkaError
 from quorate.promise import Promise, now_or_later
 from quorate.protocol.messages.consumer_groups import (
@@ -51,8 +52,20 @@ def consumer_group_describe(
             )
             answers.put(place, refused)
         else:
-            described.when_resolved(partial(answers.put, place))
+            described.when_resolved(partial(_put, request, answers, place))
     return answers.response(lambda groups: ConsumerGroupDescribeResponse(groups=groups))
+
+
+def _put(
+    request: ConsumerGroupDescribeRequest,
+    answers: Gathering[ConsumerGroupDescribeGroup],
+    place: int,
+    described: ConsumerGroupDescribeGroup,
+) -> None:
+    """Take a group's description, with what may be done with it if that was asked for."""
+    if request.include_authorized_operations and described.error_code == ErrorCode.NONE:
+        described.authorized_operations = ON_GROUPS
+    answers.put(place, described)
 
 
 def _check_served(broker: Broker) -> None:

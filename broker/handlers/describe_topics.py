@@ -4,6 +4,7 @@ from typing import Final
 
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.broker.handlers.metadata import offline_replicas, partition_code
+from quorate.broker.handlers.operations import ON_TOPICS
 from quorate.broker.shards.topics import INTERNAL_TOPICS
 from quorate.errors import ErrorCode
 from quorate.model import NO_LEADER
@@ -52,7 +53,9 @@ def _described(
 ) -> DescribeTopicPartitionsResponseTopic:
     if topic is None:
         code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return DescribeTopicPartitionsResponseTopic(error_code=code, name=name)
+        return DescribeTopicPartitionsResponseTopic(
+            error_code=code, name=name, topic_authorized_operations=ON_TOPICS
+        )
     live = image.live_broker_ids()
     states = list(enumerate(topic.partitions))[first_index : first_index + limit]
     return DescribeTopicPartitionsResponseTopic(
@@ -73,4 +76,5 @@ def _described(
             )
             for index, state in states
         ],
+        topic_authorized_operations=ON_TOPICS,
     )

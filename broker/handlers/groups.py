@@ -8,6 +8,7 @@ from quorate.broker.groups.coordinator import GroupCoordinator
 from quorate.broker.groups.group import DescribedClassic, Group
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.broker.handlers.gathering import Gathering
+from quorate.broker.handlers.operations import ON_GROUPS
 from quorate.errors import ErrorCode, KafkaError
 from quorate.promise import Promise
 from quorate.protocol.messages.groups import (
@@ -66,6 +67,8 @@ def describe_groups(
         except KafkaError as error:
             answers.put(place, _not_described(group_id, error.code, error.message))
             continue
+        if request.include_authorized_operations and described.error_code == ErrorCode.NONE:
+            described.authorized_operations = ON_GROUPS
         _when_committed(coordinator, described, partial(answers.put, place))
     return answers.response(lambda groups: DescribeGroupsResponse(groups=groups))
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from quorate.broker.handlers.context import ANONYMOUS, Broker, Caller
+from quorate.broker.handlers.operations import ON_CLUSTER, ON_TOPICS
 from quorate.broker.shards.topics import INTERNAL_TOPICS
 from quorate.control.messages import CreateTopics, CreateTopicsAnswer, NewTopic
 from quorate.errors import RETRIABLE, ErrorCode, known_code
@@ -78,7 +79,11 @@ def _describe(
             for topic in topics:
                 # Versions 10 and 11 can ask for a topic without a name, but not answer so.
                 topic.name = topic.name or ""
-    return MetadataResponse(
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            if topic.name:
+                topic.topic_authorized_operations = ON_TOPICS
+    response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(
                 node_id=node.broker_id, host=endpoint.host, port=endpoint.port, rack=node.rack
@@ -89,6 +94,9 @@ def _describe(
         controller_id=broker.config.node_id,
         topics=topics,
     )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = ON_CLUSTER
+    return response
 
 
 def _named_brokers(image: MetadataImage, listener: str) -> Iterable[tuple[BrokerImage, Endpoint]]:

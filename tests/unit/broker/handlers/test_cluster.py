@@ -1,6 +1,7 @@
 """The cluster's brokers, as tools ask for them, and who wrote to this one."""
 
 from quorate.broker.handlers.cluster import describe_cluster, describe_producers, unregister_broker
+from quorate.broker.handlers.operations import ON_CLUSTER
 from quorate.control.messages import UnregisterBroker, UnregisterBrokerAnswer
 from quorate.errors import ErrorCode
 from quorate.protocol.messages.cluster import (
@@ -8,7 +9,10 @@ from quorate.protocol.messages.cluster import (
     DescribeProducersRequest,
     DescribeProducersTopicRequest,
 )
-from quorate.protocol.messages.metadata import DescribeClusterRequest
+from quorate.protocol.messages.metadata import (
+    OPERATIONS_NOT_ASKED_FOR,
+    DescribeClusterRequest,
+)
 from quorate.protocol.messages.placement import UnregisterBrokerRequest
 from quorate.quorum.metadata import records as r
 from quorate.records.record import ProducerStamp
@@ -27,6 +31,15 @@ def test_fenced_brokers_are_described_on_request() -> None:
     assert [(b.broker_id, b.is_fenced) for b in response.brokers][2] == (3, True)
     assert (response.cluster_id, response.controller_id) == ("cluster", 1)
     assert describe_cluster(node.broker, asked, over(2, "SSL")).brokers == []
+
+
+def test_what_may_be_done_with_the_cluster_is_told_to_who_asks() -> None:
+    node = new_cluster()
+    response = describe_cluster(node.broker, DescribeClusterRequest(), over(2))
+    assert response.cluster_authorized_operations == OPERATIONS_NOT_ASKED_FOR
+    asked = DescribeClusterRequest(include_cluster_authorized_operations=True)
+    response = describe_cluster(node.broker, asked, over(2))
+    assert response.cluster_authorized_operations == ON_CLUSTER
 
 
 def test_controllers_are_not_described_here() -> None:

@@ -4,9 +4,11 @@ from typing import Any
 
 from quorate.broker.handlers.classic_groups import heartbeat, leave_group
 from quorate.broker.handlers.consumer_groups import consumer_group_describe
+from quorate.broker.handlers.operations import ON_GROUPS
 from quorate.errors import ErrorCode
 from quorate.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
 from quorate.protocol.messages.groups import HeartbeatRequest, LeaveGroupRequest, MemberIdentity
+from quorate.protocol.messages.metadata import OPERATIONS_NOT_ASKED_FOR
 from quorate.quorum.metadata import records as r
 from tests.unit.broker.handlers.grouping import beat, commit, coordinator_of, join, new_coordinator
 from tests.unit.broker.harness import Node, now, over
@@ -54,6 +56,18 @@ def test_groups_are_described_each_by_itself() -> None:
     assert (missing.error_code, missing.group_id) == (ErrorCode.GROUP_ID_NOT_FOUND, "other")
     assert missing.error_message
     assert describe(node) == []
+
+
+def test_what_may_be_done_with_a_group_is_told_to_who_asks() -> None:
+    node = new_coordinator()
+    beat(node)
+    for asked, operations in ((False, OPERATIONS_NOT_ASKED_FOR), (True, ON_GROUPS)):
+        request = ConsumerGroupDescribeRequest(
+            group_ids=["g", "other"], include_authorized_operations=asked
+        )
+        found, missing = now(consumer_group_describe(node.broker, request, over(1))).groups
+        assert found.authorized_operations == operations
+        assert missing.authorized_operations == OPERATIONS_NOT_ASKED_FOR
 
 
 def test_the_new_protocol_may_be_switched_off() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from quorate.broker.handlers.describe_topics import describe_topic_partitions
+from quorate.broker.handlers.operations import ON_TOPICS
 from quorate.errors import ErrorCode
 from quorate.protocol.messages.metadata import (
     Cursor,
@@ -102,3 +103,9 @@ def test_those_that_could_lead_without_being_in_sync_are_told() -> None:
     assert codes([partition]) == [ErrorCode.LEADER_NOT_AVAILABLE]
     assert (partition.isr_nodes, partition.eligible_leader_replicas) == ([], [])
     assert partition.last_known_elr == [1]
+
+
+def test_what_may_be_done_with_topics_is_told_unasked() -> None:
+    node = new_cluster()
+    node.create_topic("a")
+    assert [t.topic_authorized_operations for t in page(node, "a", "b").topics] == [ON_TOPICS] * 2

@@ -8,6 +8,7 @@ from quorate.broker.groups.coordinator import EXPIRED_AT_ONCE
 from quorate.broker.groups.records import Committed, offset_key, offset_prefix, offset_value
 from quorate.broker.handlers.consumer_groups import consumer_group_heartbeat
 from quorate.broker.handlers.groups import delete_groups, describe_groups, list_groups
+from quorate.broker.handlers.operations import ON_GROUPS
 from quorate.broker.shards.topics import GROUPS_TOPIC
 from quorate.errors import ErrorCode
 from quorate.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
@@ -16,6 +17,7 @@ from quorate.protocol.messages.groups import (
     DescribeGroupsRequest,
     ListGroupsRequest,
 )
+from quorate.protocol.messages.metadata import OPERATIONS_NOT_ASKED_FOR
 from quorate.quorum.metadata import records as r
 from tests.unit.broker.handlers.grouping import (
     commit,
@@ -52,6 +54,16 @@ def delete(node: Node, *group_ids: str) -> list[int]:
 def expire(node: Node) -> int:
     """Look for what is too old, in all coordinators; return in how many steps."""
     return sum(1 for coordinator in node.broker.coordinators for _ in coordinator.expire())
+
+
+def test_what_may_be_done_with_a_group_is_told_to_who_asks() -> None:
+    node = new_coordinator()
+    join(node, "g")
+    for asked, operations in ((False, OPERATIONS_NOT_ASKED_FOR), (True, ON_GROUPS)):
+        request = DescribeGroupsRequest(groups=["g", "x"], include_authorized_operations=asked)
+        found, missing = now(describe_groups(node.broker, request, over(6))).groups
+        assert found.authorized_operations == operations
+        assert missing.authorized_operations == OPERATIONS_NOT_ASKED_FOR
 
 
 # --- lists ---------------------------------------------------------------------

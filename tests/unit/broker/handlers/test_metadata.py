@@ -6,6 +6,7 @@ from quorate.broker.handlers.metadata import metadata
 from quorate.control.messages import DONE, CreateTopics, CreateTopicsAnswer, Failure, TopicCreation
 from quorate.errors import ErrorCode
 from quorate.protocol.messages.metadata import (
+    OPERATIONS_NOT_ASKED_FOR,
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
@@ -169,3 +170,25 @@ def test_a_topic_is_described_once_however_often_it_is_named() -> None:
     request = MetadataRequest(topics=[named, by_id, named, by_id, named])
     response = now(metadata(node.broker, request, CALLER))
     assert [topic.name for topic in response.topics] == ["appLogs", "appLogs"]
+
+
+def test_all_that_can_be_done_may_be_done_and_is_told_to_who_asks() -> None:
+    node = new_cluster()
+    node.create_topic("appLogs")
+    topics = [
+        MetadataRequestTopic(name="appLogs"),
+        MetadataRequestTopic(name=None, topic_id=b"x" * 16),
+    ]
+    response = now(metadata(node.broker, MetadataRequest(topics=topics), over(10)))
+    assert response.cluster_authorized_operations == OPERATIONS_NOT_ASKED_FOR
+    told = [topic.topic_authorized_operations for topic in response.topics]
+    assert told == [OPERATIONS_NOT_ASKED_FOR] * 2
+    request = MetadataRequest(
+        topics=topics,
+        include_topic_authorized_operations=True,
+        include_cluster_authorized_operations=True,
+    )
+    response = now(metadata(node.broker, request, over(10)))
+    assert response.cluster_authorized_operations == 0b1_1111_1010_0000
+    told = [topic.topic_authorized_operations for topic in response.topics]
+    assert told == [0b1101_1111_1000, OPERATIONS_NOT_ASKED_FOR], "Kafka's numbers"
