@@ -217,7 +217,7 @@ def _change(
         properties.pop(change.name, None)
         return
     if change.value is None:
-        raise InvalidConfigError(f"{change.name} needs a value")
+        raise InvalidRequestError(f"{change.name} needs a value")
     if change.operation is ConfigOperation.SET:
         properties[change.name] = change.value
         return
