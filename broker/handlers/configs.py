@@ -39,6 +39,7 @@ from quorate.protocol.messages.configs import (
 )
 from quorate.quorum.metadata.effective import SUCCESSION_RULES
 from quorate.quorum.metadata.image import BROKER, CLUSTER_DEFAULT, GROUP, TOPIC, ConfigResource
+from quorate.quorum.metadata.topic_names import check_topic_name
 from quorate.setting_fields import Setting
 from quorate.settings import (
     BROKER_SETTINGS,
@@ -100,6 +101,7 @@ def _describe_one(
 ) -> list[DescribeConfigsResourceResult]:
     name = resource.resource_name
     if resource.resource_type == TOPIC_TYPE:
+        check_topic_name(name)
         if name not in broker.replicas.image.topics:
             raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
         own = broker.replicas.image.config(ConfigResource(TOPIC, name))

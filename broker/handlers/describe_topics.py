@@ -16,6 +16,7 @@ from quorate.protocol.messages.metadata import (
     DescribeTopicPartitionsResponseTopic,
 )
 from quorate.quorum.metadata.image import MetadataImage, TopicImage
+from quorate.quorum.metadata.topic_names import may_be_named
 
 DESCRIBED_PARTITIONS_MAX: Final = 2000
 
@@ -52,9 +53,11 @@ def _described(
     image: MetadataImage, name: str, topic: TopicImage | None, first_index: int, limit: int
 ) -> DescribeTopicPartitionsResponseTopic:
     if topic is None:
-        code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if not may_be_named(name):
+            code = ErrorCode.INVALID_TOPIC_EXCEPTION
         return DescribeTopicPartitionsResponseTopic(
-            error_code=code, name=name, topic_authorized_operations=ON_TOPICS
+            error_code=int(code), name=name, topic_authorized_operations=ON_TOPICS
         )
     live = image.live_broker_ids()
     states = list(enumerate(topic.partitions))[first_index : first_index + limit]

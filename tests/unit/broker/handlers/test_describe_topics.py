@@ -55,6 +55,7 @@ def test_asking_for_an_unknown_topic_is_answered_in_its_place() -> None:
     assert [t.name for t in response.topics] == ["a", "b", "c"]
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert codes(response.topics) == [unknown, ErrorCode.NONE, unknown]
+    assert codes(page(node, "b b").topics) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
 
 
 @pytest.mark.parametrize("limit", [-1, 0, 1, 2, 3, 5, 2000, 2**31 - 1])
