@@ -35,6 +35,7 @@ from quorate.protocol.messages.topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    DeleteTopicState,
 )
 from quorate.protocol.primitives import ZERO_UUID
 
@@ -109,15 +110,15 @@ def delete_topics(
     broker: Broker, request: DeleteTopicsRequest, caller: Caller
 ) -> DeleteTopicsResponse | Promise[DeleteTopicsResponse]:
     """Delete topics by name or by id (KIP-516)."""
-    names = tuple(t.name for t in request.topics if t.name is not None) or tuple(
-        request.topic_names
-    )
-    topic_ids = tuple(t.topic_id for t in request.topics if t.name is None)
+    clear = [t for t in request.topics if not _is_unclear(t)]
+    names = (*request.topic_names, *(t.name for t in clear if t.name is not None))
+    topic_ids = tuple(t.topic_id for t in clear if t.name is None)
+    refused = [_refused(t) for t in request.topics if _is_unclear(t)]
     if not broker.config.delete_topic_enable:
-        return _none_deleted(names, topic_ids, _disabled(caller), "delete.topic.enable is false")
-    if any(t.name is not None and t.topic_id != ZERO_UUID for t in request.topics):
-        message = "a topic is to be deleted by its name or by its id, not by both"
-        return _none_deleted(names, topic_ids, ErrorCode.INVALID_REQUEST, message)
+        message = "delete.topic.enable is false"
+        return _none_deleted(names, topic_ids, _disabled(caller), message, refused)
+    if not names and not topic_ids:
+        return DeleteTopicsResponse(responses=refused)
     promise: Promise[DeleteTopicsResponse] = Promise()
 
     def answered(answer: DeleteTopicsAnswer) -> None:
@@ -132,11 +133,12 @@ def delete_topics(
                     )
                     for topic in answer.topics
                 ]
+                + refused
             )
         )
 
     def failed(code: ErrorCode, message: str) -> None:
-        promise.resolve(_none_deleted(names, topic_ids, code, message))
+        promise.resolve(_none_deleted(names, topic_ids, code, message, refused))
 
     deletion = DeleteTopics(names, topic_ids, ANONYMOUS)
     broker.ask(deletion, answered, failed, request.timeout_ms)
@@ -150,8 +152,25 @@ def _disabled(caller: Caller) -> ErrorCode:
     )
 
 
+def _is_unclear(topic: DeleteTopicState) -> bool:
+    return (topic.name is None) == (topic.topic_id == ZERO_UUID)
+
+
+def _refused(topic: DeleteTopicState) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        error_code=int(ErrorCode.INVALID_REQUEST),
+        error_message="a topic is to be deleted by its name or by its id, not by both or neither",
+    )
+
+
 def _none_deleted(
-    names: tuple[str, ...], topic_ids: tuple[bytes, ...], code: ErrorCode, message: str
+    names: tuple[str, ...],
+    topic_ids: tuple[bytes, ...],
+    code: ErrorCode,
+    message: str,
+    refused: list[DeletableTopicResult],
 ) -> DeleteTopicsResponse:
     subjects = [*((n, ZERO_UUID) for n in names), *((None, i) for i in topic_ids)]
     return DeleteTopicsResponse(
@@ -161,6 +180,7 @@ def _none_deleted(
             )
             for name, topic_id in subjects
         ]
+        + refused
     )
 
 

@@ -157,11 +157,25 @@ def test_topics_are_deleted_by_name_and_by_id() -> None:
     ]
 
 
-def test_a_topic_with_name_and_id_is_refused_with_all_others() -> None:
+def test_a_topic_with_name_and_id_or_neither_is_refused_without_the_others() -> None:
     node = new_node()
-    topics = [DeleteTopicState(name="a", topic_id=ID), DeleteTopicState(name="b")]
-    answer = now(delete_topics(node.broker, DeleteTopicsRequest(topics=topics), over(6)))
-    assert codes(answer.responses) == [ErrorCode.INVALID_REQUEST] * 2
+    both, neither = DeleteTopicState(name="a", topic_id=ID), DeleteTopicState(name=None)
+    request = DeleteTopicsRequest(topics=[both, neither, DeleteTopicState(name="b")])
+    answer = delete_topics(node.broker, request, over(6))
+    assert node.controller.requests == [DeleteTopics(("b",), (), "User:ANONYMOUS")]
+    node.controller.answer(DeleteTopicsAnswer((TopicDeletion("b", b"b" * 16, DONE),)))
+    assert [(t.name, t.topic_id, t.error_code) for t in now(answer).responses] == [
+        ("b", b"b" * 16, 0),
+        ("a", ID, ErrorCode.INVALID_REQUEST),
+        (None, bytes(16), ErrorCode.INVALID_REQUEST),
+    ]
+
+
+def test_nothing_to_delete_does_not_bother_the_controller() -> None:
+    node = new_node()
+    for topics in ([], [DeleteTopicState(name="a", topic_id=ID)]):
+        answer = now(delete_topics(node.broker, DeleteTopicsRequest(topics=topics), over(6)))
+        assert codes(answer.responses) == [ErrorCode.INVALID_REQUEST] * len(topics)
     assert node.controller.requests == []
 
 
