@@ -1,5 +1,6 @@
 """Topics created, deleted and widened: translated for the controller, which decides."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 from quorate.broker.handlers.configs import topic_entries
@@ -20,6 +21,7 @@ from quorate.errors import (
     ErrorCode,
     InvalidConfigError,
     InvalidReplicaAssignmentError,
+    InvalidRequestError,
     KafkaError,
 )
 from quorate.promise import Promise
@@ -46,8 +48,11 @@ def create_topics(
     """Create topics, or only say whether they could be."""
     topics: list[NewTopic] = []
     refused: list[CreatableTopicResult] = []
+    counts = Counter(topic.name for topic in request.topics)
     for topic in request.topics:
         try:
+            if counts[topic.name] > 1:  # the controller may not see all of them
+                raise InvalidRequestError(f"topic {topic.name} is named twice")
             topics.append(_new_topic(topic))
         except KafkaError as error:
             refused.append(_not_created(topic.name, error.code, error.message))

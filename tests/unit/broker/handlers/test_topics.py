@@ -115,6 +115,15 @@ def test_topics_that_make_no_sense_fail_without_the_others() -> None:
     }
 
 
+def test_a_topic_that_is_named_twice_is_not_created_once_because_the_other_makes_no_sense() -> None:
+    node = new_node()
+    nonsense = creatable("a", configs=[CreatableTopicConfig(name="retention.ms", value=None)])
+    request = CreateTopicsRequest(topics=[creatable("a"), nonsense])
+    answer = now(create_topics(node.broker, request, over(7)))
+    assert codes(answer.topics) == [ErrorCode.INVALID_REQUEST] * 2
+    assert node.controller.requests == []
+
+
 def test_nothing_to_create_does_not_bother_the_controller() -> None:
     node = new_node()
     request = CreateTopicsRequest(
