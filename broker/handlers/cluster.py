@@ -23,12 +23,18 @@ from quorate.protocol.messages.placement import UnregisterBrokerRequest, Unregis
 from quorate.records.batch import NO_SEQUENCE
 
 BROKERS_ENDPOINT: Final = 1
+CONTROLLERS_ENDPOINT: Final = 2
 
 
 def describe_cluster(
     broker: Broker, request: DescribeClusterRequest, caller: Caller
 ) -> DescribeClusterResponse:
     """Describe the cluster's brokers (KIP-700); controllers are not listed here (KIP-919)."""
+    if request.endpoint_type not in (BROKERS_ENDPOINT, CONTROLLERS_ENDPOINT):
+        return DescribeClusterResponse(
+            error_code=int(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
+            error_message=f"there are no endpoints of type {request.endpoint_type}",
+        )
     if request.endpoint_type != BROKERS_ENDPOINT:
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
         return DescribeClusterResponse(

@@ -47,6 +47,13 @@ def test_controllers_are_not_described_here() -> None:
     assert codes([response]) == [ErrorCode.MISMATCHED_ENDPOINT_TYPE]
 
 
+def test_endpoints_of_a_type_that_there_is_not_are_not_described() -> None:
+    for kind in (0, 3, -1):
+        request = DescribeClusterRequest(endpoint_type=kind)
+        response = describe_cluster(new_node().broker, request, over(2))
+        assert codes([response]) == [ErrorCode.UNSUPPORTED_ENDPOINT_TYPE]
+
+
 def test_brokers_that_shut_down_or_are_drained_are_told() -> None:
     node = new_cluster()
     epochs = {b: broker.broker_epoch for b, broker in node.replicas.image.brokers.items()}
