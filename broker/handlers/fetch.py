@@ -25,6 +25,7 @@ from quorate.protocol.messages.data import (
 )
 from quorate.records.slices import FileSlice
 
+STORAGE_ERROR_FROM: Final = 6
 RACKS_FROM: Final = 11
 TOPIC_IDS_FROM: Final = 13
 HINTS_FROM: Final = 16
@@ -215,10 +216,18 @@ def _read_all(
             data = _read_one(broker, name, partition, room_bytes, outcome)
             if not outcome.stable:
                 data.aborted_transactions = None
+            if caller.api_version < STORAGE_ERROR_FROM:
+                data.error_code = _known_before_storage_errors(data.error_code)
             answers.partitions.append(data)
     if outcome.hints is not None:
         outcome.response.node_endpoints = outcome.hints.endpoints
     return outcome
+
+
+def _known_before_storage_errors(code: int) -> int:
+    """Return an error that clients of that time know, and try again with."""
+    away = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return int(away if code == ErrorCode.KAFKA_STORAGE_ERROR else code)
 
 
 def _topic_name(broker: Broker, topic: FetchTopic, caller: Caller) -> str | None:

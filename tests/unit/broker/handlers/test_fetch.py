@@ -202,8 +202,16 @@ def test_a_request_made_for_another_leader_epoch_is_refused(epoch: int, code: Er
     assert codes(partitions_of(fetch(node.broker, asked, NAMED))) == [code]
 
 
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        (5, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (6, ErrorCode.KAFKA_STORAGE_ERROR),
+        (12, ErrorCode.KAFKA_STORAGE_ERROR),
+    ],
+)
 def test_a_disk_that_cannot_be_read_fails_its_partition_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, version: int, code: ErrorCode
 ) -> None:
     node = new_topic(2, segment_bytes="1024")
     for _ in range(4):
@@ -213,8 +221,8 @@ def test_a_disk_that_cannot_be_read_fails_its_partition_and_nothing_else(
     with monkeypatch.context() as patch:
         patch.setattr(SimFile, "read_at", out_of_descriptors)
         patch.setattr(node.disk, "open", out_of_descriptors)
-        first, second = partitions_of(fetch(node.broker, request(0, 0), NAMED))
-    assert codes([first, second]) == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
+        first, second = partitions_of(fetch(node.broker, request(0, 0), over(version)))
+    assert codes([first, second]) == [code, ErrorCode.NONE]
     assert codes(partitions_of(fetch(node.broker, request(0), NAMED))) == [ErrorCode.NONE]
 
 
