@@ -23,6 +23,7 @@ from quorate.quorum.metadata.image import BrokerImage, MetadataImage, PartitionS
 from quorate.quorum.metadata.topic_names import may_be_named
 
 NULL_NAMES_FROM: Final = 12
+LISTENER_NOT_FOUND_FROM: Final = 6
 
 
 def metadata(
@@ -79,6 +80,7 @@ def _describe(
             for topic in topics:
                 # Versions 10 and 11 can ask for a topic without a name, but not answer so.
                 topic.name = topic.name or ""
+    _leave_out_leaders_elsewhere(image, topics, caller)
     if request.include_topic_authorized_operations:
         for topic in topics:
             if topic.name:
@@ -97,6 +99,22 @@ def _describe(
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = ON_CLUSTER
     return response
+
+
+def _leave_out_leaders_elsewhere(
+    image: MetadataImage, topics: Iterable[MetadataResponseTopic], caller: Caller
+) -> None:
+    """Say so where a leader does not listen where the client asks: it is not told of it."""
+    elsewhere = {b.broker_id for b in image.brokers.values() if caller.listener not in b.endpoints}
+    if not elsewhere:
+        return
+    code = ErrorCode.LISTENER_NOT_FOUND
+    if caller.api_version < LISTENER_NOT_FOUND_FROM:
+        code = ErrorCode.LEADER_NOT_AVAILABLE
+    for topic in topics:
+        for partition in topic.partitions:
+            if partition.leader_id in elsewhere:
+                partition.error_code, partition.leader_id = int(code), NO_LEADER
 
 
 def _named_brokers(image: MetadataImage, listener: str) -> Iterable[tuple[BrokerImage, Endpoint]]:

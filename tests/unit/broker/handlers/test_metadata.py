@@ -47,6 +47,22 @@ def test_while_no_broker_is_in_service_all_are_told_or_clients_would_forget_them
     assert now(metadata(node.broker, ask_for(), over(12, "SSL"))).brokers == []
 
 
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(5, ErrorCode.LEADER_NOT_AVAILABLE), (6, ErrorCode.LISTENER_NOT_FOUND)],
+)
+def test_a_leader_that_does_not_listen_where_a_client_asks_is_not_told(
+    version: int, code: ErrorCode
+) -> None:
+    node = new_cluster()
+    node.create_topic("appLogs")
+    (topic,) = now(metadata(node.broker, ask_for("appLogs"), over(version, "SSL"))).topics
+    (partition,) = topic.partitions
+    assert (codes([topic, partition]), partition.leader_id) == ([ErrorCode.NONE, code], -1)
+    (topic,) = now(metadata(node.broker, ask_for("appLogs"), over(version))).topics
+    assert (codes(topic.partitions), topic.partitions[0].leader_id) == ([ErrorCode.NONE], 1)
+
+
 def test_all_topics_are_told_to_who_asks_for_null_or_in_version_0_for_none() -> None:
     node = new_cluster()
     node.create_topic("appLogs", 2)
