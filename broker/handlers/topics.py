@@ -21,7 +21,6 @@ from quorate.errors import (
     ErrorCode,
     InvalidConfigError,
     InvalidReplicaAssignmentError,
-    InvalidRequestError,
     KafkaError,
 )
 from quorate.promise import Promise
@@ -47,12 +46,17 @@ def create_topics(
 ) -> CreateTopicsResponse | Promise[CreateTopicsResponse]:
     """Create topics, or only say whether they could be."""
     topics: list[NewTopic] = []
-    refused: list[CreatableTopicResult] = []
     counts = Counter(topic.name for topic in request.topics)
+    # Here, since the controller may not see all of them; and once for each, as in Kafka.
+    refused = [
+        _not_created(name, ErrorCode.INVALID_REQUEST, f"topic {name} is named twice")
+        for name, count in counts.items()
+        if count > 1
+    ]
     for topic in request.topics:
+        if counts[topic.name] > 1:
+            continue
         try:
-            if counts[topic.name] > 1:  # the controller may not see all of them
-                raise InvalidRequestError(f"topic {topic.name} is named twice")
             topics.append(_new_topic(topic))
         except KafkaError as error:
             refused.append(_not_created(topic.name, error.code, error.message))
