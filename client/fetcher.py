@@ -120,11 +120,12 @@ class Fetcher:
         """
         records: list[Record] = []
         has_room = False
-        for turn, stream in enumerate(self._streams):
-            if not stream.has_records or (records and stream.error is not None):
+        order = self._streams
+        for turn, stream in enumerate(order):
+            if not stream.has_records:
                 continue
             # The next ones come first next time.
-            self._streams = self._streams[turn + 1 :] + self._streams[: turn + 1]
+            self._streams = order[turn + 1 :] + order[: turn + 1]
             position = stream.position
             before = (position.offset or 0, position.epoch)
             try:
@@ -132,7 +133,9 @@ class Fetcher:
             except QuorateError:
                 if not records:
                     raise
-                continue  # the stream keeps its error for next time: nobody has these records yet
+                # Nobody has these records yet. So this one comes first next time, with its error.
+                self._streams = order[turn:] + order[:turn]
+                break
             has_room = has_room or not stream.asking
             if taken:
                 begun[stream.topic_partition] = before

@@ -486,6 +486,21 @@ async def test_a_damaged_batch_does_not_take_records_of_others_along(
     assert places(found) == [(0, n) for n in range(10)]
 
 
+async def test_nobody_waits_for_a_partition_with_few_records_and_one_with_many(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=100, partitions=3)
+    async with consumer(cluster) as c:
+        c.assign([T0, T1, TopicPartition("t", 2)])
+        await read(c, 100)
+        found: list[Record] = []
+        for _ in range(12):
+            write(cluster.topics["t"][0], 1)
+            await trio.sleep(1)
+            found += await c.poll(max_records=10)
+    assert {record.partition for record in found[-40:]} == {0, 1, 2}
+
+
 async def test_what_a_broker_refuses_to_show_is_an_error(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
