@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 import trio
 
 from quorate.client.errors import BootstrapError, in_words
-from quorate.client.routing.cluster import ClusterView, TopicView, parse_bootstrap
+from quorate.client.routing.cluster import ClusterView, Leader, TopicView, parse_bootstrap
 from quorate.client.routing.retries import Backoff, Remedy, remedy_for
 from quorate.errors import (
     ErrorCode,
@@ -527,6 +527,14 @@ class Cluster:
                 view = self.view.topics.get(topic, view)
             return
         raise unknown_partition(topic_partition, len(view.partitions))
+
+    def leader_if_known(self, topic_partition: TopicPartition) -> Leader | None:
+        """Return who leads a partition; if nobody is known to, find out in the background."""
+        leader = self.view.leader_of(topic_partition)
+        if leader is None:
+            self.watch((topic_partition.topic,))  # who did not find it watches it no more
+            self.refresh_soon()
+        return leader
 
     async def leader_of(self, topic_partition: TopicPartition) -> int:
         """Return who leads a partition, waiting for an election for ``topic_wait_ms``.

@@ -163,23 +163,20 @@ class Fetcher:
     def _request(self) -> None:
         """Ask brokers for all that is missing and not asked for yet."""
         now = now_ms()
-        for broker_id, searches in plan_searches(self._streams, self._leader_of, now).items():
+        for broker_id, searches in plan_searches(
+            self._streams, self._cluster.leader_if_known, now
+        ).items():
             self._search(broker_id, searches)
-        for broker_id, checks in plan_checks(self._streams, self._leader_of, now).items():
+        for broker_id, checks in plan_checks(
+            self._streams, self._cluster.leader_if_known, now
+        ).items():
             self._check(broker_id, checks)
         fetches = plan_fetches(self._streams, self._settings, self._free_leader_of, now)
         for broker_id, fetch in fetches.items():
             self._fetch(broker_id, fetch)
 
-    def _leader_of(self, topic_partition: TopicPartition) -> Leader | None:
-        leader = self._cluster.view.leader_of(topic_partition)
-        if leader is None:
-            self._cluster.watch((topic_partition.topic,))  # who did not find it watches it no more
-            self._cluster.refresh_soon()
-        return leader
-
     def _free_leader_of(self, topic_partition: TopicPartition) -> Leader | None:
-        leader = self._leader_of(topic_partition)
+        leader = self._cluster.leader_if_known(topic_partition)
         return None if leader is None or leader.broker_id in self._fetching else leader
 
     # Positions

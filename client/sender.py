@@ -121,12 +121,8 @@ class Sender:
                 await self._bell.wait_until((next_ms + 0.5) / 1000)
 
     def _leader_of(self, topic_partition: TopicPartition) -> int | None:
-        leader = self._cluster.view.leader_of(topic_partition)
-        if leader is None:
-            self._cluster.watch((topic_partition.topic,))  # who did not find it watches it no more
-            self._cluster.refresh_soon()
-            return None
-        return leader.broker_id
+        leader = self._cluster.leader_if_known(topic_partition)
+        return None if leader is None else leader.broker_id
 
     def _may_send(self, broker_id: int) -> bool:
         if self._requests_in_flight.get(broker_id, 0) >= self._settings.requests_max:

@@ -208,8 +208,7 @@ class Burst:
         Raises:
             TimeoutError: the node neither answers nor closes the connection.
         """
-        address = ("127.0.0.1", self._port)
-        with socket.create_connection(address, timeout=ANSWER_S_MAX) as sock:
+        with socket.create_connection(("127.0.0.1", self._port), timeout=ANSWER_S_MAX) as sock:
             try:
                 sock.sendall(b"".join(self._frames))
                 sock.shutdown(socket.SHUT_WR)
@@ -319,9 +318,6 @@ class Fuzzer:
             self._burst([*valid, self._damaged()])
         self._loiterers.grow()
         self._loiterers.drip()
-        self._check_memory()
-
-    def _check_memory(self) -> None:
         self.report.rss_bytes_max = self._rss_peak_bytes(RSS_BYTES_MAX, "small requests")
 
     def _rss_peak_bytes(self, limit: int, after: str) -> int:
