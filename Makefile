@@ -15,6 +15,8 @@ ROUNDS ?= 500
 FIRST ?= 0
 COUNT ?= 1000
 JOBS ?=
+# Tests start processes by the hundred, each of which would compile all sources again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo format check test client-on-kafka bench bench-quorum bench-replicated bench-partitions bench-transactions bench-transactional-ids bench-groups bench-spark sim sim-brokers sim-transactions sim-quorum compat cover docs fuzz break-quorum break-transactions clean
