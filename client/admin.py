@@ -20,8 +20,8 @@ from quorate.client.admin_results import (
 )
 from quorate.client.admin_transactions import TransactionAdmin
 from quorate.client.connections import several
+from quorate.client.leaders import Question, ask_leaders
 from quorate.client.offsets import TimestampOffset, list_offsets
-from quorate.errors import QuorateError
 from quorate.model import Endpoint, TopicPartition
 from quorate.protocol.apis import ApiKey
 from quorate.protocol.messages.configs import (
@@ -50,8 +50,8 @@ from quorate.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
-    DeleteRecordsResponse,
     DeleteRecordsTopic,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
@@ -61,6 +61,7 @@ from quorate.protocol.messages.topics import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from quorate.errors import QuorateError
     from quorate.protocol.messages.metadata import (
         MetadataResponse,
         MetadataResponseTopic,
@@ -182,37 +183,23 @@ class Admin(TransactionAdmin):
         self, before_offsets: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, DeletedRecords | QuorateError]:
         """Delete the records before an offset of each partition; -1 for all that are committed."""
-        cluster = self.connected()
-        results: dict[TopicPartition, DeletedRecords | QuorateError] = {}
-        by_leader: dict[int, DeleteRecordsRequest] = {}
-        for partition, offset in before_offsets.items():
-            try:
-                leader_id = await cluster.leader_of(partition)
-            except QuorateError as error:
-                results[partition] = error
-                continue
-            request = by_leader.setdefault(
-                leader_id, DeleteRecordsRequest(timeout_ms=self._settings.request_timeout_ms)
-            )
-            request.topics.append(
-                DeleteRecordsTopic(
-                    name=partition.topic,
-                    partitions=[
-                        DeleteRecordsPartition(partition_index=partition.partition, offset=offset)
-                    ],
+        partitions = {TopicPartition(*each): offset for each, offset in before_offsets.items()}
+        timeout_ms = self._settings.request_timeout_ms
+
+        def request(asked: list[tuple[TopicPartition, int]]) -> DeleteRecordsRequest:
+            topics: dict[str, DeleteRecordsTopic] = {}
+            for (name, number), offset in asked:
+                topic = topics.setdefault(name, DeleteRecordsTopic(name=name))
+                topic.partitions.append(
+                    DeleteRecordsPartition(partition_index=number, offset=offset)
                 )
-            )
-        for leader_id, request in by_leader.items():
-            response: DeleteRecordsResponse = await cluster.call_broker(
-                leader_id, ApiKey.DELETE_RECORDS, request
-            )
-            for topic in response.topics:
-                for told in topic.partitions:
-                    partition = TopicPartition(topic.name, told.partition_index)
-                    results[partition] = error_of(
-                        told.error_code, None, str(partition)
-                    ) or DeletedRecords(told.low_watermark)
-        return results
+            return DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=timeout_ms)
+
+        def told(answer: DeleteRecordsPartitionResult) -> DeletedRecords:
+            return DeletedRecords(answer.low_watermark)
+
+        question = Question(ApiKey.DELETE_RECORDS, "records of", request, told)
+        return await ask_leaders(self.connected(), question, partitions)
 
     async def list_offsets(
         self, specs: Mapping[TopicPartition, OffsetSpec | int], *, committed_only: bool = False

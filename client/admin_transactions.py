@@ -9,6 +9,7 @@ from quorate.client.admin_groups import GroupAdmin
 from quorate.client.connections import several
 from quorate.client.coordinators import TRANSACTION_KEY, Coordinators
 from quorate.client.errors import error_for
+from quorate.client.leaders import Question, ask_leaders
 from quorate.client.transactions.describing import (
     ProducerDescription,
     TransactionDescription,
@@ -37,11 +38,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from quorate.protocol.messages.cluster import (
+        DescribeProducersRequest,
         DescribeProducersResponse,
     )
 
 NO_DURATION: Final = -1
 NO_COORDINATOR: Final = -1
+PRODUCERS: Final = "producers of"
 FENCE_TIMEOUT_MS: Final = 1
 """Who only fences has no transactions of its own."""
 
@@ -128,28 +131,19 @@ class TransactionAdmin(GroupAdmin):
             partitions: Which.
             broker_id: Ask that broker, whether it leads them or only has a copy.
         """
+        wanted = {TopicPartition(*each): None for each in partitions}
+        if broker_id is None:
+            question = Question(ApiKey.DESCRIBE_PRODUCERS, PRODUCERS, _about, producers_of)
+            return await ask_leaders(self.connected(), question, wanted)
+        response: DescribeProducersResponse = await self.connected().call_broker(
+            broker_id, ApiKey.DESCRIBE_PRODUCERS, producers_request(wanted)
+        )
         found: dict[TopicPartition, list[ProducerDescription] | QuorateError] = {}
-        by_broker: dict[int, list[TopicPartition]] = {}
-        for each in partitions:
-            partition = TopicPartition(*each)
-            try:
-                leader = await self.connected().leader_of(partition)
-            except QuorateError as trouble:
-                found[partition] = trouble
-            else:
-                asked = leader if broker_id is None else broker_id
-                by_broker.setdefault(asked, []).append(partition)
-        for asked, its_partitions in by_broker.items():
-            request = producers_request(its_partitions)
-            response: DescribeProducersResponse = await self.connected().call_broker(
-                asked, ApiKey.DESCRIBE_PRODUCERS, request
-            )
-            for topic in response.topics:
-                for told in topic.partitions:
-                    partition = TopicPartition(topic.name, told.partition_index)
-                    what = f"producers of {partition}"
-                    error = error_of(told.error_code, told.error_message, what)
-                    found[partition] = error or producers_of(told)
+        for topic in response.topics:
+            for told in topic.partitions:
+                partition = TopicPartition(topic.name, told.partition_index)
+                error = error_of(told.error_code, told.error_message, f"{PRODUCERS} {partition}")
+                found[partition] = error or producers_of(told)
         return found
 
     async def abort_transaction(
@@ -206,3 +200,7 @@ class TransactionAdmin(GroupAdmin):
         if self._transaction_coordinators is None:
             self._transaction_coordinators = Coordinators(self.connected(), TRANSACTION_KEY)
         return self._transaction_coordinators
+
+
+def _about(asked: Iterable[tuple[TopicPartition, None]]) -> DescribeProducersRequest:
+    return producers_request(partition for partition, _ in asked)

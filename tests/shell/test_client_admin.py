@@ -27,6 +27,7 @@ from quorate.errors import (
     InvalidPartitionsError,
     KafkaError,
     OffsetOutOfRangeError,
+    RequestTimedOutError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
@@ -80,7 +81,7 @@ from quorate.protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from tests.shell.fake_cluster import DROP, FakeCluster
+from tests.shell.fake_cluster import DROP, HANG, FakeCluster
 
 T0, T1, X0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("x", 0)
 
@@ -227,6 +228,66 @@ async def test_records_are_deleted_by_the_leaders_of_their_partitions(
     assert isinstance(results[X0], UnknownTopicOrPartitionError)
     asked = {broker for broker, r in cluster.requests if isinstance(r, DeleteRecordsRequest)}
     assert asked == {1, 2}
+
+
+def delete_records(_broker: int, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    """What a leader says who has deleted all that was asked."""
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[
+                    DeleteRecordsPartitionResult(
+                        partition_index=each.partition_index, low_watermark=each.offset
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+async def test_records_are_deleted_by_whoever_leads_when_the_leader_is_gone(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, brokers=2)
+    cluster.handlers[DeleteRecordsRequest] = delete_records
+    async with admin(cluster) as a:
+        await a.delete_records({T0: 1, T1: 1})
+        await cluster.stop(1)
+        log = cluster.topics["t"][0]
+        log.leader_id, log.leader_epoch = 2, 1
+        with trio.fail_after(5):
+            results = await a.delete_records({T0: 5, T1: 9})
+    assert results == {T0: DeletedRecords(5), T1: DeletedRecords(9)}
+
+
+async def test_leaders_that_answer_are_not_held_up_by_one_that_does_not(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, brokers=2)
+
+    def delete(broker: int, request: DeleteRecordsRequest) -> Any:
+        return HANG if broker == 1 else delete_records(broker, request)
+
+    cluster.script(DeleteRecordsRequest, delete, delete)
+    async with admin(cluster, request_timeout_ms=2_000) as a:
+        with trio.fail_after(3):
+            results = await a.delete_records({T0: 5, T1: 9})
+    assert results[T1] == DeletedRecords(9)
+    assert isinstance(results[T0], RequestTimedOutError)
+    assert str(results[T0]).startswith("records of t-0: no answer within 2000 ms")
+
+
+async def test_an_answer_that_leaves_a_partition_out_is_asked_for_again(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery)
+    cluster.script(DeleteRecordsRequest, lambda *_: DeleteRecordsResponse())
+    cluster.handlers[DeleteRecordsRequest] = delete_records
+    async with admin(cluster) as a:
+        assert await a.delete_records({T0: 5}) == {T0: DeletedRecords(5)}
 
 
 async def test_offsets_are_listed_with_an_error_for_what_does_not_exist(
