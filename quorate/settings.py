@@ -41,10 +41,22 @@ class TopicConfig:
         "What happens to old records: deleted by age and size, compacted to the last one of each key, or both.",
         choices=("delete", "compact"), broker_name="log.cleanup.policy",
     )  # fmt: skip
+    compression_gzip_level: int = number_field(
+        "compression.gzip.level", -1, "How hard a broker that compresses with gzip tries; -1 for zlib's choice.",
+        low=-1, high=9, broker_name="compression.gzip.level",
+    )  # fmt: skip
+    compression_lz4_level: int = number_field(
+        "compression.lz4.level", 9, "How hard a broker that compresses with lz4 tries.",
+        low=1, high=17, broker_name="compression.lz4.level",
+    )  # fmt: skip
     compression_type: str = text_field(
         "compression.type", "producer", "Codec of stored batches; 'producer' keeps what came.",
         choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
         broker_name="compression.type",
+    )  # fmt: skip
+    compression_zstd_level: int = number_field(
+        "compression.zstd.level", 3, "How hard a broker that compresses with zstd tries; below 0, hardly.",
+        low=-131_072, high=22, broker_name="compression.zstd.level",
     )  # fmt: skip
     delete_retention_ms: int = ms_field(
         "delete.retention.ms", 86_400_000, "How long a compacted log keeps tombstones.",

@@ -25,13 +25,15 @@ def describe_topic_partitions(
     broker: Broker, request: DescribeTopicPartitionsRequest, _caller: Caller
 ) -> DescribeTopicPartitionsResponse:
     """Describe topics page by page (KIP-966), in order of names; none means all topics."""
+    if request.cursor is not None and request.cursor.partition_index < 0:
+        return _refused(request)
     image = broker.replicas.image
     names = sorted({t.name for t in request.topics} or image.topics)
     first_index = 0
     if request.cursor is not None:
         names = [name for name in names if name >= request.cursor.topic_name]
         if names and names[0] == request.cursor.topic_name:
-            first_index = max(request.cursor.partition_index, 0)
+            first_index = request.cursor.partition_index
     left = max(1, min(request.response_partition_limit, DESCRIBED_PARTITIONS_MAX))
     response = DescribeTopicPartitionsResponse()
     for name in names:
@@ -47,6 +49,17 @@ def describe_topic_partitions(
         left -= described
         first_index = 0
     return response
+
+
+def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """Answer who goes on at a partition below 0; there is no place to say it but at topics."""
+    code = int(ErrorCode.INVALID_REQUEST)
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name)
+            for topic in request.topics
+        ]
+    )
 
 
 def _described(

@@ -80,7 +80,7 @@ def fetch(
     """
     if follower_of(request)[0] >= 0:
         return replica_fetch(broker, request)
-    if request.session_id and request.session_epoch > 0:
+    if request.session_epoch > 0:
         return FetchResponse(error_code=int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
     outcome = _read_all(broker, request, caller, may_wait=False)
     if outcome.cold:

@@ -31,8 +31,8 @@ from quorate.protocol.messages.quorum import (
     RemoveRaftVoterRequest,
     RemoveRaftVoterResponse,
 )
+from quorate.quorum.metadata.topic_names import METADATA_TOPIC
 
-METADATA_TOPIC: Final = "__cluster_metadata"
 CONTROLLER_LISTENER: Final = "CONTROLLER"
 """What the one listener of a controller is called towards Kafka's clients."""
 

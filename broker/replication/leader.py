@@ -140,7 +140,7 @@ class LeaderReplica(Replica):
         """Go by these settings of the topic from now on."""
         super().configure(config)
         self._flush_messages = config.flush_messages
-        self._recompress = recompression(config.compression_type, config.max_message_bytes)
+        self._recompress = recompression(config)
         self._min_isr = min(config.min_insync_replicas, len(self.state.replicas))
         if self.waits_for_sync and self.log.flushed_offset < self.log.log_end_offset:
             # Of a crash or of another setting: nobody would see it until the next append.

@@ -20,7 +20,8 @@ DECOMPRESSED_BYTES_MAX: Final = 256 << 20
 INSPECTED_BYTES_MAX: Final = 128 << 20
 """What a broker does, that only looks for something in them."""
 
-GZIP_LEVEL: Final = 6
+GZIP_LEVEL: Final = -1
+"""What zlib takes for the best."""
 LZ4_LEVEL: Final = 1
 ZSTD_LEVEL: Final = 3
 
@@ -56,9 +57,15 @@ def codec_named(name: str) -> Codec:
         raise UnsupportedCompressionTypeError(message) from None
 
 
-def compress(codec: Codec, data: bytes) -> bytes:
-    """Compress the records of a batch as every Kafka client can read them."""
-    return _COMPRESSORS[codec](data)
+def compress(codec: Codec, data: bytes, level: int | None = None) -> bytes:
+    """Compress the records of a batch as every Kafka client can read them.
+
+    Args:
+        codec: How.
+        data: The records.
+        level: How hard to try, as the codec counts; None for what is fast enough for who sends.
+    """
+    return _COMPRESSORS[codec](data, level)
 
 
 def decompress(codec: int, data: bytes, *, bytes_max: int) -> bytes:
@@ -74,16 +81,17 @@ def decompress(codec: int, data: bytes, *, bytes_max: int) -> bytes:
     return decompressor(data, bytes_max)
 
 
-def _stored(data: bytes) -> bytes:
+def _stored(data: bytes, _level: int | None) -> bytes:
     return data
 
 
-def _gzip(data: bytes) -> bytes:
-    packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+def _gzip(data: bytes, level: int | None) -> bytes:
+    level = GZIP_LEVEL if level is None else level
+    packer = zlib.compressobj(level, zlib.DEFLATED, zlib.MAX_WBITS | 16)
     return packer.compress(data) + packer.flush()
 
 
-def _snappy(data: bytes) -> bytes:
+def _snappy(data: bytes, _level: int | None) -> bytes:
     """Snappy in the block framing of the Java library, which Kafka's clients write."""
     view = memoryview(data)
     parts = [XERIAL_HEADER]
@@ -94,15 +102,16 @@ def _snappy(data: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _lz4(data: bytes) -> bytes:
+def _lz4(data: bytes, level: int | None) -> bytes:
+    level = LZ4_LEVEL if level is None else level
     # Kafka's Java reader refuses linked blocks, which cramjam's one-call function writes.
-    packer = cramjam.lz4.Compressor(level=LZ4_LEVEL, content_checksum=False, block_linked=False)
+    packer = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
     packer.compress(data)
     return bytes(packer.finish())
 
 
-def _zstd(data: bytes) -> bytes:
-    return bytes(cramjam.zstd.compress(data, level=ZSTD_LEVEL))
+def _zstd(data: bytes, level: int | None) -> bytes:
+    return bytes(cramjam.zstd.compress(data, level=ZSTD_LEVEL if level is None else level))
 
 
 def _too_large(codec: Codec, bytes_max: int) -> CorruptRecordError:
@@ -198,7 +207,7 @@ def _unzstd(data: bytes, bytes_max: int) -> bytes:
     return _fill(Codec.ZSTD, cramjam.zstd.decompress_into, data, bytes_max)
 
 
-_COMPRESSORS: Final[dict[Codec, Callable[[bytes], bytes]]] = {
+_COMPRESSORS: Final[dict[Codec, Callable[[bytes, int | None], bytes]]] = {
     Codec.NONE: _stored,
     Codec.GZIP: _gzip,
     Codec.SNAPPY: _snappy,

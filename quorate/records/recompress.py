@@ -20,6 +20,7 @@ from quorate.records.compression import (
     decompress,
 )
 from quorate.records.record import ProducerStamp, seal_batch
+from quorate.settings import TopicConfig
 
 PRODUCERS_CHOICE: Final = "producer"
 UNCOMPRESSED: Final = "uncompressed"
@@ -28,15 +29,28 @@ Recompress = Callable[[memoryview], memoryview]
 """Returns a batch as it is to be stored; raises as :func:`recompressed` does."""
 
 
-def recompression(compression_type: str, message_bytes_max: int) -> Recompress | None:
+def recompression(config: TopicConfig) -> Recompress | None:
     """Return what a topic's settings make of batches; None if that is the producer's choice."""
-    if compression_type == PRODUCERS_CHOICE:
+    name = config.compression_type
+    if name == PRODUCERS_CHOICE:
         return None
-    codec = Codec.NONE if compression_type == UNCOMPRESSED else codec_named(compression_type)
-    return partial(recompressed, codec=codec, message_bytes_max=message_bytes_max)
+    codec = Codec.NONE if name == UNCOMPRESSED else codec_named(name)
+    levels = {
+        Codec.GZIP: config.compression_gzip_level,
+        Codec.LZ4: config.compression_lz4_level,
+        Codec.ZSTD: config.compression_zstd_level,
+    }
+    return partial(
+        recompressed,
+        codec=codec,
+        message_bytes_max=config.max_message_bytes,
+        level=levels.get(codec),
+    )
 
 
-def recompressed(batch: memoryview, codec: Codec, message_bytes_max: int) -> memoryview:
+def recompressed(
+    batch: memoryview, codec: Codec, message_bytes_max: int, level: int | None = None
+) -> memoryview:
     """Return a batch with its records compressed by ``codec``; the same view if they are.
 
     Raises:
@@ -65,7 +79,7 @@ def recompressed(batch: memoryview, codec: Codec, message_bytes_max: int) -> mem
         header.compression, bytes(batch[HEADER_BYTES:]), bytes_max=DECOMPRESSED_BYTES_MAX
     )
     sealed = seal_batch(
-        compress(codec, plain),
+        compress(codec, plain, level),
         attributes=header.attributes & ~COMPRESSION_MASK | codec,
         record_count=header.record_count,
         base_timestamp_ms=header.base_timestamp_ms,

@@ -30,7 +30,7 @@ from quorate.quorum.metadata.image import (
     MetadataImage,
     TopicImage,
 )
-from quorate.quorum.metadata.topic_names import check_topic_name, metric_name
+from quorate.quorum.metadata.topic_names import METADATA_TOPIC, check_topic_name, metric_name
 
 if TYPE_CHECKING:
     from random import Random
@@ -162,6 +162,8 @@ def create_topics(
             if topic.name in repeated:
                 raise InvalidRequestError(f"topic {topic.name} is named twice")
             check_topic_name(topic.name)
+            if topic.name == METADATA_TOPIC:
+                raise InvalidRequestError(f"{METADATA_TOPIC} is no topic: its log is the quorum's")
             plan.check_free(topic.name)
             replicas = _replicas(plan, topic, defaults)
             configs = checked_topic_configs(topic.configs or {})
@@ -232,12 +234,12 @@ def delete_topics(
     reason = because("DeleteTopics", request.principal, now_ms)
     found = [_named(image, name) for name in request.names]
     found += [_identified(image, topic_id) for topic_id in request.topic_ids]
-    repeated = _repeated(t.topic_id for t in found if t.topic_id != _NO_ID)
+    repeated = _repeated(_identity(t) for t in found)
     records: list[r.MetadataRecord] = []
     answers: list[m.TopicDeletion] = []
     for deletion in found:
         answer = deletion
-        if deletion.topic_id in repeated:
+        if _identity(deletion) in repeated:
             failure = failure_of(InvalidRequestError("the topic is named twice"))
             answer = m.TopicDeletion(deletion.name, deletion.topic_id, failure)
         elif deletion.failure == m.DONE:
@@ -247,6 +249,10 @@ def delete_topics(
 
 
 _NO_ID: Final = bytes(TOPIC_ID_BYTES)
+
+
+def _identity(deletion: m.TopicDeletion) -> bytes | str | None:
+    return deletion.name if deletion.topic_id == _NO_ID else deletion.topic_id
 
 
 def _named(image: MetadataImage, name: str) -> m.TopicDeletion:

@@ -6,6 +6,8 @@ from typing import Final
 from quorate.errors import InvalidTopicError
 
 NAME_LENGTH_MAX: Final = 249
+METADATA_TOPIC: Final = "__cluster_metadata"
+"""What clients that describe the quorum call its log: no topic."""
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 

@@ -145,6 +145,11 @@ def test_a_topic_that_is_named_twice_is_not_created() -> None:
     ]
 
 
+def test_the_log_of_the_quorum_is_no_topic_to_create() -> None:
+    decision = create(cluster(), m.NewTopic("__cluster_metadata"), m.NewTopic("u"))
+    assert codes(decision) == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
+
+
 def test_one_request_creates_only_so_many_partitions() -> None:
     decision = create(cluster(), m.NewTopic("a", 15_000), m.NewTopic("b", 15_000), m.NewTopic("c"))
     assert codes(decision) == [ErrorCode.NONE, ErrorCode.INVALID_PARTITIONS, ErrorCode.NONE]
@@ -186,6 +191,15 @@ def test_a_topic_that_is_named_twice_is_not_deleted() -> None:
     decision = topics.delete_topics(image, request, 5)
     assert {t.failure.code for t in decision.answer.topics} == {ErrorCode.INVALID_REQUEST}
     assert decision.records == ()
+
+
+def test_neither_is_one_that_is_not_there() -> None:
+    decision = topics.delete_topics(with_topic(m.NewTopic("a")), m.DeleteTopics(("x", "x", "y")), 5)
+    assert [t.failure.code for t in decision.answer.topics] == [
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
 
 
 def add(

@@ -20,6 +20,16 @@ def test_what_was_compressed_comes_back(codec: Codec, data: bytes, times: int) -
     assert decompress(codec, compress(codec, data), bytes_max=len(data)) == data
 
 
+@pytest.mark.parametrize(
+    ("codec", "little", "much"), [(Codec.GZIP, 1, 9), (Codec.LZ4, 1, 17), (Codec.ZSTD, -1000, 22)]
+)
+def test_who_tries_harder_stores_less(codec: Codec, little: int, much: int) -> None:
+    loose, tight = compress(codec, LINES, little), compress(codec, LINES, much)
+    assert len(tight) < len(loose)
+    for packed in (loose, tight):
+        assert decompress(codec, packed, bytes_max=len(LINES)) == LINES
+
+
 @pytest.mark.parametrize("codec", list(Codec))
 def test_more_than_the_limit_is_refused_and_exactly_the_limit_is_not(codec: Codec) -> None:
     packed = compress(codec, LINES)

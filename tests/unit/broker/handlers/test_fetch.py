@@ -228,8 +228,10 @@ def test_a_disk_that_cannot_be_read_fails_its_partition_and_nothing_else(
 
 def test_a_session_of_whoever_served_before_is_not_gone_on_with() -> None:
     node = new_topic()
-    response = now(fetch(node.broker, request(0, session_id=5, session_epoch=3), NAMED))
-    assert codes([response]) == [ErrorCode.FETCH_SESSION_ID_NOT_FOUND]
+    for session_id in (0, 5):
+        asked = request(0, session_id=session_id, session_epoch=3)
+        response = now(fetch(node.broker, asked, NAMED))
+        assert codes([response]) == [ErrorCode.FETCH_SESSION_ID_NOT_FOUND]
     for epoch in (0, -1):
         asked = request(0, session_id=5, session_epoch=epoch)
         response = now(fetch(node.broker, asked, NAMED))

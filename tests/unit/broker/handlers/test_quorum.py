@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from quorate.broker.handlers.quorum import (
-    METADATA_TOPIC,
     add_raft_voter,
     describe_quorum,
     remove_raft_voter,
@@ -31,6 +30,7 @@ from quorate.protocol.messages.quorum import (
     RaftVoterListener,
     RemoveRaftVoterRequest,
 )
+from quorate.quorum.metadata.topic_names import METADATA_TOPIC
 from tests.unit.broker.harness import codes, new_node, now, over, waits
 
 CALLER = over()

@@ -1,5 +1,7 @@
 """The leader of a partition: what counts as committed, who hears of it, and in which order."""
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -155,6 +157,20 @@ def test_batches_are_stored_with_the_codec_of_the_topic(compression: str, codec:
     (stored_batch,) = read_all(replica.log).values()
     (header,) = headers_of(stored_batch)
     assert (header.compression, header.record_count, header.producer_id) == (codec, 3, 7)
+
+
+@pytest.mark.parametrize(("codec", "little", "much"), [("gzip", 1, 9), ("zstd", -1000, 19)])
+def test_the_codec_tries_as_hard_as_the_topic_says(codec: str, little: int, much: int) -> None:
+    node, replica = new_leader(compression_type=codec)
+    words = Random(1).choices([b"GET", b"POST", b"of", b"in", b"took", b"served"], k=5_000)
+    value = b" ".join(words)
+    sizes: list[int] = []
+    for level in (little, much):
+        name = f"compression.{codec}.level"
+        node.apply(r.ConfigSet("test", 0, "topic", "appLogs", name, str(level)))
+        base = replica.append(make_batch([value]), acks=1, now_ms=NOW_MS).base_offset
+        sizes.append(headers_of(read_all(replica.log)[base])[0].size_bytes)
+    assert sizes[1] < sizes[0]
 
 
 def test_only_offsets_of_the_log_can_be_read_and_only_below_the_high_watermark() -> None:
