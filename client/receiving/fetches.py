@@ -155,9 +155,15 @@ def _take_partition(
     if asked.generation != stream.position.generation:
         return False
     if code == ErrorCode.NONE:
-        stream.failures = 0
         stream.agreed_epoch = asked.leader_epoch
-        stream.add(data, asked.offset, asked.generation)
+        if stream.add(data, asked.offset, asked.generation):
+            stream.failures = 0
+        else:
+            pause(stream, settings.backoff, now_ms, rng)
+        return False
+    if stream.is_buffering and remedy_for(code) is Remedy.GIVE_UP:
+        # What came before is given out first; then this is found out again.
+        pause(stream, settings.backoff, now_ms, rng)
         return False
     if code == ErrorCode.OFFSET_OUT_OF_RANGE:
         _leave_range(stream, asked.offset, settings.offset_reset)

@@ -129,25 +129,32 @@ class PartitionStream:
 
     # Batches come in
 
-    def add(self, data: PartitionData, fetch_offset: int, generation: int) -> None:
-        """Take what a broker sent for the offset asked for; nothing, if that is void by now."""
+    def add(self, data: PartitionData, fetch_offset: int, generation: int) -> bool:
+        """Take what a broker sent for the offset asked for; nothing, if that is void by now.
+
+        Returns whether it can be read, or is what the next one who asks for records fails with;
+        who has others to give out before asks for it again.
+        """
         if generation != self.position.generation or fetch_offset != self.fetch_offset:
-            return
+            return True
         self.high_watermark = data.high_watermark
         self.last_stable_offset = data.last_stable_offset
         self.log_start_offset = data.log_start_offset
         if not data.records:
-            return
+            return True
         records = memoryview(cast("bytes", data.records))
         try:
             end, next_offset, epoch = _whole_batches(records, fetch_offset)
         except QuorateError as error:
+            if self.is_buffering:
+                return False
             self.fail(CorruptRecordError(f"{self.topic_partition} at {fetch_offset}: {error}"))
-            return
+            return True
         aborted = [(a.first_offset, a.producer_id) for a in data.aborted_transactions or ()]
         self._chunks.append(_Chunk(records[:end], 0, deque(sorted(aborted))))
         self.buffered_bytes += end
         self.fetch_offset, self.fetch_epoch = next_offset, epoch
+        return True
 
     def drop_fetched(self) -> None:
         """Forget what was fetched and not given out: it may not be there any more."""
@@ -156,9 +163,14 @@ class PartitionStream:
     # Records come out
 
     @property
+    def is_buffering(self) -> bool:
+        """Whether something was fetched that was not given out."""
+        return bool(self._decoded or self._chunks)
+
+    @property
     def has_records(self) -> bool:
         """Whether there may be records to give out, or an error to raise."""
-        return self.error is not None or (not self.paused and bool(self._decoded or self._chunks))
+        return self.error is not None or (not self.paused and self.is_buffering)
 
     def take(self, records_max: int) -> list[Record]:
         """Return the next records: at most so many, none if the next ones must be fetched first.

@@ -26,6 +26,7 @@ from quorate.protocol.messages.data import (
     ListOffsetsPartitionResponse,
     PartitionData,
 )
+from tests.unit.broker.log.batches import make_batch
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 BACKOFF = Backoff(100, 100)
@@ -158,6 +159,43 @@ def test_out_of_range_is_an_error_without_a_policy() -> None:
     take_fetched(fetch_of(asked), gone, settings(OffsetReset.NONE), 0, RNG)
     with pytest.raises(NoOffsetError, match="a-0 has no offset 77"):
         asked.take(1)
+
+
+DAMAGED = PartitionData(partition_index=0, high_watermark=9, records=bytes(100))
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        PartitionData(partition_index=0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE),
+        PartitionData(partition_index=0, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        DAMAGED,
+    ],
+)
+@pytest.mark.parametrize("reset", [OffsetReset.LATEST, OffsetReset.NONE])
+def test_what_was_fetched_before_the_trouble_is_given_out_before_it(
+    trouble: PartitionData, reset: OffsetReset
+) -> None:
+    asked = stream(A0)
+    records = PartitionData(partition_index=0, high_watermark=9, records=bytes(make_batch([b"a"])))
+
+    def answer(data: PartitionData) -> None:
+        topic = FetchableTopicResponse(topic="a", partitions=[data])
+        fetch = fetch_of(asked)
+        take_fetched(fetch, FetchResponse(responses=[topic]), settings(reset), 0, RNG)
+
+    answer(records)
+    answer(trouble)
+    assert asked.retry_at_ms > 0, "it is not asked for at once"
+    assert [record.value for record in asked.take(9)] == [b"a"]
+    assert asked.take(9) == []
+    asked.retry_at_ms = 0
+    answer(trouble)
+    if trouble.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and reset is OffsetReset.LATEST:
+        assert asked.position.asked_timestamp == reset.timestamp
+        return
+    with pytest.raises(KafkaError):
+        asked.take(9)
 
 
 def test_an_answer_to_what_was_asked_before_a_seek_is_void() -> None:
