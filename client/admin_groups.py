@@ -24,6 +24,7 @@ from quorate.client.groups.results import (
     GroupListing,
     MemberDescription,
     OffsetAndMetadata,
+    offsets_to_commit,
 )
 from quorate.client.offsets import list_offsets
 from quorate.client.receiving.positions import LATEST_TIMESTAMP
@@ -229,12 +230,10 @@ class GroupAdmin(PlacementAdmin):
         Only while it has no members. A group that does not exist comes to be.
 
         Raises:
+            ValueError: What is given is no offset.
             KafkaError: The coordinator does not answer.
         """
-        committed = {
-            TopicPartition(*partition): OffsetAndMetadata(to) if isinstance(to, int) else to
-            for partition, to in offsets.items()
-        }
+        committed = offsets_to_commit(offsets)
         return await group_offsets.commit_offsets(self.coordinators(), group_id, committed)
 
     async def reset_group_offsets(

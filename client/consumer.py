@@ -168,7 +168,8 @@ class Consumer(GroupConsumer, Generic[K, V]):
 
         Args:
             max_records: How many at most; by default ``max_poll_records``.
-            timeout_ms: How long to wait for the first one.
+            timeout_ms: How long to wait for the first one; longer only for a rebalance listener to
+                end, for that never acts beside its user.
 
         Raises:
             QuorateError: A partition cannot be read on (what it is, why, what helps). The others
@@ -195,6 +196,7 @@ class Consumer(GroupConsumer, Generic[K, V]):
                     else:
                         await reading.fetcher.changed.park()
                     records = self._take(reading, max_records)
+            await self._turns.ended()  # however long a listener takes, its user acts after it
         finally:
             self._polling -= 1
         return self._typed(records)

@@ -17,7 +17,7 @@ from quorate.client.errors import NoOffsetError, NotAssignedError
 from quorate.client.group_member import GroupMember, MemberParts
 from quorate.client.group_offsets import fetch_offsets
 from quorate.client.group_topics import GroupTopics
-from quorate.client.groups.results import OffsetAndMetadata
+from quorate.client.groups.results import OffsetAndMetadata, offsets_to_commit
 from quorate.client.membership.consumer_member import SubscriptionPattern
 from quorate.client.membership.identity import GroupMetadata
 from quorate.client.membership.member import GivenUp, Member, MemberSettings
@@ -234,7 +234,7 @@ class GroupConsumer(ConsumerBase):
         Raises:
             CommitFailedError: The group has gone on without this consumer.
             QuorateError: It could not be committed; ask again.
-            ValueError: There is no ``group_id``.
+            ValueError: There is no ``group_id``, or what is given is no offset.
         """
         await self.commit_soon(offsets).result()
 
@@ -253,13 +253,7 @@ class GroupConsumer(ConsumerBase):
         """
         self._group_or_refuse("to commit")
         assert self._commits is not None
-        if offsets is None:
-            committed = self._open().positions()
-        else:
-            committed = {
-                TopicPartition(*p): o if isinstance(o, OffsetAndMetadata) else OffsetAndMetadata(o)
-                for p, o in offsets.items()
-            }
+        committed = self._open().positions() if offsets is None else offsets_to_commit(offsets)
         if self._member is not None:
             for partition in committed:
                 if partition not in self._open().streams:
@@ -312,8 +306,8 @@ class GroupConsumer(ConsumerBase):
 
     def _committer(self) -> GroupMetadata | None:
         """Return who commits; None if it should be a member, and is not."""
-        metadata = self.group_metadata
-        return None if self._member is not None and metadata.generation_id < 0 else metadata
+        is_out = self._member is not None and not self._member.is_member
+        return None if is_out else self.group_metadata
 
     async def _auto_commit(self, interval_s: float) -> None:
         assert self._rebalancing is not None

@@ -183,10 +183,14 @@ class Transactions:
 
         Raises:
             NoTransactionError: Another one is open.
+            RequestTimedOutError: What became of the last one is not known yet: try again.
             KafkaError: The producer is fenced, or failed otherwise.
         """
         if self._ending is not None:
-            await self._ending.over.wait()
+            with trio.move_on_after(self._patience_ms / 1000) as patience:
+                await self._ending.over.wait()
+            if patience.cancelled_caught:
+                raise self._too_slow()
         self._raise_failure()
         if self.machine.state is not State.READY:
             raise NoTransactionError(

@@ -14,13 +14,12 @@ from quorate.client.errors import (
     ProducerFencedError,
     TransactionAbortedError,
 )
-from quorate.client.groups.results import OffsetAndMetadata
+from quorate.client.groups.results import offsets_to_commit
 from quorate.client.membership.identity import GroupMetadata
 from quorate.client.serde.choosing import K, V
 from quorate.client.transacting import ABORT_S, Ending
 from quorate.client.transactions.states import State
 from quorate.errors import KafkaError, QuorateError
-from quorate.model import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,9 +28,11 @@ if TYPE_CHECKING:
 
     from quorate.client.consumer import Consumer
     from quorate.client.delivery import Delivery, RecordMetadata, RecordOptions
+    from quorate.client.groups.results import OffsetAndMetadata
     from quorate.client.producer import Producer
     from quorate.client.progress import Progress
     from quorate.client.transacting import Transactions
+    from quorate.model import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -156,8 +157,8 @@ class Transaction(Generic[K, V]):
             await self._abort_after(error)
         elif state is State.COMMITTING:
             self._outcome, self._ending = "unknown", self._transactions.last_ending
-        elif state is State.FAILED:
-            self._outcome = "unknown" if self._transactions.asked_to_commit else "aborted"
+        elif state is State.FAILED and self._transactions.asked_to_commit:
+            self._outcome = "unknown"
         else:
             self._outcome = "aborted"
             self._rewind()
@@ -248,14 +249,11 @@ class Transaction(Generic[K, V]):
                 for who is no member.
 
         Raises:
+            ValueError: What is given is no offset.
             TransactionAbortedError: The group has gone on without that member, for example.
             ProducerFencedError: Another producer has the transactional id, or it took too long.
         """
         self._check_open()
         if isinstance(group_metadata, str):
             group_metadata = GroupMetadata(group_metadata)
-        committed = {
-            TopicPartition(*p): o if isinstance(o, OffsetAndMetadata) else OffsetAndMetadata(o)
-            for p, o in offsets.items()
-        }
-        await self._transactions.send_offsets(committed, group_metadata)
+        await self._transactions.send_offsets(offsets_to_commit(offsets), group_metadata)

@@ -54,6 +54,11 @@ class Turns:
             self._held = True
             self._changed.unpark_all()
 
+    async def ended(self) -> None:
+        """Wait for the end of the turn that was granted, if one was."""
+        while self._held:
+            await self._changed.park()
+
     async def over(self) -> None:
         """Grant turns until nobody wants one."""
         while self.wanted:

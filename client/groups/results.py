@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from quorate.model import UNKNOWN_EPOCH
+from quorate.model import UNKNOWN_EPOCH, TopicPartition
 
 if TYPE_CHECKING:
-    from quorate.model import TopicPartition
+    from collections.abc import Mapping
 
 CLASSIC: Final = "Classic"
 CONSUMER: Final = "Consumer"
@@ -18,6 +18,11 @@ EMPTY: Final = "Empty"
 STABLE: Final = "Stable"
 DEAD: Final = "Dead"
 """Some of the states, by Kafka's names."""
+
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+METADATA_BYTES_MAX: Final = 32_767
+"""What fits into requests of old versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +113,44 @@ class OffsetAndMetadata:
     offset: int
     leader_epoch: int = UNKNOWN_EPOCH
     metadata: str = ""
+
+
+def offsets_to_commit(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return what a user wants to have committed, once it is sure that it can be sent.
+
+    Raises:
+        ValueError: An offset is none, or what is committed beside it is no text, or too long.
+    """
+    wanted: dict[TopicPartition, OffsetAndMetadata] = {}
+    for partition, given in offsets.items():
+        to = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
+        _check(TopicPartition(*partition), to)
+        wanted[TopicPartition(*partition)] = to
+    return wanted
+
+
+def _check(partition: TopicPartition, to: OffsetAndMetadata) -> None:
+    for what, value, low, high in (
+        ("the partition", partition.partition, 0, INT32_MAX),
+        ("the offset", to.offset, 0, INT64_MAX),
+        ("the leader epoch", to.leader_epoch, UNKNOWN_EPOCH, INT32_MAX),
+    ):
+        if not _is_number(value, low, high):
+            raise ValueError(f"{what} to commit for {partition} is a number from {low}: {value!r}")
+    size_bytes = len(str(to.metadata).encode())
+    if size_bytes > METADATA_BYTES_MAX or not _is_text(to.metadata):
+        raise ValueError(
+            f"what is committed beside the offset of {partition} is a text of at most"
+            f" {METADATA_BYTES_MAX} bytes (and offset.metadata.max.bytes, usually 4096), not"
+            f" {size_bytes} bytes of {type(to.metadata).__name__}"
+        )
+
+
+def _is_number(value: object, low: int, high: int) -> bool:
+    return isinstance(value, int) and low <= value <= high
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)

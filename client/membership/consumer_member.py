@@ -97,6 +97,7 @@ class ConsumerMember:
         self.owned = NOWHERE
         self.assigned = NOWHERE
         self.is_out = False
+        self._was: GroupMetadata | None = None
         self._may_be_known = False
         self._names: dict[bytes, str] = {}
         self._told: _Said | None = None
@@ -109,8 +110,14 @@ class ConsumerMember:
 
     @property
     def identity(self) -> GroupMetadata:
-        """Who it is in the group."""
+        """Who it is in the group; who it was there, until it is somebody again.
+
+        So commits of what it read before it was put out are refused: those of who is no member are
+        taken of anybody.
+        """
         settings = self.settings
+        if not self.is_member and self._was is not None:
+            return self._was
         epoch = self.epoch if self.is_member else NO_GENERATION
         return GroupMetadata(settings.group_id, epoch, self.member_id, settings.group_instance_id)
 
@@ -249,6 +256,8 @@ class ConsumerMember:
 
     def put_out(self) -> None:
         """Know that the group has gone on without it, or that it left."""
+        if self.is_member:
+            self._was = self.identity
         self.epoch = LEAVING
         self.is_out = True
         self.assigned = NOWHERE

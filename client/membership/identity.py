@@ -11,10 +11,12 @@ from quorate.protocol.consumer_protocol import NO_GENERATION
 class GroupMetadata:
     """Who a consumer is in its group, for offsets that others commit for it (KIP-447).
 
+    Of one that its group has gone on without, it is who it was, and what it commits is refused.
+
     Attributes:
         group_id: The group.
-        generation_id: The generation it is in; -1 if it is no member.
-        member_id: What the coordinator calls it; empty if it is no member.
+        generation_id: The generation it is in; -1 if it was no member yet.
+        member_id: What the coordinator calls it; empty if it was no member yet.
         group_instance_id: What it calls itself, as a static member.
     """
 

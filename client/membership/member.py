@@ -109,6 +109,7 @@ class Member:
         """Why it has to join (again); None if it need not."""
 
         self._assignor: Assignor | None = None
+        self._was: GroupMetadata | None = None
         self._previous = NOTHING
         self._candidates: list[Candidate] = []
         self._skip_assignment = False
@@ -120,8 +121,14 @@ class Member:
 
     @property
     def identity(self) -> GroupMetadata:
-        """Who it is in the group."""
+        """Who it is in the group; who it was there, until it is somebody again.
+
+        What it read in its last generation is nothing to be committed after that. Only a commit
+        that says in whose name it comes is refused: those of who is no member are taken of anybody.
+        """
         settings = self.settings
+        if not self.is_member and self._was is not None:
+            return self._was
         return GroupMetadata(
             settings.group_id, self.generation_id, self.member_id, settings.group_instance_id
         )
@@ -353,6 +360,8 @@ class Member:
         raise error_for(code, group)
 
     def _reset(self) -> None:
+        if self.is_member:
+            self._was = self.identity
         self.generation_id = NO_GENERATION
         self.assigned = frozenset()
         self._candidates = []

@@ -512,6 +512,56 @@ async def test_without_a_committed_offset_and_a_policy_there_is_an_error(
         assert [r.offset for r in await read(c, 16)] == list(range(4, 20))
 
 
+async def test_however_long_a_listener_takes_its_user_does_nothing_beside_it(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=20, partitions=2)
+    group, heard = FakeGroup(cluster), Heard()
+    working = 0
+
+    async def take_long() -> None:
+        nonlocal working
+        working += 1
+        await trio.sleep(3)
+        working -= 1
+
+    async with member(cluster, enable_auto_commit=False) as c:
+        c.subscribe("t", listener=heard)
+        await read(c, 40)
+        heard.on = lambda _: take_long()
+        group.other_joins("other", "t")
+        for _ in range(20):
+            await c.poll(timeout_ms=500)
+            assert not working
+        assert [kind for kind, _ in heard.events] == ["assigned", "revoked", "assigned"]
+        heard.on = lambda _: None
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        -1,
+        2**63,
+        "x",
+        OffsetAndMetadata(3, -2),
+        OffsetAndMetadata(3, metadata="x" * 40_000),
+        OffsetAndMetadata(3, metadata=None),  # type: ignore[arg-type]
+    ],
+)
+async def test_what_is_no_offset_is_refused_and_stops_nothing(
+    nursery: trio.Nursery, autojump_clock: MockClock, nonsense: Any
+) -> None:
+    cluster = cluster_of(nursery, records=20)
+    group = FakeGroup(cluster)
+    async with member(cluster, enable_auto_commit=False) as c:
+        c.subscribe("t")
+        await read(c, 20)
+        with pytest.raises(ValueError, match="t-0"):
+            await c.commit({T0: nonsense})
+        await c.commit({T0: OffsetAndMetadata(7, 0, "seven")})
+    assert group.committed == {("t", 0): (7, 0)}
+
+
 async def test_a_listener_may_seek_and_commit_but_not_poll(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:

@@ -546,6 +546,23 @@ async def test_a_coordinator_that_does_not_answer_is_not_waited_for_for_ever(
     assert trio.current_time() < 10
 
 
+async def test_another_transaction_waits_for_the_end_of_the_last_one_but_not_for_ever(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    fakes = fake(nursery)
+    async with producing(fakes, max_block_ms=3_000) as p:
+        fakes.cluster.script(EndTxnRequest, *[HANG] * 5)
+        with pytest.raises(ZeroDivisionError):
+            async with p.transaction() as tx:
+                await tx.send("t", b"a")
+                raise ZeroDivisionError
+        with trio.fail_after(5), pytest.raises(KafkaError, match="did not answer within 3000 ms"):
+            await write(p, b"b")
+        await trio.sleep(20)
+        await write(p, b"c")
+    assert fakes.values("t") == [b"c"]
+
+
 # Version 1: the coordinator hears first
 
 
@@ -881,6 +898,42 @@ async def test_a_partition_that_came_back_goes_on_where_others_have_left_it(
         records = await c.poll()
     assert min(r.offset for r in records if r.partition == 0) == 6
     assert min(r.offset for r in records if r.partition == 1) == 7
+
+
+async def test_who_was_put_out_of_its_group_commits_in_the_name_that_it_had(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    fakes = fake(nursery)
+    async with copying(fakes) as (p, c, group):
+        c.subscribe("in")
+        fakes.cluster.script(TxnOffsetCommitRequest, not_taken(ErrorCode.UNKNOWN_MEMBER_ID))
+        with pytest.raises(TransactionAbortedError):
+            async with p.transaction(c) as tx:
+                for record in await c.poll(max_records=2, timeout_ms=20_000):
+                    await tx.enqueue("t", record.value)
+                group.forget_member()
+                await trio.sleep(20)
+        (asked,) = fakes.cluster.requests_of(TxnOffsetCommitRequest)
+        assert (asked.generation_id, asked.member_id) == (1, "member-1"), "anybody's are taken"
+    assert (fakes.values("t"), fakes.committed) == ([], {})
+
+
+@pytest.mark.parametrize("writes", [True, False])
+async def test_what_was_read_by_who_is_fenced_is_read_again(
+    nursery: trio.Nursery, autojump_clock: MockClock, writes: bool
+) -> None:
+    fakes = fake(nursery)
+    async with copying(fakes) as (_, c, _):
+        c.assign([("in", 0)])
+        async with producing(fakes) as p:
+            with pytest.raises(ProducerFencedError):
+                async with p.transaction(c) as tx:
+                    assert [r.offset for r in await c.poll(max_records=2)] == [0, 1]
+                    fakes.known["x"].epoch += 1
+                    if writes:
+                        await tx.enqueue("t", b"a")
+            assert tx.outcome == "aborted"
+        assert [r.offset for r in await c.poll(max_records=2)] == [0, 1]
 
 
 async def test_a_consumer_that_commits_by_itself_is_refused(

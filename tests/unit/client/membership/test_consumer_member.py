@@ -155,10 +155,12 @@ def test_when_an_answer_was_lost_it_says_everything_again() -> None:
 @pytest.mark.parametrize("code", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID])
 def test_who_was_put_out_loses_everything_and_joins_anew(code: ErrorCode) -> None:
     member = settled(T0, T1)
+    was = member.identity
+    assert was.generation_id > 0
     assert refuse(member, code) is Next.JOIN
     assert member.is_out
     assert not member.is_member
-    assert member.identity.generation_id == -1
+    assert member.identity == was, "what it read as that is to be refused"
     assert member.to_give_up == {T0, T1}
     member.gave_up(member.to_give_up)
     member.come_back()
@@ -167,6 +169,7 @@ def test_who_was_put_out_loses_everything_and_joins_anew(code: ErrorCode) -> Non
     assert owned_in(request) == set()
     assert request.subscribed_topic_names == ["t"]
     assert member.to_add == {T0}
+    assert member.identity == GroupMetadata("g", 7, "m")
 
 
 @pytest.mark.parametrize(

@@ -154,11 +154,16 @@ def test_another_subscription_is_a_reason_to_join() -> None:
 @pytest.mark.parametrize("code", [ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID])
 def test_a_member_that_the_group_has_forgotten_has_lost_what_it_had(code: ErrorCode) -> None:
     member = stable(a_member("cooperative-sticky"), T0)
+    was = member.identity
+    assert (was.generation_id, was.member_id) == (1, "m")
     assert member.on_heartbeat(refused(code)) is Next.JOIN
     assert member.rejoin_reason == f"the coordinator said {code.name}"
     assert member.to_give_up() == GivenUp(frozenset({T0}), lost=True)
     assert not member.is_member
     assert member.member_id == ("m" if code == ErrorCode.ILLEGAL_GENERATION else "")
+    assert member.identity == was, "what it read as that is to be refused"
+    joined(member, generation=4)
+    assert (member.identity.generation_id, member.identity.member_id) == (4, "m")
 
 
 @pytest.mark.parametrize(
