@@ -243,14 +243,18 @@ class Cluster:
         deadline_s = time.monotonic() + self.settings.request_timeout_ms / 1_000
         attempts = 0
         while pending:
-            problem = self._list_once(pending, results, committed_only=committed_only)
+            try:
+                if attempts:
+                    self.refresh(sorted({partition.topic for partition in pending}))
+                problem = self._list_once(pending, results, committed_only=committed_only)
+            except NetworkError as error:
+                problem = in_words(error)
             pending = {p: time_ms for p, time_ms in pending.items() if p not in results}
             if pending:
                 attempts += 1
                 if time.monotonic() > deadline_s:
                     raise NetworkError(f"no offsets of {min(pending)} in time: {problem}")
                 self.pause(attempts)
-                self.refresh(sorted({partition.topic for partition in pending}))
         return results
 
     def _list_once(

@@ -145,10 +145,13 @@ class Coordinators:
         self._problem = in_words(error)
         for key in keys:
             self._known.pop((self._key_type, key), None)
+        self._refresh()
+
+    def _refresh(self) -> None:
         try:
             self._cluster.refresh([])
-        except NetworkError as another:
-            self._problem = in_words(another)
+        except NetworkError as error:
+            self._problem = in_words(error)
 
     def _look_up(self, keys: Iterable[str]) -> list[str]:
         """Find out who coordinates the keys of which that is not known; return those that have one.
@@ -184,4 +187,4 @@ class Coordinators:
             if code not in RETRIABLE:
                 raise KafkaError(f"no coordinator of {key!r}: {self._problem}", code=code)
         if any(node_id not in self._cluster.view.brokers for node_id in self._known.values()):
-            self._cluster.refresh([])
+            self._refresh()

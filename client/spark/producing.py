@@ -87,7 +87,7 @@ class TaskProducer:
             self._queues.setdefault(rows.topic_partition, deque()).append(rows)
         deadline_s = time.monotonic() + self.options.delivery_timeout_ms / 1_000
         while self._queues:
-            problem = self._round()
+            problem = self._attempt()
             if problem is None:
                 self._failures = 0
                 continue
@@ -99,7 +99,15 @@ class TaskProducer:
                 )
             self._failures += 1
             self.cluster.pause(self._failures)
-            self.cluster.refresh(sorted({partition.topic for partition in self._queues}))
+
+    def _attempt(self) -> str | None:
+        """Send once to each leader, learning anew who leads after a failure; return what failed."""
+        try:
+            if self._failures:
+                self.cluster.refresh(sorted({partition.topic for partition in self._queues}))
+            return self._round()
+        except NetworkError as error:
+            return in_words(error)
 
     def _round(self) -> str | None:
         """Send one request to each leader; return why to try again."""

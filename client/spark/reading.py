@@ -82,7 +82,7 @@ class RangeReader:
                 aborted = [(a.first_offset, a.producer_id) for a in data.aborted_transactions or ()]
                 wanted = self.batches.take(fetched, aborted, end)
                 if self.batches.next_offset < end:
-                    self._send()
+                    self._send_ahead()
                 for chunk in _chunks(wanted):
                     yield from self.decoder.decode(self.batches.chunk(fetched, chunk))
                 if not fetched:
@@ -117,6 +117,13 @@ class RangeReader:
         else:
             self._try_again(MEANINGS[code])
         return None
+
+    def _send_ahead(self) -> None:
+        """Ask for what comes next, while this is decoded; if that fails, when that is done."""
+        try:
+            self._send()
+        except NetworkError:
+            self._drop()
 
     def _send(self) -> None:
         """Ask the leader for the next offset; without a leader, do nothing."""

@@ -18,7 +18,7 @@ from quorate.client.spark.sizing import batch_ranges, log_bytes
 from quorate.client.spark.write_options import parse_write
 from quorate.client.sync import Admin, Producer
 from quorate.errors import NetworkError, UnknownTopicOrPartitionError, UnsupportedVersionError
-from quorate.model import TopicPartition
+from quorate.model import Endpoint, TopicPartition
 from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.frames import encode_response
 from quorate.protocol.messages.session import ApiVersion, ApiVersionsResponse
@@ -172,6 +172,59 @@ def test_rows_are_written_once_and_in_their_order(bootstrap: str, topic: str) ->
     cluster.topics([f"{topic}-small"])
     producer.send([replace(rows, topic_partition=TopicPartition(f"{topic}-small", 0))])
     assert producer.record_count == 100
+    cluster.close()
+
+
+def test_a_connection_that_breaks_when_the_next_fetch_is_sent_costs_no_record(
+    bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = options(bootstrap, topic, **{"kafka.max.partition.fetch.bytes": "100"})
+    cluster = Cluster(wanted.connection)
+    task = whole(cluster, wanted)
+    send, sent = Connection.send, 0
+
+    def sending(self: Connection, *args: Any, **words: Any) -> None:
+        nonlocal sent
+        sent += 1
+        if sent == 3:
+            self.close()
+        send(self, *args, **words)
+
+    monkeypatch.setattr(Connection, "send", sending)
+    assert read(cluster, wanted, task) == list(range(100))
+    assert sent > 3
+    cluster.close()
+
+
+def test_a_cluster_that_is_away_for_a_while_is_waited_for(
+    bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from quorate.client.spark.producing import TaskProducer  # noqa: PLC0415 - needs Arrow
+    from quorate.client.spark.rows import Rows  # noqa: PLC0415
+
+    write = parse_write({"kafka.bootstrap.servers": bootstrap, "topic": topic})
+    cluster = Cluster(write.connection)
+    producer = TaskProducer(cluster, write)
+    partition = TopicPartition(topic, 0)
+    rows = Rows(partition, [None] * 10, [b"x"] * 10, [b""] * 10, [1] * 10)
+    producer.partition_count(topic)
+    producer.send([rows])
+    connection, refusals = Cluster.connection, 0
+
+    def connecting(self: Cluster, endpoint: Endpoint) -> Connection:
+        nonlocal refusals
+        if refusals:
+            refusals -= 1
+            raise NetworkError(f"connection to {endpoint} refused")
+        return connection(self, endpoint)
+
+    monkeypatch.setattr(Cluster, "connection", connecting)
+    refusals = 7
+    producer.send([rows])
+    assert producer.record_count == 20
+    refusals = 7
+    assert cluster.list_offsets({partition: -1}, committed_only=False) == {partition: 120}
+    assert not refusals
     cluster.close()
 
 
