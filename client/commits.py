@@ -37,11 +37,13 @@ _PASSING = frozenset(
         ErrorCode.REBALANCE_IN_PROGRESS,
         ErrorCode.STALE_MEMBER_EPOCH,
         ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.REQUEST_TIMED_OUT,
     }
 )
 """The group is on its way to a generation, or an epoch, that the member is about to hear of.
 
-Or it is there, without the member: then ILLEGAL_GENERATION does not pass.
+Or it is there, without the member: then ILLEGAL_GENERATION does not pass.  Or the coordinator has
+written the offsets, and its followers were not in time.
 """
 
 

@@ -276,6 +276,28 @@ async def test_commits_find_a_coordinator_that_moved(
         assert c.group_metadata.generation_id == group.generation == 1
 
 
+async def test_a_commit_whose_followers_were_late_is_made_again(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=20)
+    group = FakeGroup(cluster)
+
+    def late(broker_id: int, request: OffsetCommitRequest) -> OffsetCommitResponse:
+        response = group.commit(broker_id, request)
+        response.topics[0].partitions[0].error_code = ErrorCode.REQUEST_TIMED_OUT
+        return response
+
+    async with member(cluster, enable_auto_commit=False, request_timeout_ms=3_000) as c:
+        c.subscribe("t")
+        await read(c, 20)
+        cluster.script(OffsetCommitRequest, late, late)
+        await c.commit()
+        cluster.script(OffsetCommitRequest, *[late] * 100)
+        with pytest.raises(KafkaError) as caught:
+            await c.commit()
+        assert caught.value.code == ErrorCode.REQUEST_TIMED_OUT
+
+
 async def test_a_commit_that_nobody_answers_is_not_called_done(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
