@@ -148,6 +148,19 @@ def decoder_of(cls: Callable[..., T]) -> Callable[[Any], T]:
     return _travel(cls).decode
 
 
+class Decoders(dict[int, Callable[[Any], Any]]):
+    """The decoders of classes by number, each made when it is asked for: few are, of many."""
+
+    def __init__(self, classes: Mapping[int, Any]) -> None:
+        super().__init__()
+        self._classes = classes
+
+    def __missing__(self, number: int) -> Callable[[Any], Any]:
+        """Make the decoder."""
+        decode = self[number] = decoder_of(self._classes[number])
+        return decode
+
+
 @dataclass(frozen=True, slots=True)
 class DeclaredField:
     """A field as its class declares it; ``default`` is ``MISSING`` where it must be present."""

@@ -9,8 +9,8 @@ from quorate.control import partition_messages as p
 from quorate.control.codec import (
     INT64_MAX,
     DecodeError,
+    Decoders,
     as_map,
-    decoder_of,
     load_cbor,
 )
 from quorate.control.direct import dump_bytes, dump_number, dumper_of, map_head
@@ -85,7 +85,7 @@ _BEGINNINGS: Final = {
 _FIELDS_KEY, _REQUEST_ID_KEY, _TIMEOUT_MS_KEY = map(
     dump_number, (_FIELDS, _REQUEST_ID, _TIMEOUT_MS)
 )
-_DECODERS: Final = {number: decoder_of(cls) for number, cls in MESSAGES.items()}
+_DECODERS: Final = Decoders(MESSAGES)
 
 
 class UnknownMessageError(DecodeError):
@@ -142,10 +142,9 @@ def decode_frame(body: bytes | bytearray | memoryview) -> Frame:
     number = envelope.get(_TYPE)
     if type(correlation_id) is not int or type(number) is not int:
         raise DecodeError("a frame has a type and a correlation id")
-    decode = _DECODERS.get(number)
-    if decode is None:
+    if number not in MESSAGES:
         raise UnknownMessageError(number, correlation_id)
-    message = decode(envelope.get(_FIELDS))
+    message = _DECODERS[number](envelope.get(_FIELDS))
     request_id = envelope.get(_REQUEST_ID, b"")
     if type(request_id) is not bytes or len(request_id) > REQUEST_ID_BYTES_MAX:
         raise DecodeError(f"a request id has at most {REQUEST_ID_BYTES_MAX} bytes")

@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 
 from quorate.control.codec import (
     DecodeError,
+    Decoders,
     as_array,
     as_map,
-    decoder_of,
     dump_cbor,
     encode_fields,
     load_cbor,
@@ -72,9 +72,7 @@ _TYPES: Final[dict[int, type[r.MetadataRecord]]] = {
     65: r.ClientQuotaRemoved,
 }
 _NUMBERS: Final[dict[object, int]] = {cls: number for number, cls in _TYPES.items()}
-_DECODERS: Final[dict[int, Callable[[Any], r.MetadataRecord]]] = {
-    number: decoder_of(cls) for number, cls in _TYPES.items()
-}
+_DECODERS: Final = Decoders(_TYPES)
 
 
 def encode_record(record: r.MetadataRecord) -> bytes:
@@ -260,7 +258,7 @@ def _to_map(record: r.MetadataRecord) -> dict[int, Any]:
 
 def _from_map(body: dict[Any, Any]) -> r.MetadataRecord:
     number = body.get(_TYPE)
-    decode = _DECODERS.get(number) if type(number) is int else None
-    if decode is None:
+    if type(number) is not int or number not in _TYPES:
         raise DecodeError(f"unknown record type {number!r}: written by a newer version of Quorate?")
+    decode: Callable[[Any], r.MetadataRecord] = _DECODERS[number]
     return decode(body)
