@@ -55,12 +55,14 @@ def test_a_leader_that_does_not_listen_where_a_client_asks_is_not_told(
     version: int, code: ErrorCode
 ) -> None:
     node = new_cluster()
-    node.create_topic("appLogs")
+    node.create_topic("appLogs", 2)
+    node.lead("appLogs", 1, leader_epoch=1, leader_id=-1)
     (topic,) = now(metadata(node.broker, ask_for("appLogs"), over(version, "SSL"))).topics
-    (partition,) = topic.partitions
+    partition, headless = topic.partitions
     assert (codes([topic, partition]), partition.leader_id) == ([ErrorCode.NONE, code], -1)
+    assert codes([headless]) == [ErrorCode.LEADER_NOT_AVAILABLE]
     (topic,) = now(metadata(node.broker, ask_for("appLogs"), over(version))).topics
-    assert (codes(topic.partitions), topic.partitions[0].leader_id) == ([ErrorCode.NONE], 1)
+    assert (codes(topic.partitions[:1]), topic.partitions[0].leader_id) == ([ErrorCode.NONE], 1)
 
 
 def test_all_topics_are_told_to_who_asks_for_null_or_in_version_0_for_none() -> None:
