@@ -378,28 +378,19 @@ class Transaction(Generic[K, V]):
         """Commit; abort, if an exception leaves the block."""
         if self.outcome != "open":
             return
-        try:
-            if error is None:
-                self.commit()
-            else:
-                self._producer.drop_queue(TransactionAbortedError("the transaction was aborted"))
-                end = self._transaction.__aexit__
-                self._background.call(end, kind, error, traceback)
-        finally:
-            self._rewind()
+        if error is None:
+            self.commit()
+        else:
+            self._abort_after(error)
 
     def commit(self) -> None:
         """Commit it now; the end of the block does it, too."""
-        producer = self._producer
-        if self._progress is not None and self._consumer is not None:
-            told = self._consumer.background.call_now(self._made)
-            if isinstance(told, CommitFailedError):
-                self._background.call_now(self._transaction.spoil, told)
-            else:
-                offsets, metadata = told
-                send_offsets = self._transaction.send_offsets
-                self._background.call(producer.drain_and, send_offsets, offsets, metadata)
-        self._background.call(producer.drain_and, self._transaction.commit)
+        try:
+            self._send_progress()
+            self._background.call(self._producer.drain_and, self._transaction.commit)
+        except BaseException as error:
+            self._abort_after(error)
+            raise
 
     def abort(self) -> None:
         """Have nothing of it count; then the block ends without doing anything."""
@@ -435,6 +426,16 @@ class Transaction(Generic[K, V]):
             raise NoTransactionError(f"the transaction has ended: it is {self.outcome}")
         return self._producer.enqueue(topic, value, key=key, **options)
 
+    def _send_progress(self) -> None:
+        if self._progress is None or self._consumer is None:
+            return
+        told = self._consumer.background.call_now(self._made)
+        if isinstance(told, CommitFailedError):
+            self._background.call_now(self._transaction.spoil, told)
+        else:
+            send_offsets = self._transaction.send_offsets
+            self._background.call(self._producer.drain_and, send_offsets, *told)
+
     def _made(
         self,
     ) -> tuple[dict[TopicPartition, OffsetAndMetadata], GroupMetadata] | CommitFailedError:
@@ -443,6 +444,16 @@ class Transaction(Generic[K, V]):
             return self._progress.made(), self._progress.group_metadata
         except CommitFailedError as error:
             return error
+
+    def _abort_after(self, error: BaseException) -> None:
+        """Abort because of an error, if that has not ended it, and take the consumer back."""
+        try:
+            if self.outcome == "open":
+                self._producer.drop_queue(TransactionAbortedError("the transaction was aborted"))
+                end = self._transaction.__aexit__
+                self._background.call(end, type(error), error, error.__traceback__)
+        finally:
+            self._rewind()
 
     def _rewind(self) -> None:
         if self._progress is not None and self._consumer is not None and self.outcome == "aborted":

@@ -1,0 +1,71 @@
+# ruff: noqa: PT012 - what a block does when it is left is the matter here
+"""What the blocking client gives up, by Ctrl-C or because it is refused, is given up as a whole."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from quorate.client import TransactionAbortedError
+from quorate.client.groups.results import GroupDescription
+from quorate.client.sync import Admin, Consumer, Producer
+
+pytestmark = pytest.mark.integration
+
+TIMEOUT_MS = 60_000
+
+
+@pytest.fixture
+def topic(bootstrap: str, request: pytest.FixtureRequest) -> str:
+    name = str(request.node.name).replace("[", "-").rstrip("]")
+    with Admin(bootstrap) as admin:
+        admin.create_topic(name, partitions=1)
+    with Producer(bootstrap) as producer:
+        for n in range(10):
+            producer.enqueue(name, b"%d" % n)
+    return name
+
+
+@pytest.fixture
+def consumer(bootstrap: str, topic: str) -> Iterator[Consumer]:
+    """One that hears late of what its group does without it."""
+    with Consumer(
+        bootstrap,
+        group_id=topic,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        heartbeat_interval_ms=30_000,
+    ) as consumer:
+        consumer.subscribe(topic)
+        yield consumer
+
+
+@pytest.fixture
+def producer(bootstrap: str, topic: str) -> Iterator[Producer]:
+    with Producer(bootstrap, transactional_id=topic) as producer:
+        yield producer
+
+
+def offsets(consumer: Consumer, count: int) -> list[int]:
+    records = consumer.poll(max_records=count, timeout_ms=TIMEOUT_MS)
+    return [record.offset for record in records]
+
+
+# Transactions
+
+
+def test_a_transaction_whose_offsets_are_refused_is_aborted(
+    bootstrap: str, topic: str, consumer: Consumer, producer: Producer
+) -> None:
+    transaction = producer.transaction(consumer)
+    with pytest.raises(TransactionAbortedError), transaction:
+        assert offsets(consumer, 3) == [0, 1, 2]
+        transaction.enqueue(topic, b"out")
+        with Admin(bootstrap) as admin:
+            group = admin.describe_groups([topic])[topic]
+            assert isinstance(group, GroupDescription)
+            admin.remove_members(topic, group.members)
+    assert transaction.outcome == "aborted"
+    assert consumer.position((topic, 0)) == 0
+    with producer.transaction() as another:
+        another.enqueue(topic, b"out")
+    assert another.outcome == "committed"
