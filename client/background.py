@@ -29,8 +29,8 @@ class _Leave(BaseException):
 class Background(Generic[C_co]):
     """Owns a thread in which Trio runs, and a client that is open there.
 
-    Any thread may call. Ctrl-C in a call cancels what was asked for, and then raises as always.
-    Calls after the end raise ClosedError.
+    Any thread may call. Ctrl-C in a call cancels what was asked for, waits until that has ended (a
+    second one does not), and then raises as always. Calls after the end raise ClosedError.
     """
 
     def __init__(self, make: Callable[[], AbstractAsyncContextManager[C_co]]) -> None:
@@ -112,10 +112,16 @@ class Background(Generic[C_co]):
     def _start(
         self, function: Callable[[], Awaitable[T]], scope: trio.CancelScope, done: Future[T]
     ) -> None:
+        done.set_running_or_notify_cancel()
         if self._nursery is None or self._nursery.cancel_scope.cancel_called:
             done.set_exception(ClosedError("this client was closed"))
         else:
             self._nursery.start_soon(self._carry_out, function, scope, done)
+
+    def _give_up(self, scope: trio.CancelScope, done: Future[T]) -> None:
+        scope.cancel()
+        if not done.running() and not done.done():
+            done.set_exception(ClosedError("the call was given up before it was asked for"))
 
     # In any other thread
 
@@ -128,11 +134,13 @@ class Background(Generic[C_co]):
         """
         done: Future[T] = Future()
         scope = trio.CancelScope()
-        self.run_soon(partial(self._start, partial(function, *arguments, **named), scope, done))
         try:
+            self.run_soon(partial(self._start, partial(function, *arguments, **named), scope, done))
             return done.result()
         except KeyboardInterrupt:
-            self.run_soon(scope.cancel)
+            with suppress(ClosedError):  # then it has ended
+                self.run_soon(partial(self._give_up, scope, done))
+                done.exception()  # what to do about it depends on what became of it
             raise
 
     def call_now(self, function: Callable[..., T], *arguments: Any, **named: Any) -> T:

@@ -14,7 +14,8 @@
 
 Everything blocks, and may be called from any thread. Each object has a thread of its own in which
 the Trio client runs; it is open from the beginning, ``with`` or :meth:`close` ends it. Settings,
-results and errors are those of the Trio client. Ctrl-C gives up the call that it interrupts.
+results and errors are those of the Trio client. Ctrl-C gives up the call that it interrupts, and
+raises once that has ended.
 """
 
 from __future__ import annotations

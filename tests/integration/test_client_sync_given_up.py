@@ -2,12 +2,14 @@
 """What the blocking client gives up, by Ctrl-C or because it is refused, is given up as a whole."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from quorate.client import TransactionAbortedError
 from quorate.client.groups.results import GroupDescription
 from quorate.client.sync import Admin, Consumer, Producer
+from tests.ctrl_c import ctrl_c
 
 pytestmark = pytest.mark.integration
 
@@ -41,7 +43,7 @@ def consumer(bootstrap: str, topic: str) -> Iterator[Consumer]:
 
 @pytest.fixture
 def producer(bootstrap: str, topic: str) -> Iterator[Producer]:
-    with Producer(bootstrap, transactional_id=topic) as producer:
+    with Producer(bootstrap, transactional_id=topic, topic_wait_ms=TIMEOUT_MS) as producer:
         yield producer
 
 
@@ -67,5 +69,30 @@ def test_a_transaction_whose_offsets_are_refused_is_aborted(
     assert transaction.outcome == "aborted"
     assert consumer.position((topic, 0)) == 0
     with producer.transaction() as another:
+        another.enqueue(topic, b"out")
+    assert another.outcome == "committed"
+
+
+@pytest.mark.parametrize("step", ["send_offsets", "commit"])
+def test_ctrl_c_in_a_commit_aborts_the_transaction_before_its_block_ends(
+    topic: str, consumer: Consumer, producer: Producer, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    drain_and = producer.drain_and
+
+    async def interrupted(then: Any, *arguments: Any) -> Any:
+        if then.__name__ == step:
+            ctrl_c()
+        return await drain_and(then, *arguments)
+
+    transaction = producer.transaction(consumer)
+    with pytest.raises(KeyboardInterrupt), transaction:
+        assert offsets(consumer, 3) == [0, 1, 2]
+        transaction.enqueue("no-such-topic", b"out")  # the commit would wait for it
+        monkeypatch.setattr(producer, "drain_and", interrupted)
+    assert transaction.outcome == "aborted"
+    assert consumer.position((topic, 0)) == 0
+    monkeypatch.undo()
+    with producer.transaction(consumer) as another:
+        assert offsets(consumer, 3) == [0, 1, 2]
         another.enqueue(topic, b"out")
     assert another.outcome == "committed"
