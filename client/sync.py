@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import atexit
 from collections import deque
+from contextlib import suppress
 from functools import update_wrapper
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast
@@ -35,6 +36,7 @@ from quorate.client.background import Background
 from quorate.client.errors import (
     ClosedError,
     CommitFailedError,
+    NotAssignedError,
     NoTransactionError,
     TransactionAbortedError,
 )
@@ -504,8 +506,8 @@ class Consumer(_Facade[async_consumer.Consumer[K, V]], Generic[K, V]):
         self, *, max_records: int | None = None, timeout_ms: int = 1_000
     ) -> list[Record[K, V]]:
         """Return records as soon as there are some; see :meth:`quorate.client.Consumer.poll`."""
-        poll = self.background.client.poll
-        return self.background.call(poll, max_records=max_records, timeout_ms=timeout_ms)
+        client = self.background.client
+        return self._given(lambda: client.poll(max_records=max_records, timeout_ms=timeout_ms))
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -518,7 +520,34 @@ class Consumer(_Facade[async_consumer.Consumer[K, V]], Generic[K, V]):
 
     def __next__(self) -> Record[K, V]:
         """Return the next record, waiting for one."""
-        return self.background.call(self.background.client.__anext__)
+
+        async def take() -> list[Record[K, V]]:
+            return [await self.background.client.__anext__()]
+
+        return self._given(take)[0]
+
+    def _given(self, take: Callable[[], Awaitable[list[Record[K, V]]]]) -> list[Record[K, V]]:
+        """Return records that the client gives out; if Ctrl-C does not let it, have it go back."""
+        taken: list[Record[K, V]] = []
+
+        async def run() -> None:
+            taken.extend(await take())
+
+        try:
+            self.background.call(run)
+        except KeyboardInterrupt:
+            with suppress(ClosedError):
+                self.background.call_now(self._go_back, taken)
+            raise
+        return taken
+
+    def _go_back(self, taken: list[Record[K, V]]) -> None:
+        begins: dict[TopicPartition, int] = {}
+        for record in taken:
+            begins.setdefault(record.topic_partition, record.offset)
+        for partition, offset in begins.items():
+            with suppress(NotAssignedError):  # whoever has it now begins there
+                self.background.client.seek(partition, offset)
 
 
 class Admin(_Facade[async_admin.Admin]):

@@ -1,12 +1,14 @@
 # ruff: noqa: PT012 - what a block does when it is left is the matter here
 """What the blocking client gives up, by Ctrl-C or because it is refused, is given up as a whole."""
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
+import trio
 
-from quorate.client import TransactionAbortedError
+from quorate.client import TopicPartition, TransactionAbortedError
 from quorate.client.groups.results import GroupDescription
 from quorate.client.sync import Admin, Consumer, Producer
 from tests.ctrl_c import ctrl_c
@@ -96,3 +98,36 @@ def test_ctrl_c_in_a_commit_aborts_the_transaction_before_its_block_ends(
         assert offsets(consumer, 3) == [0, 1, 2]
         another.enqueue(topic, b"out")
     assert another.outcome == "committed"
+
+
+# Records
+
+
+def _late(take: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """Return a function that has taken records when Ctrl-C gives it up."""
+
+    async def taken(**options: Any) -> Any:
+        records = await take(**options)
+        ctrl_c()
+        with suppress(trio.Cancelled):
+            await trio.sleep_forever()
+        return records
+
+    return taken
+
+
+@pytest.mark.parametrize("name", ["poll", "__anext__"])
+def test_what_ctrl_c_kept_from_the_user_is_neither_skipped_nor_committed(
+    bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    ask = next if name == "__anext__" else Consumer.poll
+    with Consumer(bootstrap, group_id=topic, auto_offset_reset="earliest") as consumer:
+        consumer.subscribe(topic)
+        assert offsets(consumer, 3) == [0, 1, 2]
+        client = consumer.background.client
+        monkeypatch.setattr(client, name, _late(getattr(client, name)))
+        with pytest.raises(KeyboardInterrupt):
+            ask(consumer)
+        assert consumer.position((topic, 0)) == 3
+    with Admin(bootstrap) as admin:
+        assert admin.list_group_offsets(topic)[TopicPartition(topic, 0)].offset == 3
