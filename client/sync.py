@@ -333,8 +333,12 @@ class Producer(_Facade[async_producer.Producer[K, V]], Generic[K, V]):
         async with self._draining:  # by one at a time, or records would change their order
             while self._queue:
                 pending = self._queue.popleft()
+                try:
+                    await pending.hand_over(self.background.client)
+                except trio.Cancelled:  # by who waited for it: the next one goes on with it
+                    self._queue.appendleft(pending)
+                    raise
                 self._room.release()
-                await pending.hand_over(self.background.client)
 
     async def _flush(self) -> None:
         await self._drain()

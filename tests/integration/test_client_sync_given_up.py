@@ -1,6 +1,7 @@
 # ruff: noqa: PT012 - what a block does when it is left is the matter here
 """What the blocking client gives up, by Ctrl-C or because it is refused, is given up as a whole."""
 
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -131,3 +132,36 @@ def test_what_ctrl_c_kept_from_the_user_is_neither_skipped_nor_committed(
         assert consumer.position((topic, 0)) == 3
     with Admin(bootstrap) as admin:
         assert admin.list_group_offsets(topic)[TopicPartition(topic, 0)].offset == 3
+
+
+def test_ctrl_c_in_flush_leaves_the_record_that_waited_for_room_in_its_place(
+    bootstrap: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, began, tries = str(request.node.name), threading.Event(), []
+
+    def serialize(value: bytes) -> bytes:
+        tries.append(value)
+        if tries == [b"0", b"1"]:
+            ctrl_c()  # there is no room for the second one, and the flush begins to wait
+        return value.ljust(600)
+
+    with Producer(
+        bootstrap, value_serializer=serialize, buffer_memory_bytes=1000, topic_wait_ms=TIMEOUT_MS
+    ) as producer:
+        background = producer.background
+        run_soon = background.run_soon
+
+        def begin(function: Callable[[], object], *, once: bool = False) -> None:
+            run_soon(function, once=once)
+            began.set()
+
+        run_soon(began.wait)  # so that it is the flush that hands over, as it is asked first
+        pending = [producer.enqueue(topic, b"%d" % n, partition=0) for n in range(3)]
+        monkeypatch.setattr(background, "run_soon", begin)
+        with pytest.raises(KeyboardInterrupt):
+            producer.flush()
+        with Admin(bootstrap) as admin:
+            admin.create_topic(topic, partitions=1)
+        producer.flush()
+        assert all(each.done for each in pending)
+        assert [each.result().offset for each in pending] == [0, 1, 2]
