@@ -40,6 +40,7 @@ from quorate.client.errors import (
     NoTransactionError,
     TransactionAbortedError,
 )
+from quorate.client.pending import PendingCommit, PendingDelivery
 from quorate.client.serde.choosing import K, V
 
 if TYPE_CHECKING:
@@ -49,8 +50,7 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
     from quorate.client import transaction as async_transaction
-    from quorate.client.commits import Commit
-    from quorate.client.delivery import Delivery, RecordMetadata, RecordOptions
+    from quorate.client.delivery import RecordMetadata, RecordOptions
     from quorate.client.groups.results import OffsetAndMetadata
     from quorate.client.membership.identity import GroupMetadata
     from quorate.client.progress import Progress
@@ -144,85 +144,6 @@ def _opening(
         return constructor
 
     return decorate
-
-
-class PendingDelivery:
-    """A record on its way; may be dropped by who does not want to know."""
-
-    __slots__ = ("_arguments", "_background", "_delivery", "_error", "_waiting")
-
-    def __init__(
-        self, background: Background[async_producer.Producer[Any, Any]], arguments: dict[str, Any]
-    ) -> None:
-        self._background = background
-        self._arguments = arguments
-        self._delivery: Delivery | None = None
-        self._error: Exception | None = None
-        self._waiting: trio.Event | None = None
-
-    def result(self) -> RecordMetadata:
-        """Wait for the outcome, and return where the record is.
-
-        Raises:
-            QuorateError: It was not delivered, for that reason.
-        """
-        if self._delivery is not None and self._delivery.done:
-            return self._delivery.metadata
-        if self._error is not None:
-            raise self._error
-        return self._background.call(self._settled)
-
-    @property
-    def done(self) -> bool:
-        """Whether the outcome is known."""
-        return self._error is not None or (self._delivery is not None and self._delivery.done)
-
-    async def _settled(self) -> RecordMetadata:
-        if self._delivery is None and self._error is None:
-            self._waiting = self._waiting or trio.Event()
-            await self._waiting.wait()
-        if self._error is not None:
-            raise self._error
-        assert self._delivery is not None
-        return await self._delivery.result()
-
-    async def hand_over(self, producer: async_producer.Producer[Any, Any]) -> None:
-        """Give the record to the producer, waiting for room; in the thread."""
-        try:
-            self._delivery = await producer.enqueue(**self._arguments)
-        except Exception as error:  # noqa: BLE001 - told to who asks for the result
-            self._error = error
-        if self._waiting is not None:
-            self._waiting.set()
-
-    def fail(self, error: Exception) -> None:
-        """It will not be handed over; once the thread has ended."""
-        self._error = error
-
-
-class PendingCommit:
-    """Offsets on their way; may be dropped by who does not want to know."""
-
-    __slots__ = ("_background", "_commit")
-
-    def __init__(
-        self, background: Background[async_consumer.Consumer[Any, Any]], commit: Commit
-    ) -> None:
-        self._background = background
-        self._commit = commit
-
-    def result(self) -> None:
-        """Wait for the outcome.
-
-        Raises:
-            QuorateError: Not everything was committed, for that reason.
-        """
-        self._background.call(self._commit.result)
-
-    @property
-    def done(self) -> bool:
-        """Whether the outcome is known."""
-        return self._commit.done
 
 
 class Producer(_Facade[async_producer.Producer[K, V]], Generic[K, V]):
