@@ -44,7 +44,7 @@ from quorate.client.pending import PendingCommit, PendingDelivery
 from quorate.client.serde.choosing import K, V
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
     from contextlib import AbstractAsyncContextManager
     from types import TracebackType
     from typing import Self, Unpack
@@ -224,19 +224,25 @@ class Producer(_Facade[async_producer.Producer[K, V]], Generic[K, V]):
             pass  # it was closed before
         finally:
             super()._close(with_error=with_error)
-            while self._queue:
-                self._queue.popleft().fail(ClosedError("the producer was closed before"))
+            for pending in self._taken():
+                pending.fail(ClosedError("the producer was closed before"))
 
     def drop_queue(self, error: Exception) -> None:
         """Fail the records that were not handed over to the thread yet."""
-        while self._queue:
-            self._queue.popleft().fail(error)
+        for pending in self._taken():
+            pending.fail(error)
             self._room.release()
 
     async def drain_and(self, then: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """Hand over all records, and do something then; in the thread."""
         await self._drain()
         return await then(*arguments)
+
+    def _taken(self) -> Iterator[PendingDelivery]:
+        """Take records out of the queue, as long as no other thread has taken the last one."""
+        with suppress(IndexError):
+            while True:
+                yield self._queue.popleft()
 
     # In the thread
 
@@ -252,8 +258,7 @@ class Producer(_Facade[async_producer.Producer[K, V]], Generic[K, V]):
 
     async def _drain(self) -> None:
         async with self._draining:  # by one at a time, or records would change their order
-            while self._queue:
-                pending = self._queue.popleft()
+            for pending in self._taken():
                 try:
                     await pending.hand_over(self.background.client)
                 except trio.Cancelled:  # by who waited for it: the next one goes on with it

@@ -2,8 +2,10 @@
 """What the blocking client gives up, by Ctrl-C or because it is refused, is given up as a whole."""
 
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,12 +13,13 @@ import trio
 
 from quorate.client import TopicPartition, TransactionAbortedError
 from quorate.client.groups.results import GroupDescription
-from quorate.client.sync import Admin, Consumer, Producer
+from quorate.client.sync import Admin, Consumer, PendingDelivery, Producer
 from tests.ctrl_c import ctrl_c
 
 pytestmark = pytest.mark.integration
 
 TIMEOUT_MS = 60_000
+TIMEOUT_S = 10.0
 
 
 @pytest.fixture
@@ -165,3 +168,34 @@ def test_ctrl_c_in_flush_leaves_the_record_that_waited_for_room_in_its_place(
         producer.flush()
         assert all(each.done for each in pending)
         assert [each.result().offset for each in pending] == [0, 1, 2]
+
+
+class _Raced(deque[PendingDelivery]):
+    """A queue that somebody else empties between a look and the first taking."""
+
+    def __init__(self, empty: Callable[[], None]) -> None:
+        super().__init__()
+        self._empty: list[Callable[[], None]] = [empty]
+
+    def popleft(self) -> PendingDelivery:
+        if self._empty:
+            self._empty.pop()()
+        return super().popleft()
+
+
+def test_records_go_out_after_an_abort_that_was_quicker_to_take_others(
+    topic: str, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aborted = partial(producer.drop_queue, TransactionAbortedError("the transaction was aborted"))
+    monkeypatch.setattr(producer, "_queue", _Raced(aborted))
+    with producer.transaction() as transaction:
+        lost = transaction.enqueue(topic, b"lost")
+        while not lost.done:
+            producer.background.call(trio.lowlevel.checkpoint)
+        sent = transaction.enqueue(topic, b"sent")
+        waiting = threading.Thread(target=sent.result, daemon=True)
+        waiting.start()
+        waiting.join(TIMEOUT_S)
+        assert sent.done
+    with pytest.raises(TransactionAbortedError):
+        lost.result()
