@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from concurrent.futures import Future
 from contextlib import suppress
@@ -39,6 +40,7 @@ class Background(Generic[C_co]):
         Raises:
             Exception: What making or opening it raises.
         """
+        self._process_id = os.getpid()
         self._ready: Future[C_co] = Future()
         self._over: Future[None] = Future()
         self._leaving: trio.Event | None = None
@@ -160,8 +162,14 @@ class Background(Generic[C_co]):
             once: Several calls for the same function that wait to be made are one.
 
         Raises:
-            ClosedError: The client was closed.
+            ClosedError: The client was closed, or belongs to the process that this one was forked
+                from.
         """
+        if os.getpid() != self._process_id:
+            raise ClosedError(
+                f"this client belongs to process {self._process_id}, and this is {os.getpid()}:"
+                " its thread does not run in forked processes; open one in each process"
+            )
         if self._over.done() or self._token is None:
             raise ClosedError("this client was closed")
         try:
@@ -176,12 +184,16 @@ class Background(Generic[C_co]):
     def close(self, *, with_error: bool = False) -> None:
         """Close the client and end the thread; once is enough, more does no harm.
 
+        In a forked process there is no thread to end: the client stays open where it is.
+
         Args:
             with_error: What was not done yet need not be, as when an error leaves a block.
 
         Raises:
             Exception: What closing the client raises.
         """
+        if os.getpid() != self._process_id:
+            return
         with self._lock:
             self._with_error |= with_error
         if self._leaving is not None and self._token is not None:

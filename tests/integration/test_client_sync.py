@@ -155,6 +155,41 @@ def test_a_script_that_forgets_to_close_ends_and_what_it_sent_is_there(
         assert [each.value for each in consumer.poll(timeout_ms=10_000)] == [b"last words"]
 
 
+FORKING = """
+import os, signal, sys
+from quorate.client.errors import ClosedError
+from quorate.client.sync import Producer
+
+producer = Producer(sys.argv[1])
+before = producer.send(sys.argv[2], b"parent", key=b"k")
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    for send in (producer.send, producer.enqueue):
+        try:
+            send(sys.argv[2], b"child")
+        except ClosedError as error:
+            print(error, flush=True)
+    sys.exit()
+_, status = os.waitpid(child, 0)
+after = producer.send(sys.argv[2], b"parent", key=b"k")
+print(status, before.offset, after.offset)
+"""
+
+
+def test_a_forked_process_is_told_to_open_a_client_of_its_own_and_ends(
+    bootstrap: str, topic: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING, bootstrap, topic], timeout=TIMEOUT_S, check=True,
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    *told, ended = done.stdout.splitlines()
+    assert ended == "0 0 1"
+    assert len(told) == 2
+    assert all("open one in each process" in error for error in told)
+
+
 def test_offsets_are_committed_without_waiting(bootstrap: str, topic: str) -> None:
     partition = TopicPartition(topic, 0)
     with SyncConsumer(bootstrap, group_id=f"{topic}-soon") as consumer:
