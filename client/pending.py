@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import trio
+
+from quorate.client.errors import ClosedError
 
 if TYPE_CHECKING:
     from quorate.client import consumer as async_consumer
@@ -60,12 +63,17 @@ class PendingDelivery:
             self._delivery = await producer.enqueue(**self._arguments)
         except Exception as error:  # noqa: BLE001 - told to who asks for the result
             self._error = error
+        self._tell()
+
+    def _tell(self) -> None:
         if self._waiting is not None:
             self._waiting.set()
 
     def fail(self, error: Exception) -> None:
-        """It will not be handed over; once the thread has ended."""
+        """It will not be handed over; not in the thread, which may have ended."""
         self._error = error
+        with suppress(ClosedError):  # then nobody waits
+            self._background.run_soon(self._tell)
 
 
 class PendingCommit:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trio
 
-from quorate.client import TopicPartition, TransactionAbortedError
+from quorate.client import QuorateError, TopicPartition, TransactionAbortedError
 from quorate.client.groups.results import GroupDescription
 from quorate.client.sync import Admin, Consumer, PendingDelivery, Producer
 from tests.ctrl_c import ctrl_c
@@ -104,6 +104,33 @@ def test_ctrl_c_in_a_commit_aborts_the_transaction_before_its_block_ends(
     assert another.outcome == "committed"
 
 
+def test_another_thread_that_waits_for_a_record_hears_of_the_abort_that_drops_it(
+    bootstrap: str, topic: str
+) -> None:
+    told: list[QuorateError] = []
+
+    def wait() -> None:
+        try:
+            last.result()
+        except QuorateError as error:
+            told.append(error)
+
+    with Producer(
+        bootstrap, transactional_id=topic, buffer_memory_bytes=1000, topic_wait_ms=TIMEOUT_MS
+    ) as producer:
+        waiting = threading.Thread(target=wait)
+        with pytest.raises(ZeroDivisionError), producer.transaction() as transaction:
+            for _ in range(2):  # there is no room for the second one
+                transaction.enqueue("no-such-topic", b"x" * 600)
+            last = transaction.enqueue(topic, b"out")
+            waiting.start()
+            while last._waiting is None:  # pyright: ignore[reportPrivateUsage]
+                producer.background.call(trio.lowlevel.checkpoint)
+            raise ZeroDivisionError
+        waiting.join(TIMEOUT_S)
+        assert [type(error) for error in told] == [TransactionAbortedError]
+
+
 # Records
 
 
@@ -140,7 +167,8 @@ def test_what_ctrl_c_kept_from_the_user_is_neither_skipped_nor_committed(
 def test_ctrl_c_in_flush_leaves_the_record_that_waited_for_room_in_its_place(
     bootstrap: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic, began, tries = str(request.node.name), threading.Event(), []
+    topic, began = str(request.node.name), threading.Event()
+    tries: list[bytes] = []
 
     def serialize(value: bytes) -> bytes:
         tries.append(value)
