@@ -186,6 +186,8 @@ class Transactions:
             RequestTimedOutError: What became of the last one is not known yet: try again.
             KafkaError: The producer is fenced, or failed otherwise.
         """
+        # Who is cancelled here has not opened it, so there must be no other chance to be.
+        await trio.lowlevel.checkpoint()
         if self._ending is not None:
             with trio.move_on_after(self._patience_ms / 1000) as patience:
                 await self._ending.over.wait()
@@ -203,7 +205,6 @@ class Transactions:
         self._accumulator.identity = self.machine.identity
         self._accumulator.unbar()
         self._began_ms = now_ms()
-        await trio.lowlevel.checkpoint()
 
     def _raise_failure(self) -> None:
         if self.machine.state is State.FAILED:

@@ -546,6 +546,19 @@ async def test_a_coordinator_that_does_not_answer_is_not_waited_for_for_ever(
     assert trio.current_time() < 10
 
 
+async def test_who_is_cancelled_while_it_opens_a_transaction_has_not_opened_it(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    fakes = fake(nursery)
+    async with producing(fakes) as p:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            async with p.transaction():
+                pytest.fail("it was not to be opened")
+        await write(p, b"a")
+    assert fakes.values("t") == [b"a"]
+
+
 async def test_another_transaction_waits_for_the_end_of_the_last_one_but_not_for_ever(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
