@@ -152,19 +152,19 @@ def fence(before: Transaction, now_ms: int, *, by_itself: bool = False) -> Trans
     """Return the abort of a transaction whose producer must not end it any more.
 
     The epoch goes up by two, so that what the producer asks in its own epoch is not taken for a
-    repetition of this. If there are not so many left it goes up by one, in a step of version 0,
-    after which nothing is taken for a repetition. It also goes up by one if the producer itself
-    asks for another epoch: when it asks again, it gets that one.
+    repetition of this. If so many are not left below the last one, it becomes that, in a step of
+    version 0, after which nothing is taken for a repetition; it may be that one already, in records
+    of coordinators that let somebody begin in it. It goes up by one if the producer itself asks for
+    another epoch: when it asks again, it gets that one.
     """
     assert before.state is TxnState.ONGOING, "there is something to abort"
-    assert before.producer_epoch < PRODUCER_EPOCH_MAX, "producers never have the last epoch"
     epoch = before.producer_epoch
     if by_itself and not before.is_exhausted:
         after, last, version = epoch + 1, epoch, V2
-    elif epoch + 2 <= PRODUCER_EPOCH_MAX:
+    elif epoch + 2 < PRODUCER_EPOCH_MAX:
         after, last, version = epoch + 2, epoch + 1, V2
     else:
-        after, last, version = epoch + 1, NO_PRODUCER_EPOCH, V0
+        after, last, version = PRODUCER_EPOCH_MAX, NO_PRODUCER_EPOCH, V0
     return replace(
         before,
         state=TxnState.PREPARE_ABORT,
@@ -244,7 +244,18 @@ def _checked(before: Transaction | None, producer: ProducerKey) -> Transaction:
         raise InvalidProducerIdMappingError
     if before.producer_epoch != producer.producer_epoch:
         raise ProducerFencedError
+    _check_given(producer.producer_epoch)
     return before
+
+
+def _check_given(epoch: int) -> None:
+    """Refuse the last epoch, which is nobody's: it is left where the one before was fenced.
+
+    Raises:
+        ProducerFencedError: it is that one.
+    """
+    if epoch == PRODUCER_EPOCH_MAX:
+        raise ProducerFencedError
 
 
 def _check_ended(before: Transaction) -> None:
@@ -356,6 +367,7 @@ def _table(before: Transaction, end: End) -> Mapping[tuple[TxnState, bool], _Ans
         return _ENDS_AGAIN_V2
     if producer_id != before.producer_id:
         raise InvalidProducerIdMappingError
+    _check_given(epoch)
     if epoch == before.producer_epoch:
         return _ENDS_V2 if end.version == V2 else _ENDS_V0
     again = end.version == before.version == V2 and epoch + 1 == before.producer_epoch

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorate.broker.shards.effects import Effects
+from quorate.broker.shards.effects import Effects, Entry
 from quorate.broker.transactions.coordinator import (
     BATCH_PATIENCE_MS,
     FORGOTTEN_AT_ONCE,
@@ -12,11 +12,13 @@ from quorate.broker.transactions.coordinator import (
 )
 from quorate.broker.transactions.deciding import ProducerKey
 from quorate.broker.transactions.markers import RETRY_MIN_MS
+from quorate.broker.transactions.records import transaction_key, transaction_value
 from quorate.broker.transactions.transaction import V0, TxnState
 from quorate.errors import ErrorCode
 from quorate.model import TopicPartition
+from quorate.records.batch import PRODUCER_EPOCH_MAX
 from tests.unit.broker.transactions.coordinating import ID, NONE, World
-from tests.unit.broker.transactions.standing import T0, T1, TIMEOUT_MS
+from tests.unit.broker.transactions.standing import T0, T1, TIMEOUT_MS, standing
 
 CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS
 FENCED = ErrorCode.PRODUCER_FENCED
@@ -218,6 +220,19 @@ def test_the_epochs_of_a_producer_id_run_out() -> None:
         assert world.add(follower, version=version).code == NONE
         world.end(follower, version=version)
         world.brokers.one().answer()
+
+
+def test_a_transaction_in_an_epoch_that_nobody_has_ends_and_leads_to_another_producer_id() -> None:
+    world = World()
+    # Such a record is in logs of coordinators that accepted the epoch.
+    ongoing = standing(TxnState.ONGOING, PRODUCER_EPOCH_MAX, start_ms=world.now_ms)
+    world.log.entries.append(Entry(transaction_key(ID), transaction_value(ongoing)))
+    world.fail_over()
+    world.wait(TIMEOUT_MS + OVERDUE_MS)
+    assert world.state() is TxnState.PREPARE_ABORT
+    world.brokers.one().answer()
+    world.next_id = 5000
+    assert world.init().producer == (5000, 0)
 
 
 # --- what is wrong ------------------------------------------------------------

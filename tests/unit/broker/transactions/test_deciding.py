@@ -162,7 +162,8 @@ def test_who_hears_of_the_other_producer_id_may_ask_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epoch", "fenced"), [(5, 7), (LAST - 1, PRODUCER_EPOCH_MAX), (LAST, PRODUCER_EPOCH_MAX)]
+    ("epoch", "fenced"),
+    [(5, 7), *((epoch, PRODUCER_EPOCH_MAX) for epoch in (LAST - 1, LAST, PRODUCER_EPOCH_MAX))],
 )
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("version", [V0, V2])
@@ -175,6 +176,28 @@ def test_a_fenced_producer_can_never_end_anything(
         asked = lambda state=state: end(state, commit=commit, epoch=epoch, version=version)  # noqa: E731
         is_busy = version == V2 and state is aborting
         assert refusal(asked) == (CONCURRENT if is_busy else FENCED)
+
+
+@pytest.mark.parametrize("epoch", [LAST - 1, LAST, PRODUCER_EPOCH_MAX])
+def test_the_epoch_that_is_left_behind_the_last_producer_is_told_to_nobody(epoch: int) -> None:
+    ended = complete(fence(standing(ONGOING, epoch), NOW_MS), NOW_MS)
+    assert (ended.producer_epoch, ended.last_producer_epoch) == (PRODUCER_EPOCH_MAX, -1)
+    assert init(ended) is NeedProducerId.NEW
+    for guess in (LAST - 1, LAST):
+        assert refusal(lambda e=guess: init(ended, (PID, e))) == FENCED
+        assert refusal(lambda e=guess: end(ended, commit=False, epoch=e)) == FENCED
+
+
+@pytest.mark.parametrize("state", [EMPTY, ONGOING, COMPLETE_COMMIT, COMPLETE_ABORT])
+def test_who_names_the_last_epoch_is_fenced_for_nobody_was_ever_given_it(state: TxnState) -> None:
+    before = standing(state, PRODUCER_EPOCH_MAX)
+    key = ProducerKey(PID, PRODUCER_EPOCH_MAX)
+    assert refusal(lambda: verify_partitions(before, key, frozenset({T0}))) == FENCED
+    for version in (V0, V2):
+        assert refusal(lambda v=version: add(before, epoch=key[1], version=v)) == FENCED
+        for commit in (True, False):
+            asked = lambda v=version, c=commit: end(before, epoch=key[1], version=v, commit=c)  # noqa: E731
+            assert refusal(asked) == FENCED
 
 
 # --- AddPartitionsToTxn -------------------------------------------------------
