@@ -4,6 +4,7 @@ Decisions are made on a draft: what the group becomes by the facts put into it s
 written, the same facts make the group the same.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -13,6 +14,7 @@ from quorate.broker.groups.assigning.ranges import assign_ranges
 from quorate.broker.groups.assigning.uniform import assign_uniformly
 from quorate.broker.groups.assigning.values import Assignor, Partitions, Reader, Readers
 from quorate.broker.groups.consumer import ConsumerGroup, farewell_to
+from quorate.broker.groups.consumer_errors import InvalidRegularExpressionError
 from quorate.broker.groups.consumer_members import Member, Profile
 from quorate.broker.groups.consumer_reconciling import Goal, reconcile
 from quorate.broker.groups.consumer_records import (
@@ -31,6 +33,8 @@ from quorate.broker.groups.consumer_records import (
 from quorate.broker.groups.consumer_regex import compile_regex
 from quorate.quorum.metadata.image import MetadataImage
 from quorate.settings import NodeConfig
+
+logger = logging.getLogger(__name__)
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": assign_uniformly, "range": assign_ranges}
 
@@ -112,14 +116,27 @@ def _resolved(group_id: str, expression: str, terms: Terms) -> ExpressionFact:
     return ExpressionFact(group_id, expression, value)
 
 
+def _resolved_again(
+    group_id: str, expression: str, before: Expression, terms: Terms
+) -> ExpressionFact:
+    """Match an expression anew; one that takes too long by now stands for what it stood for.
+
+    Who asks for something may not have brought it, and if this was not written down, everybody who
+    does would have it tried again.
+    """
+    try:
+        return _resolved(group_id, expression, terms)
+    except InvalidRegularExpressionError as error:
+        logger.warning("group %r goes on with the topics of before: %s", group_id, error)
+        same = Expression(before.topics, terms.names_version, terms.now_ms)
+        return ExpressionFact(group_id, expression, same)
+
+
 def refresh_expressions(draft: Draft, terms: Terms) -> bool:
     """Match regular expressions anew if there may be other topics, or it was long ago.
 
     Returns:
         Whether any of them stands for other topics now.
-
-    Raises:
-        InvalidRegularExpressionError: that takes too long with the topics that there are by now.
     """
     group, others = draft.group, False
     for text, expression in group.expressions.items():
@@ -128,7 +145,7 @@ def refresh_expressions(draft: Draft, terms: Terms) -> bool:
         paused = 0 <= age_ms < EXPRESSIONS_PAUSE_MS
         outdated = expression.version < terms.names_version and not paused
         if outdated or age_ms >= terms.config.group_consumer_regex_refresh_interval_ms:
-            draft.put(_resolved(group.group_id, text, terms))
+            draft.put(_resolved_again(group.group_id, text, expression, terms))
             others |= draft.group.expressions[text].topics != expression.topics
     return others
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from quorate.broker.groups import consumer_regex
 from quorate.broker.groups.consumer_groups import RETRY_MS
 from quorate.errors import ErrorCode
 from quorate.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
@@ -502,6 +503,32 @@ def test_expressions_are_matched_again_after_a_long_time(world: World) -> None:
     again = world.group.expressions["a"]
     assert (again.topics, again.timestamp_ms > first.timestamp_ms) == (first.topics, True)
     assert world.group.epoch.epoch == 1
+
+
+def test_an_expression_that_takes_too_long_by_now_is_nobody_elses_trouble(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.join("good", "a")
+    world.join("slow", subscribed_topic_regex="b.*")
+    with monkeypatch.context() as patched:
+        patched.setattr(consumer_regex, "STEPS_MAX", 0)
+        world.set_topic("b1", 1)
+        world.pass_ms(1_000)
+        settle(world, "good", "slow")
+        assert world.reads("slow") == parts("b", 0, 1)
+        # It is not tried with the same topics by whoever asks.
+        world.pass_ms(1_000)
+        written = len(world.log)
+        settle(world, "good", "slow")
+        assert len(world.log) == written
+        # Who comes with one hears of it.
+        late = {"rebalance_timeout_ms": REBALANCE_MS, "subscribed_topic_regex": "b1?"}
+        refused = world.refused("late", 0, [], **late)
+        assert refused is ErrorCode.INVALID_REGULAR_EXPRESSION
+    world.set_topic("b2", 1)
+    world.pass_ms(1_000)
+    settle(world, "good", "slow")
+    assert world.reads("slow") == [*parts("b", 0, 1), *parts("b1", 0), *parts("b2", 0)]
 
 
 def test_a_coordinator_whose_clock_is_behind_matches_expressions_all_the_same() -> None:

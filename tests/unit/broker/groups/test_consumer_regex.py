@@ -2,6 +2,7 @@
 
 import re
 import time
+from string import ascii_lowercase
 
 import pytest
 from hypothesis import given
@@ -148,6 +149,16 @@ def test_what_takes_too_long_all_the_same_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(consumer_regex, "STEPS_MAX", 100)
     with pytest.raises(InvalidRegularExpressionError, match="takes too long"):
         select("(a|b)*" * 30, "ab" * 100)
+
+
+def test_names_that_come_one_by_one_take_no_longer_than_all_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(consumer_regex, "STEPS_MAX", 20)
+    assert [select("[a-z]*", name) for name in ascii_lowercase] == [{n} for n in ascii_lowercase]
+    regex = compile_regex("[a-z]*")
+    with pytest.raises(InvalidRegularExpressionError, match="takes too long"):
+        [regex.select([name]) for name in ascii_lowercase]
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
