@@ -170,7 +170,9 @@ class Generations:
         if late:
             self.reason += f"; {named(late)} did not join again in time"
         if self.members and not self.members.elect_leader():
-            # Nobody but static members that are away: they return, or their sessions end.
+            # Nobody but static members that are away: they return, or their sessions end. There was
+            # time for others to come.
+            self._is_first = False
             self._meet(self.members.rebalance_timeout_ms, self._complete)
             return
         self.generation += 1

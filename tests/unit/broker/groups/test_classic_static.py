@@ -187,6 +187,15 @@ def test_a_group_whose_static_members_are_all_away_waits_for_them() -> None:
     assert world.group.state_name == "Empty"
 
 
+def test_a_static_member_that_comes_back_after_the_first_delay_need_not_wait() -> None:
+    world = World()
+    world.join(instance_id="a").abandon()
+    world.pass_ms(3_000)
+    assert world.group.state_name == "PreparingRebalance"
+    back = world.join(instance_id="a").value
+    assert (back.error_code, back.generation_id, back.leader) == (NONE, 1, back.member_id)
+
+
 def test_administrators_take_out_static_members_by_name() -> None:
     world = World()
     leader, follower = stable_pair(world)
