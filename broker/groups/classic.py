@@ -41,9 +41,6 @@ from quorate.protocol.primitives import DecodeError
 
 logger = logging.getLogger(__name__)
 
-NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
-"""How long a member that has not been answered yet may wait: it cannot send heartbeats."""
-
 AWAITED_MAX: Final = 10_000
 """So many may have been told an id and not be back with it; then the longest away must ask anew."""
 
@@ -290,7 +287,6 @@ class ClassicGroup:
         if not self.members:
             self._now.protocol_type = who.protocol_type
         self._now.take_in(member)
-        self._now.sessions.heard(member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
         return self._now.wait_for_others(member, f"{member} joins{_said(who.reason)}")
 
     def _join_again(self, who: Applicant) -> Promise[JoinGroupResponse]:

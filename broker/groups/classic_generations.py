@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
+"""How long a member that has not been answered yet may wait: it cannot send heartbeats."""
+
 NAMED_MAX: Final = 5
 """So many members are named where many are meant."""
 
@@ -106,7 +109,10 @@ class Generations:
         promise: Promise[JoinGroupResponse] = Promise()
         promise.on_abandoned = partial(self._stopped_joining, member, promise)
         self.members.set_joining(member, promise)
-        if not member.is_new:
+        if member.is_new:
+            # It cannot send heartbeats; and a session may have begun when its connection was gone.
+            self.sessions.heard(member.member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        else:
             self.sessions.forget(member.member_id)
         self.rebalance(why)
         return promise

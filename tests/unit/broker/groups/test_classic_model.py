@@ -12,8 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from quorate.broker.groups.classic import NEW_MEMBER_JOIN_TIMEOUT_MS, ClassicGroup
-from quorate.broker.groups.classic_generations import GroupState
+from quorate.broker.groups.classic import ClassicGroup
+from quorate.broker.groups.classic_generations import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupState
 from quorate.broker.groups.classic_members import Assigner, Leaver
 from quorate.errors import ErrorCode, KafkaError
 from quorate.promise import Promise

@@ -426,6 +426,19 @@ def test_a_member_that_is_new_waits_five_minutes_at_most() -> None:
     assert code(new.value) == "UNKNOWN_MEMBER_ID"
 
 
+def test_a_new_member_on_another_connection_waits_as_long_without_heartbeats() -> None:
+    world = World()
+    (old,) = world.stable(1)
+    told = world.join().value
+    world.join(told.member_id).abandon()
+    back = world.join(told.member_id)
+    for _ in range(3):
+        world.pass_ms(SESSION_MS - 1)
+        assert world.beat(old) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert world.join(old.member_id).value.generation_id == 2
+    assert code(back.value) == "NONE"
+
+
 def test_the_leader_may_forget_somebody_who_gets_nothing_then() -> None:
     world = World()
     promises = [world.come(), world.come()]
