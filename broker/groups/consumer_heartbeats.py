@@ -229,8 +229,8 @@ def _static_member(
         member = present_static_member(draft.group, request.member_id, instance_id)
         _check_epoch(member, request.member_epoch, owned)
         return member
-    if member is None:
-        return Member(request.member_id)
+    if member is None:  # it may be a member already, which had no instance id, or another
+        return draft.group.members.get(request.member_id, Member(request.member_id))
     if member.profile.classic is None and member.standing.epoch != LEAVING_FOR_A_WHILE:
         if member.member_id == request.member_id:
             return member  # it begins anew, or did not hear that it had joined

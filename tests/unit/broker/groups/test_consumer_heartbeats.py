@@ -345,6 +345,20 @@ def test_who_left_for_a_while_need_not_give_up_anything_in_time(world: World) ->
         assert set(each.group.members) == {"m1", "m2"}
 
 
+@pytest.mark.parametrize("instance_id", [None, "i"])
+def test_a_member_that_joins_again_with_an_instance_id_gives_up_what_it_subscribed_to(
+    world: World, instance_id: str | None
+) -> None:
+    world.join("m1", subscribed_topic_regex="a", instance_id=instance_id)
+    world.join("m1", subscribed_topic_regex="b", instance_id="j")
+    assert set(world.group.expressions) == {"b"}
+    assert world.group.instances == {"j": "m1"}
+    assert world.reads("m1") == parts("b", 0, 1)
+    answer = world.join("m1", topics=[], subscribed_topic_regex="", instance_id="k")
+    assert (world.told(answer), answer.member_epoch) == ([], 3)
+    assert world.reads("m1") == []
+
+
 def test_a_static_member_that_did_not_hear_that_it_joined_joins_again(world: World) -> None:
     joined = world.join("m1", "a", instance_id="i")
     again = world.join("m1", "a", instance_id="i")
