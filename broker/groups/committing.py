@@ -21,6 +21,7 @@ from quorate.broker.groups.records import (
     offset_prefix,
     offset_value,
 )
+from quorate.broker.shards.batching import batches
 from quorate.broker.shards.effects import Done, Effects, Entry, InTransaction, ignore
 from quorate.errors import ErrorCode, KafkaError
 from quorate.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET
@@ -32,9 +33,6 @@ from quorate.setting_fields import LONG_MAX
 
 GROUP_ID_NOT_FOUND_FROM: Final = 9
 """The version of OffsetCommit that may say that there is no such group (KIP-848)."""
-
-BATCH_BYTES: Final = 500_000
-"""How much is written at once: one batch, which has to be smaller than ``max.message.bytes``."""
 
 CONSUMERS: Final = "consumer"
 """The protocol type of groups whose members are known to read topics."""
@@ -262,7 +260,7 @@ class OffsetKeeper:
 
     def _write_all(self, group_id: str, entries: Iterable[Entry], done: Done) -> None:
         """Write entries that may be too many for one batch; ``done`` is called for the last."""
-        *first, last = _batches(entries)
+        *first, last = batches(entries)
         for batch in first:
             codes: list[ErrorCode] = []
             if not self._context.writer.write(Effects(group_id, batch, codes.append)):
@@ -316,16 +314,3 @@ class OffsetKeeper:
 
 def _may_read(group: Group, topic: str) -> bool:
     return group.protocol_type != CONSUMERS or group.is_subscribed_to(topic)
-
-
-def _batches(entries: Iterable[Entry]) -> Iterator[tuple[Entry, ...]]:
-    """Yield the entries in as many batches as it takes; the last one may be empty."""
-    batch: list[Entry] = []
-    size_bytes = 0
-    for entry in entries:
-        batch.append(entry)
-        size_bytes += len(entry.key) + len(entry.value or b"")
-        if size_bytes >= BATCH_BYTES:
-            yield tuple(batch)
-            batch, size_bytes = [], 0
-    yield tuple(batch)

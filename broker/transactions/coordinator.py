@@ -4,9 +4,11 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from quorate.broker.replication.deadlines import Deadlines
+from quorate.broker.shards.batching import batches
 from quorate.broker.shards.effects import Effects, Entry, Writer, ignore
 from quorate.broker.transactions.deciding import (
     Add,
@@ -58,8 +60,6 @@ BATCH_PATIENCE_MS: Final = 50
 """How long after its end was decided a transaction may hold up a request about many others."""
 WRITE_AGAIN_MS: Final = 200
 """After what time the last step of a transaction is tried again that its partition refused."""
-FORGOTTEN_AT_ONCE: Final = 1_000
-"""How many ids are forgotten in one batch."""
 
 Answer = Callable[[ErrorCode, Transaction | None], None]
 """Takes NONE and how the transaction stands then, or why it cannot be."""
@@ -482,12 +482,13 @@ class TransactionCoordinator:
             for transactional_id, transaction in self._transactions.items()
             if is_forgotten(transaction, now_ms, expiration_ms)
         ]
-        if expired:
-            tell("txn-ids-expired", count=len(expired), first=expired[0])
-        for at in range(0, len(expired), FORGOTTEN_AT_ONCE):
-            ids = expired[at : at + FORGOTTEN_AT_ONCE]
-            entries = tuple(Entry(transaction_key(each), None) for each in ids)
-            self._writer.write(Effects(ids[0], entries, ignore, also=ids[1:]))
+        if not expired:
+            return
+        tell("txn-ids-expired", count=len(expired), first=expired[0])
+        ids = iter(expired)
+        for entries in batches(Entry(transaction_key(each), None) for each in expired):
+            first, *others = islice(ids, len(entries))
+            self._writer.write(Effects(first, entries, ignore, also=others))
 
 
 def _check_id(transactional_id: str) -> None:

@@ -5,7 +5,6 @@ import pytest
 from quorate.broker.shards.effects import Effects, Entry
 from quorate.broker.transactions.coordinator import (
     BATCH_PATIENCE_MS,
-    FORGOTTEN_AT_ONCE,
     ID_BYTES_MAX,
     PATIENCE_MS,
     WRITE_AGAIN_MS,
@@ -17,6 +16,8 @@ from quorate.broker.transactions.transaction import V0, TxnState
 from quorate.errors import ErrorCode
 from quorate.model import TopicPartition
 from quorate.records.batch import PRODUCER_EPOCH_MAX
+from quorate.records.record import record_bytes_max
+from quorate.settings import TopicConfig
 from tests.unit.broker.transactions.coordinating import ID, NONE, World
 from tests.unit.broker.transactions.standing import T0, T1, TIMEOUT_MS, standing
 
@@ -292,20 +293,23 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() 
     assert world.init().producer == (4000, 3)
 
 
-def test_ids_that_nobody_used_for_long_are_forgotten() -> None:
+@pytest.mark.parametrize("characters", [20, 3_000])
+def test_ids_that_nobody_used_for_long_are_forgotten(characters: int) -> None:
     hour_ms = 3_600_000
     world = World(transactional_id_expiration_ms=str(2 * hour_ms))
-    ids = [f"id-{number}" for number in range(FORGOTTEN_AT_ONCE + 1)]
+    ids = [f"{number}".zfill(characters) for number in range(500)]
     for each in ids:
         world.init(transactional_id=each)
     world.init(timeout_ms=900_000)
     world.wait(hour_ms)
     world.init()
-    assert len(world.coordinator) == FORGOTTEN_AT_ONCE + 2
+    assert len(world.coordinator) == len(ids) + 1
     written: set[str] = set()
     write = world.log.write
 
     def noting(effects: Effects) -> bool:
+        batch_bytes = sum(record_bytes_max(key, value, b"") for key, value in effects.entries)
+        assert batch_bytes < TopicConfig().max_message_bytes, "the topic takes no more at once"
         taken = write(effects)
         written.update(world.log.subjects)
         return taken
@@ -314,7 +318,7 @@ def test_ids_that_nobody_used_for_long_are_forgotten() -> None:
     world.wait(hour_ms)
     assert written == set(ids)
     assert [transactional_id for transactional_id, _ in world.coordinator.items()] == [ID]
-    assert world.init(ProducerKey(4000, 0), transactional_id="id-0").producer.producer_epoch == 0
+    assert world.init(ProducerKey(4000, 0), transactional_id=ids[0]).producer.producer_epoch == 0
 
 
 # --- failover -----------------------------------------------------------------
