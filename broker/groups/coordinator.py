@@ -16,6 +16,8 @@ from quorate.broker.shards.formats import leading_number
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from quorate.quorum.metadata.image import TopicImage
+
 logger = logging.getLogger(__name__)
 
 OFFSET_KEYS: Final = (KeyType.OFFSET_COMMIT_OLD, KeyType.OFFSET_COMMIT)
@@ -35,8 +37,9 @@ class GroupListing(NamedTuple):
 class GroupCoordinator:
     """The state of the groups that hash to one partition, as its records say.
 
-    State: the groups and the offsets they have committed, which only :meth:`replay` changes; and,
-    within the groups, who waits for what, until when.
+    State: the groups and the offsets they have committed, which only :meth:`replay` changes; within
+    the groups, who waits for what, until when; and, while it loads, the topics that there were when
+    that began.
     """
 
     def __init__(self, writer: Writer, surroundings: Surroundings) -> None:
@@ -48,6 +51,7 @@ class GroupCoordinator:
             KeyType.GROUP_METADATA: self.classic,
             **dict.fromkeys(CONSUMER_KINDS, self.consumer),
         }
+        self._topics_at_first: Mapping[str, TopicImage] = surroundings.image().topics
 
     # --- the fold of the records ----------------------------------------------
 
@@ -87,6 +91,21 @@ class GroupCoordinator:
         """Begin to serve."""
         for protocol in self._distinct():
             protocol.loaded()
+        self._forget_gone_topics()
+
+    def _forget_gone_topics(self) -> None:
+        """Forget what was read of topics that were deleted while nobody could write that down.
+
+        A topic that there was not when this coordinator began is none of the future: each commit is
+        checked against the image of who writes it, who leads until its image says otherwise, and by
+        an image that says so this one began. Nor is one that has another id now.
+        """
+        before, now = self._topics_at_first, self.context.surroundings.image().topics
+        self._topics_at_first = {}
+        for name in sorted(self.keeper.offsets.topics()):
+            was, is_now = before.get(name), now.get(name)
+            if was is None or is_now is None or was.topic_id != is_now.topic_id:
+                self.keeper.forget_topic(name)
 
     def unload(self) -> None:
         """Serve no more; who waits hears NOT_COORDINATOR."""

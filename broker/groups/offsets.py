@@ -70,6 +70,11 @@ class CommittedOffsets:
             known.setdefault(group_id, {})[partition] = None
         return known
 
+    def topics(self) -> set[str]:
+        """Return the names of all topics of which offsets are known."""
+        committed = {topic for topics in self._by_group.values() for topic in topics}
+        return committed | self._pending.topics()
+
     def pending_of(self, group_id: str) -> Iterator[OffsetKey]:
         """Return the offsets of a group that transactions under way commit."""
         return self._pending.of_group(group_id)

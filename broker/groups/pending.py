@@ -40,6 +40,10 @@ class PendingOffsets:
         """Return the offsets of a topic that transactions under way commit."""
         return (where for where in self._by_offset if where.topic == topic)
 
+    def topics(self) -> set[str]:
+        """Return the names of all topics whose offsets transactions under way commit."""
+        return {where.topic for where in self._by_offset}
+
     def keep(self, producer_id: int, where: OffsetKey, committed: Committed) -> None:
         """Keep in mind what a transaction commits."""
         self._place += 1

@@ -130,3 +130,11 @@ def test_a_commit_after_that_of_a_transaction_outlives_its_end() -> None:
     assert offsets.is_pending("g", "t", 0)
     offsets.end_transaction(PRODUCER, committed=True)
     assert [read(offsets), read(offsets, n=1)] == [9, 6]
+
+
+def test_the_topics_of_which_offsets_are_known_are_those_of_transactions_too() -> None:
+    offsets = CommittedOffsets()
+    assert offsets.topics() == set()
+    offsets.replay(key(), at(5))
+    offsets.replay_pending(PRODUCER, key(topic="u"), at(6))
+    assert offsets.topics() == {"t", "u"}

@@ -11,6 +11,7 @@ from quorate.broker.handlers.groups import delete_groups, describe_groups, list_
 from quorate.broker.handlers.operations import ON_GROUPS
 from quorate.broker.shards.topics import GROUPS_TOPIC
 from quorate.errors import ErrorCode
+from quorate.model import NO_LEADER
 from quorate.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from quorate.protocol.messages.groups import (
     DeleteGroupsRequest,
@@ -323,6 +324,45 @@ def test_what_transactions_are_about_to_commit_is_forgotten_with_its_topic() -> 
     node.apply(r.TopicRemoved("test", 0, node.replicas.image.topics["t"].topic_id))
     coordinator_of(node).end_transaction(5, committed=True)
     assert fetched(node) == fetched(node, "other") == {}
+
+
+def removal_of(node: Node, topic: str) -> r.TopicRemoved:
+    return r.TopicRemoved("test", 0, node.replicas.image.topics[topic].topic_id)
+
+
+def test_what_was_read_of_a_topic_that_is_deleted_while_nobody_coordinates_is_forgotten() -> None:
+    node = new_coordinator()
+    node.create_topic("u")
+    commit(node, 1, 2)
+    commit(node, 1, topic="u")
+    node.lead(GROUPS_TOPIC, 0, 1, leader_id=NO_LEADER)
+    node.apply(removal_of(node, "t"))
+    node.lead(GROUPS_TOPIC, 0, 2)
+    assert fetched(node) == {("u", 0): 1}
+    node.create_topic("t")
+    node.lead(GROUPS_TOPIC, 0, 3)
+    assert fetched(node) == {("u", 0): 1}
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_what_was_read_of_a_topic_that_is_deleted_meanwhile_is_forgotten_at_the_end_of_loading(
+    *, is_made_again: bool
+) -> None:
+    node = new_coordinator()
+    node.create_topic("u")
+    commit(node, 1, 2)
+    commit(node, 1, topic="u")
+    reading: list[Any] = []
+    node.broker.aside = lambda run, then: reading.append((run, then))
+    node.lead(GROUPS_TOPIC, 0, 1)
+    node.apply(removal_of(node, "t"))
+    if is_made_again:
+        node.apply(r.TopicCreated("test", 0, "t", b"another".ljust(16, b"2")))
+    while reading:
+        run, then = reading.pop()
+        run()
+        then()
+    assert fetched(node) == {("u", 0): 1}
 
 
 def test_records_of_another_time_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
