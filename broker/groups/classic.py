@@ -158,11 +158,11 @@ class ClassicGroup:
             return None
         return frozenset(topic for subscription in told for topic in subscription.topics)
 
-    def idle_since_ms(self, commit_timestamp_ms: int) -> int:
-        """Return since when such an offset of a topic that nobody reads has been idle."""
+    def idle_since_ms(self, commit_timestamp_ms: int) -> int | None:
+        """Return since when such an offset of a topic that nobody reads has been idle, if it is."""
         if self.state is GroupState.EMPTY:
             return max(commit_timestamp_ms, self._now.state_since_ms)
-        return commit_timestamp_ms if self.state is GroupState.STABLE else self._now_ms()
+        return commit_timestamp_ms if self.state is GroupState.STABLE else None
 
     def check_commit(self, sender: CommitSender) -> HeldSince | None:
         """Refuse offsets of whom has no part in the group (any more).

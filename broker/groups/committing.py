@@ -301,12 +301,12 @@ class OffsetKeeper:
             if group is not None and not group.is_empty and _may_read(group, topic):
                 continue
             for partition, committed in partitions.items():
-                if committed.expire_timestamp_ms != NO_EXPIRY:
-                    expires_ms = committed.expire_timestamp_ms
-                else:
-                    since_ms = committed.commit_timestamp_ms
-                    if group is not None:
-                        since_ms = group.idle_since_ms(since_ms)
+                commit_ms = committed.commit_timestamp_ms
+                since_ms = commit_ms if group is None else group.idle_since_ms(commit_ms)
+                if since_ms is None:
+                    continue
+                expires_ms = committed.expire_timestamp_ms
+                if expires_ms == NO_EXPIRY:
                     expires_ms = since_ms + retention_ms
                 if now_ms >= expires_ms and not self.offsets.is_pending(group_id, topic, partition):
                     yield topic, partition

@@ -109,10 +109,11 @@ class Group(Protocol):
         """Whether a member reads the topic, as far as can be known."""
         ...
 
-    def idle_since_ms(self, commit_timestamp_ms: int) -> int:
+    def idle_since_ms(self, commit_timestamp_ms: int) -> int | None:
         """Return since when offsets that were committed then, and are not subscribed to, are idle.
 
-        The later of that and when the group became empty.
+        The later of that and when the group became empty; None while they are not: members that are
+        joining may subscribe to them.
         """
         ...
 

@@ -6,21 +6,26 @@ import pytest
 
 from quorate.broker.groups.coordinator import EXPIRED_AT_ONCE
 from quorate.broker.groups.records import Committed, offset_key, offset_prefix, offset_value
+from quorate.broker.handlers.classic_groups import join_group
 from quorate.broker.handlers.consumer_groups import consumer_group_heartbeat
 from quorate.broker.handlers.groups import delete_groups, describe_groups, list_groups
 from quorate.broker.handlers.operations import ON_GROUPS
 from quorate.broker.shards.topics import GROUPS_TOPIC
 from quorate.errors import ErrorCode
 from quorate.model import NO_LEADER
+from quorate.protocol.consumer_protocol import Subscription, encode_subscription
 from quorate.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from quorate.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
     ListGroupsRequest,
 )
 from quorate.protocol.messages.metadata import OPERATIONS_NOT_ASKED_FOR
 from quorate.quorum.metadata import records as r
 from tests.unit.broker.handlers.grouping import (
+    SESSION_MS,
     commit,
     coordinator_of,
     fetched,
@@ -28,7 +33,7 @@ from tests.unit.broker.handlers.grouping import (
     leave,
     new_coordinator,
 )
-from tests.unit.broker.harness import Node, new_node, now, over
+from tests.unit.broker.harness import Node, new_node, now, over, waits
 
 NONE = int(ErrorCode.NONE)
 MINUTE_MS = 60_000
@@ -278,6 +283,31 @@ def test_an_offset_with_a_time_of_its_own_expires_then() -> None:
     node.wait(1)
     expire(node)
     assert fetched(node) == {}
+
+
+def test_nothing_expires_while_members_join_who_may_read_it() -> None:
+    node = new_coordinator(offsets_retention_minutes="1")
+    node.create_topic("u")
+    commit(node, 1, topic="u", version=4, retention_time_ms=1000)
+    commit(node, 2, topic="u", group_id="other")
+    first = join(node)
+    metadata = encode_subscription(Subscription(topics=("t",)))
+    second = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=SESSION_MS,
+        rebalance_timeout_ms=SESSION_MS,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+    )
+    assert waits(join_group(node.broker, second, over(3)))
+    node.broker.now_ms += 9 * MINUTE_MS
+    expire(node)
+    assert fetched(node) == {("u", 0): 1}
+    assert fetched(node, "other") == {}
+    leave(node, first.member_id)
+    assert listed(node)["g"][2] == "CompletingRebalance"
+    expire(node)
+    assert fetched(node) == {("u", 0): 1}
 
 
 def test_what_a_transaction_is_about_to_commit_keeps_its_group() -> None:
