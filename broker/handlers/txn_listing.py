@@ -95,19 +95,14 @@ def list_transactions(
     states, unknown = states_named(request.state_filters)
     pattern = request.transactional_id_pattern
     try:
-        select = compile_regex(pattern).select if pattern else frozenset
-    except KafkaError as error:
-        return ListTransactionsResponse(error_code=int(error.code))
-    filters = Filters(
-        producer_ids=frozenset(request.producer_id_filters),
-        states=states,
-        names_states=bool(request.state_filters),
-        duration_ms=request.duration_filter,
-        select=select,
-    )
-    return ListTransactionsResponse(
-        unknown_state_filters=unknown,
-        transaction_states=[
+        filters = Filters(
+            producer_ids=frozenset(request.producer_id_filters),
+            states=states,
+            names_states=bool(request.state_filters),
+            duration_ms=request.duration_filter,
+            select=compile_regex(pattern).select if pattern else frozenset,
+        )
+        listed = [
             ListTransactionsTransactionState(
                 transactional_id=transactional_id,
                 producer_id=transaction.producer_id,
@@ -115,5 +110,7 @@ def list_transactions(
             )
             for coordinator in broker.transactions
             for transactional_id, transaction in filters.passing(coordinator.items(), broker.now_ms)
-        ],
-    )
+        ]
+    except KafkaError as error:
+        return ListTransactionsResponse(error_code=int(error.code))
+    return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=listed)

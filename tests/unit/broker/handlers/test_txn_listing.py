@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+from quorate.broker.groups import consumer_regex
 from quorate.broker.handlers.txn_listing import describe_transactions, list_transactions
 from quorate.broker.shards.topics import TRANSACTIONS_TOPIC
 from quorate.errors import ErrorCode
@@ -102,6 +105,15 @@ def test_a_pattern_that_is_none_is_refused() -> None:
     request = ListTransactionsRequest(transactional_id_pattern="(")
     answer = now(list_transactions(some().broker, request, over(2)))
     assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_a_pattern_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = some()
+    monkeypatch.setattr(consumer_regex, "STEPS_MAX", 0)
+    request = ListTransactionsRequest(transactional_id_pattern="orders-.*")
+    answer = now(list_transactions(node.broker, request, over(2)))
+    assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert answer.transaction_states == []
 
 
 def test_while_something_is_loading_nothing_is_listed() -> None:
