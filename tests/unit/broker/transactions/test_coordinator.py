@@ -373,6 +373,16 @@ def test_an_end_that_another_may_have_taken_back_is_not_carried_out() -> None:
     assert world.brokers.asked == []
 
 
+def test_an_end_that_is_committed_once_another_coordinates_is_that_ones_to_carry_out() -> None:
+    world = World()
+    producer = world.begun()
+    world.log.commits_at_once = False
+    world.end(producer)
+    world.coordinator.unload()
+    world.log.settle()
+    assert world.brokers.asked == []
+
+
 def test_the_last_step_is_not_tried_again_where_another_coordinates() -> None:
     world = World()
     world.end(world.begun())
