@@ -97,7 +97,7 @@ class Housekeeping:
             self._broker.replicas.news.unsynced.update(dict.fromkeys(_led(replicas)))
             await trio.sleep(DISK_CHECK_S)
         self._begin_turn()
-        for replica in _led(replicas):
+        for replica in filter(self._broker.replicas.hosts, _led(replicas)):
             replica.advance()
         self._end_turn()
 

@@ -20,7 +20,6 @@ from quorate.protocol.messages.data import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
-    FetchTopic,
     PartitionData,
 )
 from quorate.records.slices import FileSlice
@@ -208,12 +207,14 @@ def _read_all(
         read_bytes={},
     )
     for topic in request.topics:
-        name = _topic_name(broker, topic, caller)
+        by_id = caller.api_version >= TOPIC_IDS_FROM
+        topic_id = topic.topic_id if by_id else None
+        name = broker.replicas.image.topic_names.get(topic.topic_id) if by_id else topic.topic
         answers = FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id)
         outcome.response.responses.append(answers)
         for partition in topic.partitions:
             room_bytes = left_bytes - outcome.size_bytes
-            data = _read_one(broker, name, partition, room_bytes, outcome)
+            data = _read_one(broker, (name, topic_id), partition, room_bytes, outcome)
             if not outcome.stable:
                 data.aborted_transactions = None
             if caller.api_version < STORAGE_ERROR_FROM:
@@ -230,22 +231,22 @@ def _known_before_storage_errors(code: int) -> int:
     return int(away if code == ErrorCode.KAFKA_STORAGE_ERROR else code)
 
 
-def _topic_name(broker: Broker, topic: FetchTopic, caller: Caller) -> str | None:
-    if caller.api_version < TOPIC_IDS_FROM:
-        return topic.topic
-    return broker.replicas.image.topic_names.get(topic.topic_id)
-
-
 def _read_one(
-    broker: Broker, name: str | None, partition: FetchPartition, room_bytes: int, outcome: _Outcome
+    broker: Broker,
+    topic: tuple[str | None, bytes | None],
+    partition: FetchPartition,
+    room_bytes: int,
+    outcome: _Outcome,
 ) -> PartitionData:
+    """Read one partition of a topic, given by its name and, if that is how it was named, its id."""
+    name, topic_id = topic
     try:
         if name is None:
             raise UnknownTopicIdError
         if outcome.rack is None:
-            replica: Replica = broker.replicas.leader(name, partition.partition)
+            replica: Replica = broker.replicas.leader(name, partition.partition, topic_id)
         else:
-            replica = broker.replicas.readable(name, partition.partition)
+            replica = broker.replicas.readable(name, partition.partition, topic_id)
         replica.check_epoch(partition.current_leader_epoch)
         return _read_here_or_elsewhere(replica, partition, room_bytes, outcome)
     except KafkaError as error:

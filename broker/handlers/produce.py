@@ -35,6 +35,7 @@ from quorate.protocol.messages.data import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from quorate.protocol.single_produce import (
@@ -101,14 +102,15 @@ def produce(
     pending: _Pending | None = None
     responses: list[TopicProduceResponse] = []
     for topic in request.topic_data:
-        name = broker.replicas.image.topic_names.get(topic.topic_id) if by_id else topic.name
+        topic_id = topic.topic_id if by_id else None
+        name = _name_of(broker, topic, topic_id)
         answers: list[PartitionProduceResponse] = []
         for partition in topic.partition_data:
             replica: LeaderReplica | None = None
             try:
                 if name is None:
                     raise UnknownTopicIdError
-                replica = broker.replicas.leader(name, partition.index)
+                replica = broker.replicas.leader(name, partition.index, topic_id)
                 _check_codec(partition, caller.api_version)
                 result = _append(replica, partition.records, request.acks, broker.now_ms)
             except KafkaError as error:
@@ -137,6 +139,11 @@ def produce(
     if pending is None:
         return _with_hints(broker, caller, response)
     return pending.promise_of(broker, caller, response, request.timeout_ms)
+
+
+def _name_of(broker: Broker, topic: TopicProduceData, topic_id: bytes | None) -> str | None:
+    """Return the name of a topic, which is given by that or by its id."""
+    return topic.name if topic_id is None else broker.replicas.image.topic_names.get(topic_id)
 
 
 def _with_hints(broker: Broker, caller: Caller, response: ProduceResponse) -> ProduceResponse:
@@ -187,12 +194,13 @@ def _produce_in_transaction(
     responses: list[TopicProduceResponse] = []
     by_id = caller.api_version >= PRODUCE_TOPIC_IDS_FROM
     for topic in request.topic_data:
-        name = broker.replicas.image.topic_names.get(topic.topic_id) if by_id else topic.name
+        topic_id = topic.topic_id if by_id else None
+        name = _name_of(broker, topic, topic_id)
         answers = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
         responses.append(answers)
         for partition in topic.partition_data:
             append = _TransactionalAppend(broker, request, caller, partition, pending)
-            append.begin(name, verification)
+            append.begin(name, topic_id, verification)
             answers.partition_responses.append(append.answer)
     verification.ask()
     if request.acks == 0:
@@ -225,13 +233,15 @@ class _TransactionalAppend:
         self._guard: Guard | None = None
         self.answer = PartitionProduceResponse(index=partition.index)
 
-    def begin(self, name: str | None, verification: TransactionVerification) -> None:
+    def begin(
+        self, name: str | None, topic_id: bytes | None, verification: TransactionVerification
+    ) -> None:
         """Append, or wait for the coordinator if a transaction would begin."""
         broker, partition, adds = self._broker, self._partition, self._version >= ADDS_FROM
         try:
             if name is None:
                 raise UnknownTopicIdError
-            replica = broker.replicas.leader(name, partition.index)
+            replica = broker.replicas.leader(name, partition.index, topic_id)
             _check_codec(partition, self._version)
             header = _transactional_header(partition.records)
             if header is not None:
@@ -321,11 +331,15 @@ def single_produce(broker: Broker, listener: str) -> Shortcut:
         version, correlation_id, acks, timeout_ms, topic, partition, echo, at, stop, header = (
             request
         )
-        name = topic
         if version >= PRODUCE_TOPIC_IDS_FROM:
-            name = replicas.image.topic_names.get(cast("bytes", topic), "")
-        replica = replicas.find(cast("str", name), partition)
-        if replica is None or acks not in ACKS_ANSWERED or name in INTERNAL_TOPICS:
+            replica = replicas.find_by_id(cast("bytes", topic), partition)
+        else:
+            replica = replicas.find(cast("str", topic), partition)
+        if (
+            replica is None
+            or acks not in ACKS_ANSWERED
+            or replica.topic_partition.topic in INTERNAL_TOPICS
+        ):
             return None
         if header[ATTRIBUTES] & TRANSACTIONAL_BIT or (acks != ACKS_ALL and replica.waits_for_sync):
             return None

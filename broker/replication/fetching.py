@@ -84,6 +84,8 @@ class LeaderFetcher:
         self._forgotten: dict[tuple[bytes, int], None] = {}
         self._session_id = 0
         self._session_epoch = 0
+        self._broker_epoch = host.broker_epoch
+        """In which registration the leader was told the positions."""
         self._requests = 0
         self._answers = 0
 
@@ -141,6 +143,10 @@ class LeaderFetcher:
         """
         now_ms = self._host.now_ms
         self._requests += 1
+        if self._broker_epoch != self._host.broker_epoch:
+            # Only what is said of a partition in this registration lets it join the ISR (KIP-903).
+            self._broker_epoch = self._host.broker_epoch
+            self._due.update(dict.fromkeys(self._entries))
         topics: dict[bytes, FetchTopic] = {}
         for key in list(self._due):
             entry = self._entries[key]

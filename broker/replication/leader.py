@@ -436,6 +436,7 @@ class LeaderReplica(Replica):
 
         Who has gone out of service is not waited for any more by those who deleted records.
         """
+        self.advance()  # who was waited for may have gone out of service, or fallen behind
         self._tell_deleted()
         if self.isr.in_flight:
             return

@@ -40,6 +40,7 @@ PARTITIONS_AT_ONCE: Final = 50
 """How many partitions are seen to before others get a turn: some 3 ms."""
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Replica)
 
 
 class HostedPartition(NamedTuple):
@@ -102,30 +103,42 @@ class Replicas:
         """Return the replica if this broker leads the partition."""
         return self._leaders.get((topic, partition))
 
+    def find_by_id(self, topic_id: bytes, partition: int) -> LeaderReplica | None:
+        """Return the replica if this broker leads the partition of the topic with that id."""
+        replica = self._leaders.get((self.image.topic_names.get(topic_id, ""), partition))
+        return None if replica is None or replica.topic_id != topic_id else replica
+
     def follower(self, topic: str, partition: int) -> FollowerReplica | None:
         """Return the replica if this broker follows the partition."""
         return self._followers.get((topic, partition))
 
-    def readable(self, topic: str, partition: int) -> Replica:
+    def readable(self, topic: str, partition: int, topic_id: bytes | None = None) -> Replica:
         """Return the replica that consumers may read here, of a leader or a follower (KIP-392).
 
         Raises:
             UnknownTopicOrPartitionError: there is no such partition.
+            UnknownTopicIdError: there is one, but of a topic with another id.
             NotLeaderOrFollowerError: this broker has none (yet).
         """
         replica = self._followers.get((topic, partition))
-        return self.leader(topic, partition) if replica is None else replica
+        if replica is None:
+            return self.leader(topic, partition, topic_id)
+        return _of_topic(replica, topic_id)
 
-    def leader(self, topic: str, partition: int) -> LeaderReplica:
+    def leader(self, topic: str, partition: int, topic_id: bytes | None = None) -> LeaderReplica:
         """Return the replica that this broker leads.
+
+        Who has named the topic by its id gives that, too: while the metadata are followed in steps,
+        there may be a replica of the next topic of that name already.
 
         Raises:
             UnknownTopicOrPartitionError: there is no such partition.
+            UnknownTopicIdError: there is one, but of a topic with another id.
             NotLeaderOrFollowerError: another broker leads it, or nobody does (yet).
         """
         replica = self._leaders.get((topic, partition))
         if replica is not None:
-            return replica
+            return _of_topic(replica, topic_id)
         found = self.image.topics.get(topic)
         if found is None or not 0 <= partition < len(found.partitions):
             raise UnknownTopicOrPartitionError
@@ -133,12 +146,12 @@ class Replicas:
 
     def _find_leader(self, topic: FetchTopic, partition: int) -> LeaderReplica:
         """Return the replica that a follower fetches from, whichever way it names the topic."""
-        name: str | None = topic.topic
-        if not name:
-            name = self.image.topic_names.get(topic.topic_id)
-            if name is None:
-                raise UnknownTopicIdError
-        return self.leader(name, partition)
+        if topic.topic:
+            return self.leader(topic.topic, partition)
+        name = self.image.topic_names.get(topic.topic_id)
+        if name is None:
+            raise UnknownTopicIdError
+        return self.leader(name, partition, topic.topic_id)
 
     def _topic_config(self, topic: str, image: MetadataImage) -> TopicConfig:
         """Return the settings of a topic: its own, else the cluster's, else this node's."""
@@ -168,6 +181,8 @@ class Replicas:
         image, less what has ended. Another delta may be followed when this one is through.
         """
         assert delta.before.version == self.image.version, "deltas follow each other"
+        # Who is in service, and may be in sync, is not to be judged by what was.
+        self.host.image = delta.after
         ended = list(self._ended(delta))
         for replica in ended:
             self._leave(replica)
@@ -177,9 +192,9 @@ class Replicas:
             for partition in hosted:
                 self._take_up(partition, committed.get(partition.topic_partition), now_ms)
             yield
-        self.image = self.host.image = delta.after
+        self.image = delta.after
         for replica in ended:
-            replica.close()  # last, so that who waited there finds what is now
+            replica.close()  # last, so that clients who waited there find what is now
         for followed in self.on_followed:
             followed(delta)
         self._tell_fetchers()
@@ -217,6 +232,9 @@ class Replicas:
         key = replica.topic_partition
         if isinstance(replica, LeaderReplica):
             del self._leaders[key]
+            # At once: what its log holds is another leader's to say from now on.
+            for part in list(replica.parts):
+                part.on_closed()
             return
         follower = self._followers.pop(key)
         fetcher = self.fetchers.get(replica.state.leader_id)
@@ -362,6 +380,12 @@ class Replicas:
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """Return the high watermarks, for the checkpoint."""
         return {r.topic_partition: r.high_watermark for r in self.hosted()}
+
+
+def _of_topic(replica: R, topic_id: bytes | None) -> R:
+    if topic_id not in (None, replica.topic_id):
+        raise UnknownTopicIdError
+    return replica
 
 
 def _few(items: Iterable[T]) -> Iterator[list[T]]:

@@ -51,6 +51,7 @@ REVIEW_S: Final = 0.25
 CHECKPOINT_S: Final = 0.7
 SYNC_S_MAX: Final = 0.004
 VERIFY_S_MAX: Final = 0.1
+STEP_S_MAX: Final = 0.05
 SHUT_DOWN_S_MAX: Final = 3.0
 BEATS_S: Final = 0.05
 GONE: Final = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
@@ -287,16 +288,22 @@ class BrokerProcess:
             return
         delta = followed(self._replicas.image, answer)
         if delta.before.version < delta.after.version >= self._epoch:
-            self.begin_turn()
-            for _ in self._replicas.follow(delta, self._broker.now_ms):
-                pass
-            self._world.ledger.image_is(self.name, self._replicas.image)
-            self.end_turn()
-            self._follow()
+            self._follow_on(self._replicas.follow(delta, self._broker.now_ms))
         elif delta.after.version > delta.before.version:
             self.at(RETRY_S, self._follow)  # too old to be applied: another controller knows more
         else:
             self._follow()
+
+    def _follow_on(self, steps: Iterator[None]) -> None:
+        """Follow the metadata by another step; others are served between them."""
+        self.begin_turn()
+        for _ in steps:
+            self.end_turn()
+            self.at(self._rng.uniform(0, STEP_S_MAX), partial(self._follow_on, steps))
+            return
+        self._world.ledger.image_is(self.name, self._replicas.image)
+        self.end_turn()
+        self._follow()
 
     # --- the ISR
 
@@ -387,7 +394,7 @@ class BrokerProcess:
             flush.run()
             self._store.finish_flush(flush)
             self.begin_turn()
-            for replica in replicas:
+            for replica in filter(self._replicas.hosts, replicas):
                 replica.advance()
             self.end_turn()
             self._sync_on()
