@@ -130,9 +130,11 @@ bench-readers: setup ## Measure readers: more partitions, a crowd that comes and
 bench-judging: setup ## Measure how fast a history of a million operations is judged
 	$(BIN)/python -m tests.robustness.judging_speed $(ARGS)
 
+# What other tests cover anyway, at the price of hundreds of slow processes.
+REPEATING := docs_commands clusters client_examples controller_kill group_crowd quorum_processes replication_five replication_tls spark_exactly_once spark_failover
 cover: setup $(SPARK) ## Run the tests with coverage; fails where what decides is not covered
 	$(BIN)/python -m coverage erase
-	$(BIN)/python -m coverage run -m pytest -n 2 -m "not compat" $(ARGS)
+	$(BIN)/python -m coverage run -m pytest -n 2 tests/unit tests/shell tests/integration tests/robustness/test_verify.py $(REPEATING:%=--ignore=tests/integration/test_%.py) $(ARGS)
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage report --fail-under=90
 	$(BIN)/python -m coverage report --fail-under=100 --include="$$($(BIN)/python -m tests.deciding)" --omit="$$($(BIN)/python -m tests.deciding --omit)"
