@@ -193,7 +193,9 @@ class Reactor:
             connection.last_active_ms = now_ms
             if mask & ~_OUT:
                 receive(connection)
-            else:
+                if not mask & _OUT or not connection.out or connection.loading:
+                    continue  # else who goes on sending would wait for its answers till it rests
+            if not connection.closed:
                 send(connection)
         self._service.end_turn()
 

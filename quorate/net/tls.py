@@ -39,9 +39,11 @@ class TlsConnection(Connection):
         self.hung_up = False
 
     def flush(self) -> None:
-        """Wake the task that sends, if there is something to send."""
+        """Wake the task that sends, if there is something to send, and who reads, if it may."""
         if self.collect():
             self.sendable.ring()
+        elif self.may_read:
+            self.readable.ring()
 
     def hang_up(self) -> None:
         """Have the task that sends end the connection."""

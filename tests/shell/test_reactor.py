@@ -4,8 +4,9 @@ import errno
 import os
 import socket
 import struct
+import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,12 @@ def never_cached(_fd: int, _position: int) -> bool:
     return False
 
 
+def send_for_ever(sock: socket.socket, data: bytes) -> None:
+    with suppress(OSError):
+        while True:
+            sock.sendall(data)
+
+
 async def read(stream: trio.SocketStream, size_bytes: int) -> bytes:
     data = b""
     while len(data) < size_bytes:
@@ -244,6 +251,30 @@ async def test_a_large_answer_leaves_as_it_is_read() -> None:
         assert await read(stream, len(answer)) == answer
         await stream.send_all(frame(b"again"))
         assert await read(stream, len(answer)) == answer
+
+
+async def test_who_goes_on_sending_is_sent_its_answers_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answer = bytes(range(256)) * (32 << 10)
+    waits = frame(b"waits")
+    async with serving(lambda request: [answer] if request[8:] == b"all" else []) as server:
+        limits = replace(LIMITS, in_flight_max=1 << 30, unsent_bytes_max=1 << 30)
+        monkeypatch.setattr(server.service, "limits", limits)
+
+        async with await server.connect() as stream:
+            await stream.send_all(frame(b"all"))
+            with socket.socket(fileno=os.dup(stream.socket.fileno())) as busy, suppress(OSError):
+                busy.settimeout(10)
+                sends_on = threading.Thread(target=send_for_ever, args=(busy, waits * 5000))
+                sends_on.start()
+                try:
+                    assert await read(stream, len(answer)) == answer
+                    # Else what it sends is taken first, as much as comes.
+                    assert server.reactor.traffic.received_bytes < len(answer) // 4
+                finally:
+                    busy.shutdown(socket.SHUT_RDWR)
+                    sends_on.join()
 
 
 async def test_who_breaks_the_connection_off_is_forgotten() -> None:
