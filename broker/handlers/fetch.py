@@ -81,12 +81,27 @@ def fetch(
         return replica_fetch(broker, request)
     if request.session_epoch > 0:
         return FetchResponse(error_code=int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
+        _name_once(request)
     outcome = _read_all(broker, request, caller, may_wait=False)
     if outcome.cold:
         return _read_aside(broker, request, caller, outcome.cold)
     if _is_answer(request, outcome):
         return outcome.sent_by(broker)
     return _Parked(broker, request, caller, outcome.waitable, Promise()).promise
+
+
+def _name_once(request: FetchRequest) -> None:
+    """Leave of what names a partition the last (as Kafka does): it is read after each append."""
+    named = {
+        (topic.topic or topic.topic_id, partition.partition): partition
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+    if len(named) < sum(len(topic.partitions) for topic in request.topics):
+        for topic in request.topics:
+            key = topic.topic or topic.topic_id
+            topic.partitions = [p for p in topic.partitions if named[key, p.partition] is p]
 
 
 def _is_answer(request: FetchRequest, outcome: _Outcome) -> bool:

@@ -37,6 +37,9 @@ from quorate.setting_fields import LONG_MAX
 from quorate.settings import TopicConfig
 
 CODEC_MAX: Final = 4
+RECORDS_MAX: Final = 1 << 18
+"""Of one batch: a few kilobytes can stand for millions, and who looks for a time reads them all."""
+
 OFFSET: Final = attrgetter("offset")
 NOWHERE: Final = TopicPartition("", -1)
 SEVERAL: Final = "one record batch is appended at a time, not several"
@@ -107,7 +110,7 @@ class AppendRules:
         if (
             producer_id >= 0
             or not 0 <= attributes <= CODEC_MAX
-            or count != last_delta + 1
+            or not count - 1 == last_delta < RECORDS_MAX
             or latest_ms - now_ms > self._after_max_ms
         ):
             self._check_content(header, now_ms)
@@ -146,6 +149,9 @@ class AppendRules:
 
     def _check_content(self, header: BatchHeader, now_ms: int) -> None:
         attributes = header.attributes
+        if header.record_count > RECORDS_MAX:  # so told, producers send it in parts
+            message = f"a batch of {header.record_count} records, the limit is {RECORDS_MAX}"
+            raise MessageTooLargeError(message)
         if header.record_count != header.last_offset_delta + 1:
             message = f"{header.record_count} records up to offset delta {header.last_offset_delta}"
             raise InvalidRecordError(message)

@@ -67,6 +67,19 @@ def test_what_is_there_is_given_at_once() -> None:
     assert (second.high_watermark, second.records) == (0, b"")
 
 
+def test_a_partition_that_is_named_often_is_read_once_from_where_it_is_named_last() -> None:
+    node = new_topic(2)
+    node.append(b"a")
+    node.append(b"b")
+    often = request(0, 0)
+    often.topics[0].partitions += request(0, 0).topics[0].partitions
+    often.topics += request(1).topics
+    answer = now(fetch(node.broker, often, NAMED))
+    told = [(p.partition_index, p.records) for t in answer.responses for p in t.partitions]
+    assert [index for index, _ in told] == [1, 0]
+    assert base_offsets(answer.responses[1].partitions[0]) == [1]
+
+
 def test_an_offset_within_a_batch_gives_the_whole_batch() -> None:
     node = new_topic()
     node.append(b"a", b"b")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from quorate.broker.log.files import FatalStorageError
-from quorate.broker.log.validation import KeylessRecordsError
+from quorate.broker.log.validation import RECORDS_MAX, KeylessRecordsError
 from quorate.errors import (
     CorruptRecordError,
     FencedLeaderEpochError,
@@ -22,7 +22,8 @@ from quorate.errors import (
 )
 from quorate.records.batch import HEADER, parse_header
 from quorate.records.checksum import crc32c
-from quorate.records.record import ProducerStamp, read_records
+from quorate.records.compression import Codec, compress
+from quorate.records.record import ProducerStamp, read_records, seal_batch
 from quorate.settings import TopicConfig
 from tests.unit.broker.log.batches import (
     NOW_MS,
@@ -96,6 +97,19 @@ def damaged(batch: memoryview) -> memoryview:
     return batch
 
 
+def many_records(count: int) -> memoryview:
+    """So many records of nothing, in some hundreds of bytes."""
+    sealed = seal_batch(
+        compress(Codec.ZSTD, bytes((12, 0, 0, 0, 1, 1, 0)) * count),
+        attributes=Codec.ZSTD,
+        record_count=count,
+        base_timestamp_ms=NOW_MS,
+        max_timestamp_ms=NOW_MS,
+        producer=ProducerStamp(-1, -1, -1),
+    )
+    return memoryview(bytearray(sealed))
+
+
 CORRUPT = damaged(make_batch([b"value"]))
 TRUNCATED = make_batch([b"value"])[:-1]
 
@@ -120,6 +134,7 @@ TRUNCATED = make_batch([b"value"])[:-1]
         (reseal(make_batch([b"v"]), producer_id=1, base_sequence=0), InvalidRecordError),
         (make_batch([b"v"], timestamps_ms=[NOW_MS + 3_600_001]), InvalidTimestampError),
         (make_batch([bytes(1_048_588)]), MessageTooLargeError),
+        (many_records(RECORDS_MAX + 1), MessageTooLargeError),
         (join([make_batch([bytes(600_000)])] * 2), InvalidRecordError),
     ],
 )
@@ -153,6 +168,12 @@ def test_records_older_than_the_topic_allows_are_refused_one_by_one() -> None:
             leader_epoch=0,
             now_ms=NOW_MS,
         )
+
+
+def test_so_many_records_are_a_batch_and_no_more() -> None:
+    log = new_log()
+    log.append(many_records(RECORDS_MAX), leader_epoch=0, now_ms=NOW_MS)
+    assert log.log_end_offset == RECORDS_MAX
 
 
 def test_records_that_fit_into_no_segment_are_refused() -> None:
