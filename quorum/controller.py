@@ -36,6 +36,7 @@ from quorate.quorum.control import (
     topics,
 )
 from quorate.quorum.control.decision import Decision, Reason
+from quorate.quorum.control.greeting import common_version
 from quorate.quorum.control.presence import Presence
 from quorate.quorum.deciding import Asked, Decide, Decider
 from quorate.quorum.directory import ControllerDirectory
@@ -167,6 +168,7 @@ class Controller:
         self._making_snapshot = trio.Lock()
         self._sessions = brokers.Sessions(0, config.broker_session_timeout_ms)
         self._session_over = Bell()
+        self._returned: frozenset[int] = frozenset()
         self._presence = Presence()
         self._handlers: Final[dict[type[Any], Callable[[Any, Asked], Awaitable[m.Answer]]]] = {
             m.RegisterBroker: self._register_broker,
@@ -337,6 +339,8 @@ class Controller:
     async def _be_active(self, standing: Standing) -> None:
         """Decide, for as long as this controller leads in this term."""
         self._begin_sessions()
+        # The controller before this one may not have come to an end with them.
+        self._returned = self.image.live_broker_ids()
         if not self.image.cluster_id:
             await self._format()
         if self.image.cluster_id and self.image.cluster_id != self.cluster_id:
@@ -375,7 +379,10 @@ class Controller:
                 # This process was stopped or starved: it is the one that could hear nobody.
                 self._begin_sessions()
                 continue
-            await self._on_our_own("stale brokers could not be fenced", self._fence_stale)
+            returned = self._returned
+            failed = "stale brokers could not be fenced, or those that have returned not lead"
+            if await self._on_our_own(failed, self._see_to_brokers):
+                self._returned -= returned
 
     async def _look_for_brokers(self) -> None:
         """End the sessions of brokers whose processes are gone, without waiting for their time."""
@@ -416,8 +423,8 @@ class Controller:
                 ),
             )
 
-    async def _on_our_own(self, failed: str, decide: Facts) -> None:
-        """Commit what nobody asked for, as many commands as it takes.
+    async def _on_our_own(self, failed: str, decide: Facts) -> bool:
+        """Commit what nobody asked for, as many commands as it takes; return whether that is done.
 
         If that fails, there will be another occasion.
         """
@@ -431,9 +438,15 @@ class Controller:
                 )
         except KafkaError as error:
             logger.warning("%s: %s", failed, error)
+            return False
+        return True
 
-    def _fence_stale(self, image: MetadataImage) -> tuple[MetadataRecord, ...]:
-        return brokers.fence_stale(image, self._sessions, self._now())
+    def _see_to_brokers(self, image: MetadataImage) -> tuple[MetadataRecord, ...]:
+        """Fence who is silent, then have those who have returned lead all that waits for them."""
+        sessions, now = self._sessions, self._now()
+        return brokers.fence_stale(image, sessions, now) or brokers.lead_what_waits(
+            image, sessions, self._returned, now
+        )
 
     def _now(self) -> brokers.Now:
         return brokers.Now(_session_clock_ms(), self._clock_ms())
@@ -470,19 +483,31 @@ class Controller:
     ) -> m.RegisterBrokerAnswer:
         before = self.image.brokers.get(request.broker_id)
         answer = await self._decider.carry_out(
-            lambda image: brokers.register(image, self._sessions, request, self._now()), asked
+            lambda image: self._decide_registration(image, request), asked
         )
         if before is not None and before.incarnation_id != request.incarnation_id:
             self._sessions.replace(before.incarnation_id)
         self._sessions.touch(request.broker_id, _session_clock_ms())
         return answer
 
+    def _decide_registration(
+        self, image: MetadataImage, request: m.RegisterBroker
+    ) -> Decision[m.RegisterBrokerAnswer]:
+        decision = brokers.register(image, self._sessions, request, self._now())
+        if not decision.completes:
+            # The process before it is given nothing back; if its successor gives up, it is fenced.
+            self._sessions.end(request.broker_id)
+        return decision
+
     async def _broker_heartbeat(
         self, request: m.BrokerHeartbeat, asked: Asked
     ) -> m.BrokerHeartbeatAnswer:
+        before = self.image.brokers.get(request.broker_id)
         answer = await self._decide_unless_nothing(
             lambda image: brokers.heartbeat(image, request, self._clock_ms()), asked
         )
+        if before is not None and before.fenced and not answer.fenced:
+            self._returned |= {request.broker_id}
         if answer.should_shut_down:
             self._sessions.end(request.broker_id)
         else:
@@ -542,21 +567,6 @@ class Controller:
                     data = await trio.to_thread.run_sync(frozen)
                     machine.keep(m.FetchMetadataAnswer(version, (), data))
         return machine.since(request.from_version)
-
-
-def common_version(hello: m.Hello) -> int:
-    """Return the version of the protocol that both sides speak.
-
-    Raises:
-        UnsupportedVersionError: there is none.
-    """
-    version = min(hello.version_max, m.PROTOCOL_VERSION_MAX)
-    if version < max(hello.version_min, m.PROTOCOL_VERSION_MIN):
-        raise UnsupportedVersionError(
-            f"this controller speaks versions {m.PROTOCOL_VERSION_MIN} to "
-            f"{m.PROTOCOL_VERSION_MAX}, you {hello.version_min} to {hello.version_max}"
-        )
-    return version
 
 
 def _members(voters: VoterSet) -> tuple[m.Member, ...]:

@@ -78,7 +78,8 @@ class _Pending:
 class _Draft:
     """What becomes of some requests if these records are committed on that image.
 
-    ``after`` is the image with the records in it, ``None`` if they contradict it.
+    ``after`` is the image with the records in it, ``None`` if they contradict it. Of those that are
+    ``begun`` only a part is in the records.
     """
 
     image: MetadataImage
@@ -86,6 +87,7 @@ class _Draft:
     records: tuple[MetadataRecord, ...]
     outcomes: tuple[tuple[_Pending, Answer | KafkaError], ...]
     put_off: tuple[_Pending, ...]
+    begun: tuple[_Pending, ...]
 
 
 class Decider:
@@ -220,6 +222,8 @@ class Decider:
                     if not pending.promise.resolved:
                         pending.promise.resolve(answer)
                 together = list(draft.put_off)
+                # Behind those who wait already: it may take many commands more.
+                self._waiting += draft.begun
             else:
                 attempts += 1
         _answer_all(
@@ -234,6 +238,7 @@ class Decider:
         kept: list[MetadataRecord] = []
         outcomes: list[tuple[_Pending, Answer | KafkaError]] = []
         put_off: list[_Pending] = []
+        begun: list[_Pending] = []
         ids: set[bytes] = set()
         for pending in together:
             request_id = pending.asked.request_id
@@ -249,25 +254,28 @@ class Decider:
             except KafkaError as error:
                 outcomes.append((pending, error))
                 continue
-            outcomes.append((pending, decision.answer))
-            if not decision.records:
-                continue
             try:
-                image = draft_records(image, decision.records)
+                image = draft_records(image, decision.records) if decision.records else image
             except InconsistentRecordError:
                 if records:
                     # Two things of one kind that one version cannot hold.
-                    put_off.append(outcomes.pop()[0])
+                    put_off.append(pending)
                     continue
                 fits = False  # The state machine will say why.
             records += decision.records
-            if request_id:
+            if not decision.completes:
+                begun.append(pending)
+                continue
+            outcomes.append((pending, decision.answer))
+            if request_id and decision.records:
                 ids.add(request_id)
                 kept.append(self._kept(decision, request_id))
         # Once for all: to find out which answers are the oldest takes its time.
         image = draft_records(image, kept) if kept else image
         after = image if fits else None
-        return _Draft(before, after, (*records, *kept), tuple(outcomes), tuple(put_off))
+        return _Draft(
+            before, after, (*records, *kept), tuple(outcomes), tuple(put_off), tuple(begun)
+        )
 
     def _kept(self, decision: Decision[Any], request_id: bytes) -> RequestAnswered:
         """Return the record of an answer that may be asked for again."""

@@ -13,7 +13,7 @@ from quorate.control.messages import Answer, Hello, HelloAnswer, Member, Purpose
 from quorate.errors import KafkaError, NetworkError, NotControllerError, QuorateError
 from quorate.model import Endpoint
 from quorate.net.control import ControlStream, introduce
-from quorate.quorum.controller import common_version
+from quorate.quorum.control.greeting import common_version
 from quorate.quorum.directory import ControllerDirectory
 from quorate.quorum.raft.forming import Found, Introduction, Join, Refuse, Wait, form
 from quorate.quorum.raft.voters import DIRECTORY_ID_BYTES, NO_VOTERS, ReplicaKey, Voter, VoterSet

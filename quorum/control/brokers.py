@@ -18,6 +18,7 @@ from quorate.errors import (
 from quorate.quorum.control.decision import Decision, Reason, because
 from quorate.quorum.control.elections import (
     MOVED_TOGETHER_MAX,
+    lead_waiting,
     on_broker_draining,
     on_broker_leaving,
     on_broker_registered_again,
@@ -95,6 +96,9 @@ def register(
 ) -> Decision[m.RegisterBrokerAnswer]:
     """Let a broker process in, fenced, under a new epoch.
 
+    If the process before it holds too much for one command, that is moved first. Whoever asks
+    again, of whichever controller, goes on with it.
+
     Raises:
         KafkaError: another cluster's broker, an id that a live process has, or nonsense.
     """
@@ -105,6 +109,7 @@ def register(
             return Decision((), m.RegisterBrokerAnswer(before.broker_epoch))
         _check_takeover(before, sessions, request, now.session_ms)
     reason = Reason(f"broker {request.broker_id} registered", now.wall_ms)
+    moved = () if before is None else _lost(image, before, request, reason)
     registered = r.BrokerRegistered(
         cause=reason.cause,
         time_ms=reason.time_ms,
@@ -118,8 +123,10 @@ def register(
         fenced=True,
         features=request.features,
     )
-    moved = () if before is None else _lost(image, before, request, reason)
-    return Decision((registered, *moved), m.RegisterBrokerAnswer(registered.broker_epoch))
+    answer = m.RegisterBrokerAnswer(registered.broker_epoch)
+    if len(moved) >= MOVED_TOGETHER_MAX:
+        return Decision(tuple(moved), answer, completes=False)
+    return Decision((registered, *moved), answer)
 
 
 def _lost(
@@ -293,6 +300,19 @@ def fence_stale(image: MetadataImage, sessions: Sessions, now: Now) -> tuple[r.M
     return _fence(image, stale, cause, now.wall_ms)
 
 
+def lead_what_waits(
+    image: MetadataImage, sessions: Sessions, broker_ids: frozenset[int], now: Now
+) -> tuple[r.MetadataRecord, ...]:
+    """Have brokers lead what still waits for them since they are in service, if it was much.
+
+    If it is too much for one command, there is more to do afterwards.
+    """
+    if not broker_ids:
+        return ()
+    reason = Reason("its brokers are in service", now.wall_ms)
+    return tuple(lead_waiting(image, broker_ids, sessions.stale(image, now.session_ms), reason))
+
+
 def unregister(
     image: MetadataImage, request: m.UnregisterBroker, now_ms: int
 ) -> Decision[m.UnregisterBrokerAnswer]:
@@ -311,6 +331,8 @@ def unregister(
         raise InvalidRequestError(f"broker {broker.broker_id} is in service: stop it first")
     reason = Reason(f"broker {broker.broker_id} was unregistered", now_ms)
     moved = on_broker_unregistered(image, broker.broker_id, reason)
+    if len(moved) >= MOVED_TOGETHER_MAX:
+        return Decision(tuple(moved), m.UnregisterBrokerAnswer(), completes=False)
     gone = r.BrokerUnregistered(reason.cause, now_ms, broker.broker_id, broker.broker_epoch)
     return Decision((*moved, gone), m.UnregisterBrokerAnswer())
 

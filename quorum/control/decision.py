@@ -15,11 +15,14 @@ A_co = TypeVar("A_co", bound=Answer, covariant=True)
 class Decision(Generic[A_co]):
     """Records to commit, all or none, and the answer that is true afterwards.
 
-    Decisions are made on one version of the image and hold for no other.
+    Decisions are made on one version of the image and hold for no other. One that does not
+    ``complete`` a request is the first part of what is too much for one command: the next part is
+    decided once it is committed, and only who completes the request is answered by.
     """
 
     records: tuple[MetadataRecord, ...]
     answer: A_co
+    completes: bool = True
 
 
 @quickly_made

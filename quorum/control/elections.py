@@ -35,7 +35,7 @@ BALANCED_TOGETHER_MAX: Final = 1000
 """How many leaders are moved at a time to where they are preferred, as in Kafka."""
 
 MOVED_TOGETHER_MAX: Final = 10_000
-"""How many partitions one command moves away from brokers: some 0.2 s of a controller's work."""
+"""How many partitions one command moves as brokers come and go: 0.2 s of a controller's work."""
 
 Test = Callable[[PartitionState], bool]
 
@@ -57,7 +57,9 @@ def on_brokers_fenced(
 def on_broker_registered_again(
     image: MetadataImage, broker_id: int, reason: Reason, *, forgot: bool, wiped: bool
 ) -> list[PartitionChanged]:
-    """Move every partition away from a broker whose process was replaced by another.
+    """Move partitions away from a broker whose process was replaced by another.
+
+    All, or ``MOVED_TOGETHER_MAX`` of them; then there may be more.
 
     If that one cannot say that the broker's directory was closed properly (``forgot``), it may lack
     committed records, so it is no eligible leader any more (KIP-966). If it has another directory
@@ -80,13 +82,14 @@ def on_broker_registered_again(
         return replace(_serving(state, electorate), forgetful=forgetful, wiped=lacking)
 
     found = _partitions(image.topics.values(), concerned)
-    return list(_changes(image, found, electorate, reason, wanted))
+    moved = _changes(image, found, electorate, reason, wanted)
+    return list(islice(moved, MOVED_TOGETHER_MAX))
 
 
 def on_broker_unregistered(
     image: MetadataImage, broker_id: int, reason: Reason
 ) -> list[PartitionChanged]:
-    """Move every partition away from a broker that leaves for good.
+    """Move partitions away from a broker that leaves for good, as if it had registered again.
 
     Whoever registers under its id one day may be anybody, so it is no eligible leader any more.
     """
@@ -136,15 +139,39 @@ def _partitions(
 def on_broker_unfenced(
     image: MetadataImage, broker_id: int, reason: Reason
 ) -> list[PartitionChanged]:
-    """Let a broker that is in service again lead what waited for it."""
+    """Let a broker that is in service again lead what waited for it.
+
+    That is all, or ``MOVED_TOGETHER_MAX`` of it; :func:`lead_waiting` does the rest.
+    """
     electorate = electorate_of(image).with_broker(broker_id)
+    return _lead(image, frozenset({broker_id}), electorate, reason)
+
+
+def lead_waiting(
+    image: MetadataImage,
+    broker_ids: AbstractSet[int],
+    silent_ids: AbstractSet[int],
+    reason: Reason,
+) -> list[PartitionChanged]:
+    """Let brokers in service lead what still waits for them, some of it at a time.
+
+    Not those that are silent: what is moved away from them would be given back to them.
+    """
+    electorate = electorate_of(image).without(silent_ids)
+    return _lead(image, broker_ids & electorate.in_service, electorate, reason)
+
+
+def _lead(
+    image: MetadataImage, broker_ids: AbstractSet[int], electorate: Electorate, reason: Reason
+) -> list[PartitionChanged]:
     waiting = (topic for topic in image.topics.values() if topic.leaderless)
 
     def concerned(state: PartitionState) -> bool:
-        return state.leader_id == NO_LEADER and broker_id in state.replicas
+        return state.leader_id == NO_LEADER and not broker_ids.isdisjoint(state.replicas)
 
     found = _partitions(waiting, concerned)
-    return list(_changes(image, found, electorate, reason, lambda state: _as_is(state, electorate)))
+    led = _changes(image, found, electorate, reason, lambda state: _as_is(state, electorate))
+    return list(islice(led, MOVED_TOGETHER_MAX))
 
 
 def _as_is(state: PartitionState, electorate: Electorate) -> Wanted:

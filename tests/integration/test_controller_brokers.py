@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 import trio
@@ -19,8 +20,11 @@ from quorate.control.partition_messages import (
     InSyncReplica,
     PartitionAlteration,
 )
+from quorate.errors import RequestTimedOutError
 from quorate.model import Endpoint
 from quorate.net.looking import all_refuse
+from quorate.quorum.control import brokers, elections
+from quorate.quorum.control.decision import Decision
 from quorate.quorum.controller import NO_LISTENER, Controller, alone
 from quorate.quorum.directory import open_controller_directory
 from quorate.quorum.metadata.codec import decode_batch
@@ -37,7 +41,8 @@ CONFIG = NodeConfig(broker_session_timeout_ms=60_000, leader_imbalance_check_int
 @asynccontextmanager
 async def controller(path: Path, config: NodeConfig = CONFIG) -> AsyncGenerator[Controller, None]:
     directory = open_controller_directory(path, 1, cluster_id=None)
-    directory.found_alone(None, NO_LISTENER)
+    if not directory.meta.is_formatted:
+        directory.found_alone(None, NO_LISTENER)
     running = Controller(directory, config, Random(1), alone(in_thread, 2))
     async with trio.open_nursery() as nursery:
         await nursery.start(running.run)
@@ -198,6 +203,78 @@ async def test_a_partition_moves_from_one_broker_to_another(tmp_path: Path) -> N
         await service.handle(AlterPartition(1, epochs[1], (grown,)))
         arrived = state(service.image)
         assert (arrived.replicas, arrived.leader_id, arrived.is_moving) == ((2,), 2, False)
+
+
+async def restart(service: Controller, incarnation: int) -> None:
+    """Let another process of broker 1 register."""
+    now = service.image.brokers[1]
+    request = m.RegisterBroker(
+        1,
+        bytes([incarnation]) * 16,
+        now.endpoints,
+        directory_id=now.directory_id,
+        features=now.features,
+    )
+    epoch = (await service.handle(request)).broker_epoch
+    beat = m.BrokerHeartbeat(1, epoch, service.image.version)
+    assert not (await service.handle(beat)).fenced
+
+
+def all_are_led(image: MetadataImage) -> bool:
+    return not image.topics["t"].leaderless
+
+
+async def create_ten(service: Controller) -> None:
+    """Create partitions that only broker 1 has."""
+    topic = m.NewTopic("t", assignment=dict.fromkeys(range(10), (1,)))
+    await service.handle(m.CreateTopics((topic,)))
+
+
+def move_at_a_time(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    for module in (brokers, elections):
+        monkeypatch.setattr(module, "MOVED_TOGETHER_MAX", count)
+
+
+async def test_a_broker_that_holds_too_much_for_one_command_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move_at_a_time(monkeypatch, 3)
+    async with controller(tmp_path) as service:
+        await join(service, 1, await free_endpoint())
+        await create_ten(service)
+        version = service.image.version
+        await restart(service, 2)
+        await wait_until(service, all_are_led)
+        batches = service.raft.machine.since(version).batches
+        assert max(len(decode_batch(batch.records)) for batch in batches) == 4
+        monkeypatch.setattr(brokers, "lead_what_waits", lambda *_: ())
+        await restart(service, 3)
+        await trio.sleep(0.3)
+        assert service.image.topics["t"].leaderless == 7
+    monkeypatch.undo()
+    async with controller(tmp_path) as service:
+        await wait_until(service, all_are_led)
+
+
+async def test_a_broker_whose_successor_gives_up_halfway_is_fenced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register = brokers.register
+
+    def register_half(image: MetadataImage, *asked: Any) -> Decision[m.RegisterBrokerAnswer]:
+        if image.topics["t"].leaderless:
+            raise RequestTimedOutError
+        return register(image, *asked)
+
+    move_at_a_time(monkeypatch, 3)
+    async with controller(tmp_path) as service:
+        await join(service, 1, await free_endpoint())
+        await create_ten(service)
+        monkeypatch.setattr(brokers, "register", register_half)
+        with pytest.raises(RequestTimedOutError):
+            await restart(service, 2)
+        await wait_until(service, lambda image: image.brokers[1].fenced)
+        assert service.image.topics["t"].leaderless == 10
 
 
 async def test_a_cluster_begins_with_the_rules_that_its_controller_was_started_with(

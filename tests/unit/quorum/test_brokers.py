@@ -256,10 +256,10 @@ def replicated(*states: PartitionState, alive: tuple[int, ...] = (1, 2, 3)) -> M
     return with_records(cluster(*states, alive=alive), r.ClusterFormatted("c", 1, "cluster"))
 
 
-def register_again(
+def another_registration(
     image: MetadataImage, broker_id: int, **changes: Any
-) -> tuple[MetadataImage, list[str]]:
-    """Let a new process of a broker register, with its directory; return why partitions changed."""
+) -> Decision[m.RegisterBrokerAnswer]:
+    """Let a new process of a broker register, with its directory."""
     before = image.brokers[broker_id]
     request = m.RegisterBroker(
         broker_id,
@@ -270,7 +270,14 @@ def register_again(
     )
     ended = sessions()
     ended.end(broker_id)
-    decision = brokers.register(image, ended, replace(request, **changes), now(7))
+    return brokers.register(image, ended, replace(request, **changes), now(7))
+
+
+def register_again(
+    image: MetadataImage, broker_id: int, **changes: Any
+) -> tuple[MetadataImage, list[str]]:
+    """Do that; return why partitions changed."""
+    decision = another_registration(image, broker_id, **changes)
     causes = [c.cause for c in decision.records if isinstance(c, r.PartitionChanged)]
     return commit(image, decision), causes
 
@@ -482,6 +489,76 @@ def test_a_broker_that_holds_very_much_asks_for_its_shutdown_until_all_is_moved(
         told.append(decision.answer)
     shown = [(answer.fenced, answer.should_shut_down) for answer in told]
     assert shown == [(False, False), (True, True)]
+
+
+HELD = (
+    *[partition()] * 5,
+    *[partition((1,), 1, elr=(2,))] * 3,
+    *[partition((2,), 2, elr=(1,))] * 2,
+)
+
+
+@pytest.mark.parametrize(("limit", "commands"), [(11, 1), (10, 2), (4, 3), (1, 11)])
+def test_a_broker_that_holds_too_much_for_one_command_registers_again_with_the_last(
+    monkeypatch: pytest.MonkeyPatch, limit: int, commands: int
+) -> None:
+    before = replicated(*HELD)
+    at_once, causes = register_again(before, 1)
+    assert len(causes) == len(HELD), "it may have lost records, and is eligible nowhere"
+    move_at_a_time(monkeypatch, limit)
+    image, made = before, [another_registration(before, 1)]
+    while not made[-1].completes:
+        image = commit(image, made[-1])
+        assert image.brokers == before.brokers, "whoever follows is told that it goes on"
+        made.append(another_registration(image, 1))
+    assert len(made) == commands
+    assert {len(decision.records) for decision in made[:-1]} <= {limit}
+    assert sum(len(decision.records) for decision in made) == len(HELD) + 1, "nothing moves twice"
+    image = commit(image, made[-1])
+    assert image.topics == at_once.topics
+    assert image.brokers[1].broker_epoch == made[-1].answer.broker_epoch == image.version
+
+
+def test_a_broker_that_is_eligible_for_too_much_is_unregistered_with_the_last_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    move_at_a_time(monkeypatch, 2)
+    image = replicated(*[partition((2,), 2, elr=(1,))] * 5, alive=(2, 3))
+    sizes: list[int] = []
+    while 1 in image.brokers:
+        decision = brokers.unregister(image, m.UnregisterBroker(1), 0)
+        assert decision.completes == (len(sizes) == 2)
+        sizes.append(len(decision.records))
+        image = commit(image, decision)
+    assert sizes == [2, 2, 2]
+    assert not any(state.elr for state in image.topics["t"].partitions)
+
+
+def test_what_waits_for_a_broker_is_led_part_by_part_if_it_is_too_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    move_at_a_time(monkeypatch, 4)
+    waits = partition((), NO_LEADER, elr=(1,), last_known_leader=1)
+    image, live = replicated(*[waits] * 10, alive=(2, 3)), sessions()
+    unfenced = brokers.heartbeat(image, m.BrokerHeartbeat(1, epoch_of(1), 99), 0)
+    assert not unfenced.answer.fenced
+    image = commit(image, unfenced)
+    sizes = [len(unfenced.records)]
+    assert brokers.lead_what_waits(image, live, frozenset(), now(0)) == ()
+    assert brokers.lead_what_waits(image, live, frozenset({4, 5}), now(0)) == ()
+    while records := brokers.lead_what_waits(image, live, image.live_broker_ids(), now(0)):
+        image = apply_records(image, image.version + 1, records)
+        sizes.append(len(records))
+    assert sizes == [5, 4, 2]
+    assert {state.leader_id for state in image.topics["t"].partitions} == {1}
+
+
+def test_what_is_moved_away_from_a_silent_broker_is_not_given_back_to_it() -> None:
+    waits = partition((), NO_LEADER, elr=(1,), last_known_leader=1)
+    image, live = replicated(waits), sessions(1000)
+    assert len(brokers.lead_what_waits(image, live, frozenset({1}), now(1000))) == 1
+    live.end(1)
+    assert brokers.lead_what_waits(image, live, frozenset({1}), now(1000)) == ()
 
 
 def holding(count: int) -> MetadataImage:

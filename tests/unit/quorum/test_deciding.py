@@ -3,6 +3,7 @@
 import math
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -304,6 +305,26 @@ async def test_a_change_that_is_too_large_is_refused_alone() -> None:
         assert numbers(world) == [1, 2]
         (error,) = (o for o in world.outcomes if isinstance(o, KafkaError))
         assert error.code == ErrorCode.POLICY_VIOLATION
+
+
+async def test_what_is_too_much_for_one_command_is_answered_after_the_last() -> None:
+    async with a_world() as world:
+
+        def in_parts(image: MetadataImage) -> Decision[m.Answer]:
+            decision = world.count(image)
+            return replace(decision, completes=decision.answer == m.RegisterBrokerAnswer(4))
+
+        async with trio.open_nursery() as asking:
+            world.gate = trio.Event()
+            for decide in (in_parts, world.count):
+                asking.start_soon(world.ask, decide, b"large" if decide is in_parts else b"")
+                await wait_all_tasks_blocked()
+            world.gate.set()
+        told = [m.RegisterBrokerAnswer(2), m.RegisterBrokerAnswer(4)]
+        assert world.outcomes == told, "others come in between"
+        await world.ask(in_parts, b"large")
+        assert numbers(world) == [2, 4, 4], "only a whole answer is kept"
+        assert world.values == {"n": "4"}
 
 
 async def test_nobody_waits_longer_than_it_wants(autojump_clock: MockClock) -> None:
