@@ -100,6 +100,7 @@ class ControllerLink:
         self._call = call
         self._end_turn = end_turn
         self._epoch = -1
+        self._leaving = False
         self._delta = unchanged(broker.replicas.image)
         self._applying = trio.Lock()
         self._much_is_new = False
@@ -130,7 +131,7 @@ class ControllerLink:
         while True:
             await self._catch_up()
             try:
-                answer = await self._beat(wants_shut_down=False)
+                answer = await self._beat()
             except KafkaError as error:
                 logger.warning("no heartbeat with the controller: %s", error)
                 if error.code in NOT_REGISTERED:
@@ -169,13 +170,14 @@ class ControllerLink:
                 self._broker.replicas.store.registered(answer.broker_epoch)
                 return
 
-    async def _beat(self, *, wants_shut_down: bool) -> BrokerHeartbeatAnswer:
+    async def _beat(self) -> BrokerHeartbeatAnswer:
         return await self._call(
             BrokerHeartbeat(
                 broker_id=self._broker.config.node_id,
                 broker_epoch=self._epoch,
                 metadata_version=self._broker.replicas.image.version,
-                wants_shut_down=wants_shut_down,
+                # Whichever task it is: who says otherwise once fenced is taken into service again.
+                wants_shut_down=self._leaving,
             )
         )
 
@@ -183,7 +185,7 @@ class ControllerLink:
         while True:
             await trio.sleep(self._broker.config.broker_heartbeat_interval_ms / 1000)
             try:
-                await self._beat(wants_shut_down=False)
+                await self._beat()
             except KafkaError as error:
                 logger.warning("no heartbeat with the controller: %s", error)
                 if error.code in NOT_REGISTERED:
@@ -196,10 +198,11 @@ class ControllerLink:
         ``SHUTDOWN_S``: then some partitions have nobody else to lead them, or the controller is
         gone.
         """
+        self._leaving = True
         with trio.move_on_after(SHUTDOWN_S):
             while True:
                 try:
-                    answer = await self._beat(wants_shut_down=True)
+                    answer = await self._beat()
                 except KafkaError as error:
                     logger.info("stopping without the controller's leave: %s", error)
                     return

@@ -360,6 +360,22 @@ async def test_a_broker_stops_when_others_lead_what_it_led(
     assert trio.current_time() < 0.5
 
 
+async def test_a_broker_that_stops_never_says_meanwhile_that_it_goes_on(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script()
+    async with trio.open_nursery() as nursery:
+        link = await started(nursery, script)
+        script.leading = 1000
+        script.heard.clear()
+        await link.link.leave()
+        await trio.sleep(5)
+        beats = script.of(BrokerHeartbeat)
+        assert len(beats) > 100, "those of its other task are among them"
+        assert all(beat.wants_shut_down for beat in beats), "who goes on is taken into service"
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_broker_stops_within_five_seconds_whatever_the_controller_does(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
