@@ -300,7 +300,10 @@ class Replicas:
         topic_partition, topic_id, state, config = followed
         log = self.store.create(topic_partition, topic_id, config, now_ms=now_ms)
         if log.cleaned.lacks_records(log.log_end_offset):
-            log.reset_to(log.log_start_offset, now_ms=now_ms)  # the leader has them
+            try:
+                log.reset_to(log.log_start_offset, now_ms=now_ms)  # the leader has them
+            except StorageError:  # the follower does it, once the disk lets it
+                logger.exception("%s: cannot begin anew for now", topic_partition)
         replica = FollowerReplica(topic_partition, topic_id, state, log, self.host, high_watermark)
         replica.configure(config)
         self._followers[topic_partition] = replica

@@ -45,3 +45,26 @@ def test_a_follower_that_lacks_what_others_were_replaced_by_fetches_all_of_it_ag
     log.cleaned.reach = 100  # as if a crash had taken the end of it
     cluster.change(leader_id=1, isr=(1,), leader_epoch=7)
     assert (log.log_start_offset, log.log_end_offset, log.cleaned.reach) == (0, 0, 0)
+
+
+def test_a_follower_whose_disk_refuses_to_empty_its_log_follows_and_empties_it_as_it_fetches() -> (
+    None
+):
+    cluster = Cluster((1, 2), partitions=2, cleanup_policy="compact")
+    keyed(cluster, b"a", b"b", b"a", b"b")
+    cluster.replicate()
+    log = cluster.follower(2).log
+    log.cleaned.reach = 100  # as if a crash had taken the end of it
+    disk = cluster.nodes[2].disk
+    disk.capacity_bytes = disk.used_bytes()
+    for partition in (0, 1):
+        cluster.change(leader_id=1, isr=(1,), leader_epoch=7, partition=partition)
+    assert cluster.follower(2, partition=1).leader_epoch == 7, "the others are followed, too"
+    assert cluster.follower(2).log.log_end_offset == 4
+    cluster.fetch(2, times=2)
+    assert cluster.proposed() is None, "it does not say that it has all of it"
+    disk.capacity_bytes = None
+    cluster.wait(1000)
+    cluster.replicate()
+    assert (log.log_end_offset, log.cleaned.reach) == (4, 0)
+    assert records_of(log) == records_of(cluster.leader().log)
