@@ -38,6 +38,7 @@ QUICK_WAITS: Final = 8
 LULL_S: Final = 0.005
 """When none came for so long, they do not any more."""
 SWEEP_INTERVAL_S: Final = 5.0
+BUFFER_USUAL_BYTES: Final = 4 << 20
 ACCEPT_PAUSE_S: Final = 0.1
 OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -413,7 +414,10 @@ class Reactor:
             self._service.end_turn()
 
     async def _sweep(self) -> None:
-        """Close connections that were silent too long, and take back large buffers of idle ones."""
+        """Close connections that were silent too long, and take back large buffers of idle ones.
+
+        Very large ones are taken back of all: who has sent one such request need not send others.
+        """
         while True:
             await trio.sleep(min(SWEEP_INTERVAL_S, self._service.idle_max_ms / 1000))
             now_ms = self._service.begin_turn()
@@ -421,7 +425,9 @@ class Reactor:
                 idle_ms = now_ms - connection.last_active_ms
                 if idle_ms > self._service.idle_max_ms and not connection.slots:
                     self.close(connection)
-                elif idle_ms > SWEEP_INTERVAL_S * 1000:
+                elif (
+                    idle_ms > SWEEP_INTERVAL_S * 1000 or len(connection.buffer) > BUFFER_USUAL_BYTES
+                ):
                     connection.shrink()
 
 

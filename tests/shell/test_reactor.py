@@ -26,6 +26,7 @@ from quorate.net.connection import (
     Service,
 )
 from quorate.net.reactor import (
+    BUFFER_USUAL_BYTES,
     CHUNK_BYTES,
     PlainConnection,
     Reactor,
@@ -275,6 +276,33 @@ async def test_who_goes_on_sending_is_sent_its_answers_meanwhile(
                 finally:
                     busy.shutdown(socket.SHUT_RDWR)
                     sends_on.join()
+
+
+async def test_who_has_sent_a_very_large_request_does_not_keep_its_buffer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reactor_module, "SWEEP_INTERVAL_S", 0.05)
+    async with serving(unanswered) as server:
+        limits = replace(LIMITS, small_request_bytes_max=8 << 20, in_flight_bytes_max=16 << 20)
+        monkeypatch.setattr(server.service, "limits", limits)
+        async with await server.connect() as stream:
+            await stream.send_all(frame(bytes(BUFFER_USUAL_BYTES)))
+            await server.unanswered(1)
+            slot = server.open[0]
+            assert len(slot.connection.buffer) > BUFFER_USUAL_BYTES
+            slot.fill([b"ok"])
+            server.end_turn()
+            assert await read(stream, 2) == b"ok"
+            for number in range(2, 2000):
+                await stream.send_all(frame(b"small"))
+                await server.unanswered(number)
+                server.open[-1].fill([b"ok"])
+                server.end_turn()
+                assert await read(stream, 2) == b"ok"
+                if len(slot.connection.buffer) < BUFFER_USUAL_BYTES:
+                    break
+            else:
+                pytest.fail("it keeps it as long as it sends anything")
 
 
 async def test_who_breaks_the_connection_off_is_forgotten() -> None:
