@@ -41,7 +41,8 @@ def ask_wide(port: int, frame: bytes, answer_s_max: float) -> int:
     """Send a request and stay until it is done; return the size of its answer.
 
     Whoever leaves early gives up its turn, and would not be seen to take memory. If the node closes
-    the connection instead, as it does at more than 100,000 partitions to produce to, that is 0.
+    the connection instead, as it does at more than 100,000 partitions to produce to, or groups to
+    delete, that is 0.
 
     Raises:
         TimeoutError: there is no answer.

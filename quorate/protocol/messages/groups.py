@@ -1,5 +1,7 @@
 """Groups and their coordinators; classic members join, sync, send heartbeats and leave."""
 
+from typing import Final
+
 from quorate.protocol.fields import (
     OWN_TAG,
     array,
@@ -14,8 +16,11 @@ from quorate.protocol.fields import (
 from quorate.protocol.message import message, nested
 from quorate.protocol.messages.metadata import OPERATIONS_NOT_ASKED_FOR
 
+GROUPS_MAX: Final = 100_000
+"""Of one request about groups of the same kind: more would be looked for for seconds."""
 
-@message(versions="0-6", flexible="3+")
+
+@message(versions="0-6", flexible="3+", elements_max=GROUPS_MAX)
 class FindCoordinatorRequest:
     """Asks who coordinates groups (key type 0), transactions (1) or share groups (2)."""
 
@@ -254,7 +259,7 @@ class ListGroupsResponse:
     groups: list[ListedGroup] = array(ListedGroup)
 
 
-@message(versions="0-2", flexible="2+")
+@message(versions="0-2", flexible="2+", elements_max=GROUPS_MAX)
 class DeleteGroupsRequest:
     """Deletes groups without members."""
 

@@ -1,7 +1,12 @@
 """The quorum that keeps the metadata: DescribeQuorum, AddRaftVoter, RemoveRaftVoter."""
 
+from typing import Final
+
 from quorate.protocol.fields import array, boolean, int16, int32, int64, string, uint16, uuid
 from quorate.protocol.message import message, nested
+
+DESCRIBED_MAX: Final = 1_000
+"""Topics and partitions of one request, of which there is one each."""
 
 
 @nested
@@ -19,7 +24,7 @@ class DescribeQuorumTopicRequest:
     partitions: list[DescribeQuorumPartitionRequest] = array(DescribeQuorumPartitionRequest)
 
 
-@message(versions="0-2", flexible="0+")
+@message(versions="0-2", flexible="0+", elements_max=DESCRIBED_MAX)
 class DescribeQuorumRequest:
     """Asks about the quorum that keeps the metadata (KIP-595, KIP-853)."""
 

@@ -1,7 +1,12 @@
 """Idempotence and transactions: producer ids, what takes part, how it ends, what it looks like."""
 
+from typing import Final
+
 from quorate.protocol.fields import array, boolean, int8, int16, int32, int64, string
 from quorate.protocol.message import message, nested
+
+MARKED_MAX: Final = 50_000
+"""Transactions, topics and partitions of one request to end transactions."""
 
 
 @message(versions="0-6", flexible="2+")
@@ -154,7 +159,7 @@ class WritableTxnMarker:
     transaction_version: int = int8("2+")
 
 
-@message(versions="1-2", flexible="1+")
+@message(versions="1-2", flexible="1+", elements_max=MARKED_MAX)
 class WriteTxnMarkersRequest:
     """Tells leaders that transactions ended; sent by the coordinator."""
 
