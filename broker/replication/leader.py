@@ -587,12 +587,10 @@ class LeaderReplica(Replica):
             raise self._unreadable(error) from error
 
     def close(self) -> None:
-        """Stop leading: nobody waits here any longer, and nothing is synced for us."""
+        """Stop leading, without followers by now: no client waits any longer, nothing is synced."""
         self._news.unsynced.pop(self, None)
         self._news.alterations.pop(self, None)
         super().close()
-        for part in list(self.parts):
-            part.on_closed()
         for waiters in (self._commit_waiters, self._sync_waiters, self._delete_waiters):
             gone = list(waiters)
             waiters.clear()

@@ -293,6 +293,17 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() 
     assert world.init().producer == (4000, 3)
 
 
+def test_an_abort_that_cannot_be_written_is_decided_again() -> None:
+    world = World()
+    world.begun()
+    world.log.refuses = NOT_AVAILABLE
+    world.wait(TIMEOUT_MS + 2 * OVERDUE_MS)
+    assert world.state() is TxnState.ONGOING
+    world.log.refuses = None
+    world.wait(OVERDUE_MS)
+    assert world.state() is TxnState.PREPARE_ABORT
+
+
 @pytest.mark.parametrize("characters", [20, 3_000])
 def test_ids_that_nobody_used_for_long_are_forgotten(characters: int) -> None:
     hour_ms = 3_600_000
