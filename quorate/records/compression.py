@@ -29,6 +29,9 @@ XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER: Final = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 XERIAL_BLOCK_BYTES: Final = 32 * 1024
 
+MEMBERS_MAX: Final = 1000
+"""Of gzip records: who writes batches writes one."""
+
 FIRST_GUESS_BYTES: Final = 64 * 1024
 GUESS_FACTOR: Final = 4
 
@@ -129,6 +132,8 @@ def _gunzip(data: bytes, bytes_max: int) -> bytes:
     parts: list[bytes] = []
     left_bytes = bytes_max
     while data or not parts:
+        if len(parts) == MEMBERS_MAX:  # each is cut off what is left, which is copied for that
+            raise CorruptRecordError(f"gzip records in more than {MEMBERS_MAX} parts")
         unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
         try:
             part = unpacker.decompress(data, left_bytes + 1)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from quorate.errors import CorruptRecordError, UnsupportedCompressionTypeError
 from quorate.records import compression
-from quorate.records.compression import Codec, codec_named, compress, decompress
+from quorate.records.compression import MEMBERS_MAX, Codec, codec_named, compress, decompress
 
 COMPRESSING = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 LINES = b"".join(b'{"level":"INFO","message":"request %d served"}\n' % i for i in range(5_000))
@@ -116,6 +116,13 @@ def test_the_limit_counts_all_members_of_a_gzip_together() -> None:
     members = gzip.compress(b"aa") + gzip.compress(b"bb")
     with pytest.raises(CorruptRecordError):
         decompress(Codec.GZIP, members, bytes_max=3)
+
+
+def test_a_gzip_of_very_many_members_is_refused() -> None:
+    member = gzip.compress(b"")
+    assert decompress(Codec.GZIP, member * MEMBERS_MAX, bytes_max=9) == b""
+    with pytest.raises(CorruptRecordError, match="more than 1000 parts"):
+        decompress(Codec.GZIP, member * (MEMBERS_MAX + 1), bytes_max=9)
 
 
 def test_a_buffer_that_was_guessed_too_small_grows() -> None:
