@@ -239,7 +239,7 @@ class Cluster:
             NetworkError: Nobody answers in time.
         """
         results: dict[TopicPartition, int] = {}
-        pending = dict(timestamps)
+        pending: dict[TopicPartition, int] = dict(timestamps)
         deadline_s = time.monotonic() + self.settings.request_timeout_ms / 1_000
         attempts = 0
         while pending:

@@ -230,6 +230,10 @@ async def create_ten(service: Controller) -> None:
     await service.handle(m.CreateTopics((topic,)))
 
 
+def nothing(*_: object) -> tuple[()]:
+    return ()
+
+
 def move_at_a_time(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     for module in (brokers, elections):
         monkeypatch.setattr(module, "MOVED_TOGETHER_MAX", count)
@@ -247,7 +251,7 @@ async def test_a_broker_that_holds_too_much_for_one_command_comes_back(
         await wait_until(service, all_are_led)
         batches = service.raft.machine.since(version).batches
         assert max(len(decode_batch(batch.records)) for batch in batches) == 4
-        monkeypatch.setattr(brokers, "lead_what_waits", lambda *_: ())
+        monkeypatch.setattr(brokers, "lead_what_waits", nothing)
         await restart(service, 3)
         await trio.sleep(0.3)
         assert service.image.topics["t"].leaderless == 7

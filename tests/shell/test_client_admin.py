@@ -284,7 +284,7 @@ async def test_an_answer_that_leaves_a_partition_out_is_asked_for_again(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     cluster = cluster_of(nursery)
-    cluster.script(DeleteRecordsRequest, lambda *_: DeleteRecordsResponse())
+    cluster.script(DeleteRecordsRequest, DeleteRecordsResponse())
     cluster.handlers[DeleteRecordsRequest] = delete_records
     async with admin(cluster) as a:
         assert await a.delete_records({T0: 5}) == {T0: DeletedRecords(5)}
