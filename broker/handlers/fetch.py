@@ -81,7 +81,7 @@ def fetch(
         return replica_fetch(broker, request)
     if request.session_epoch > 0:
         return FetchResponse(error_code=int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
-    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
+    if _names_twice(request):
         _name_once(request)
     outcome = _read_all(broker, request, caller, may_wait=False)
     if outcome.cold:
@@ -91,6 +91,15 @@ def fetch(
     return _Parked(broker, request, caller, outcome.waitable, Promise()).promise
 
 
+def _names_twice(request: FetchRequest) -> bool:
+    topics = request.topics
+    for topic in topics:
+        partitions = topic.partitions
+        if len(partitions) > 1 and len({p.partition for p in partitions}) < len(partitions):
+            return True
+    return len(topics) > 1 and len({t.topic or t.topic_id for t in topics}) < len(topics)
+
+
 def _name_once(request: FetchRequest) -> None:
     """Leave of what names a partition the last (as Kafka does): it is read after each append."""
     named = {
@@ -98,10 +107,9 @@ def _name_once(request: FetchRequest) -> None:
         for topic in request.topics
         for partition in topic.partitions
     }
-    if len(named) < sum(len(topic.partitions) for topic in request.topics):
-        for topic in request.topics:
-            key = topic.topic or topic.topic_id
-            topic.partitions = [p for p in topic.partitions if named[key, p.partition] is p]
+    for topic in request.topics:
+        key = topic.topic or topic.topic_id
+        topic.partitions = [p for p in topic.partitions if named[key, p.partition] is p]
 
 
 def _is_answer(request: FetchRequest, outcome: _Outcome) -> bool:

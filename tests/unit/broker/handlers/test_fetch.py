@@ -78,6 +78,10 @@ def test_a_partition_that_is_named_often_is_read_once_from_where_it_is_named_las
     told = [(p.partition_index, p.records) for t in answer.responses for p in t.partitions]
     assert [index for index, _ in told] == [1, 0]
     assert base_offsets(answer.responses[1].partitions[0]) == [1]
+    twice = request(0)
+    twice.topics += request(1).topics
+    (partition,) = partitions_of(fetch(node.broker, twice, NAMED))
+    assert base_offsets(partition) == [1]
 
 
 def test_an_offset_within_a_batch_gives_the_whole_batch() -> None:
