@@ -42,7 +42,7 @@ _PASSING = frozenset(
 )
 """The group is on its way to a generation, or an epoch, that the member is about to hear of.
 
-Or it is there, without the member: then ILLEGAL_GENERATION does not pass.  Or the coordinator has
+Or it is there, without the member: then ILLEGAL_GENERATION does not pass. Or the coordinator has
 written the offsets, and its followers were not in time.
 """
 
