@@ -10,7 +10,7 @@ from quorate.broker.log.cold import Cold, ColdError
 from quorate.broker.replication.leader import LeaderReplica
 from quorate.broker.replication.replica import Replica
 from quorate.broker.replication.sessions import follower_of
-from quorate.errors import ErrorCode, KafkaError, OffsetOutOfRangeError, UnknownTopicIdError
+from quorate.errors import ErrorCode, KafkaError, OffsetOutOfRangeError
 from quorate.model import UNKNOWN_OFFSET
 from quorate.promise import Promise, now_or_later
 from quorate.protocol.messages.data import (
@@ -264,8 +264,6 @@ def _read_one(
     """Read one partition of a topic, given by its name and, if that is how it was named, its id."""
     name, topic_id = topic
     try:
-        if name is None:
-            raise UnknownTopicIdError
         if outcome.rack is None:
             replica: Replica = broker.replicas.leader(name, partition.partition, topic_id)
         else:

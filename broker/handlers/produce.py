@@ -21,7 +21,6 @@ from quorate.errors import (
     InvalidTopicError,
     KafkaError,
     NotLeaderOrFollowerError,
-    UnknownTopicIdError,
     UnsupportedCompressionTypeError,
 )
 from quorate.model import UNKNOWN_OFFSET
@@ -108,8 +107,6 @@ def produce(
         for partition in topic.partition_data:
             replica: LeaderReplica | None = None
             try:
-                if name is None:
-                    raise UnknownTopicIdError
                 replica = broker.replicas.leader(name, partition.index, topic_id)
                 _check_codec(partition, caller.api_version)
                 result = _append(replica, partition.records, request.acks, broker.now_ms)
@@ -239,8 +236,6 @@ class _TransactionalAppend:
         """Append, or wait for the coordinator if a transaction would begin."""
         broker, partition, adds = self._broker, self._partition, self._version >= ADDS_FROM
         try:
-            if name is None:
-                raise UnknownTopicIdError
             replica = broker.replicas.leader(name, partition.index, topic_id)
             _check_codec(partition, self._version)
             header = _transactional_header(partition.records)

@@ -112,7 +112,7 @@ class Replicas:
         """Return the replica if this broker follows the partition."""
         return self._followers.get((topic, partition))
 
-    def readable(self, topic: str, partition: int, topic_id: bytes | None = None) -> Replica:
+    def readable(self, topic: str | None, partition: int, topic_id: bytes | None = None) -> Replica:
         """Return the replica that consumers may read here, of a leader or a follower (KIP-392).
 
         Raises:
@@ -120,22 +120,26 @@ class Replicas:
             UnknownTopicIdError: there is one, but of a topic with another id.
             NotLeaderOrFollowerError: this broker has none (yet).
         """
-        replica = self._followers.get((topic, partition))
+        replica = None if topic is None else self._followers.get((topic, partition))
         if replica is None:
             return self.leader(topic, partition, topic_id)
         return _of_topic(replica, topic_id)
 
-    def leader(self, topic: str, partition: int, topic_id: bytes | None = None) -> LeaderReplica:
+    def leader(
+        self, topic: str | None, partition: int, topic_id: bytes | None = None
+    ) -> LeaderReplica:
         """Return the replica that this broker leads.
 
-        Who has named the topic by its id gives that, too: while the metadata are followed in steps,
-        there may be a replica of the next topic of that name already.
+        Who has named the topic by its id gives that, and the name if the image has one: while the
+        metadata are followed in steps, there may be a replica of the next of that name already.
 
         Raises:
             UnknownTopicOrPartitionError: there is no such partition.
-            UnknownTopicIdError: there is one, but of a topic with another id.
+            UnknownTopicIdError: no topic has that id, or there is one of a topic with another.
             NotLeaderOrFollowerError: another broker leads it, or nobody does (yet).
         """
+        if topic is None:
+            raise UnknownTopicIdError
         replica = self._leaders.get((topic, partition))
         if replica is not None:
             return _of_topic(replica, topic_id)
@@ -149,8 +153,6 @@ class Replicas:
         if topic.topic:
             return self.leader(topic.topic, partition)
         name = self.image.topic_names.get(topic.topic_id)
-        if name is None:
-            raise UnknownTopicIdError
         return self.leader(name, partition, topic.topic_id)
 
     def _topic_config(self, topic: str, image: MetadataImage) -> TopicConfig:
