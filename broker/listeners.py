@@ -9,6 +9,7 @@ from typing import Final
 
 from quorate.errors import InvalidConfigError, NetworkError, QuorateError
 from quorate.model import Endpoint
+from quorate.net.pem import default_context, load_own
 from quorate.quorum.metadata.image import MetadataImage
 from quorate.settings import NodeConfig
 
@@ -213,14 +214,12 @@ def _client_context(config: NodeConfig) -> ssl.SSLContext:
 
 def _context(config: NodeConfig, purpose: ssl.Purpose) -> ssl.SSLContext:
     """Return a context with our key, and whom we trust: whom the system does, if we name nobody."""
-    trusted = config.ssl_truststore_location or None
+    trusted = config.ssl_truststore_location
     try:
-        context = ssl.create_default_context(purpose, cafile=trusted)
-        context.load_cert_chain(
-            config.ssl_keystore_location, password=config.ssl_key_password or None
-        )
-    except (OSError, ssl.SSLError) as error:
+        context = default_context(trusted, purpose=purpose)
+        load_own(context, config.ssl_keystore_location, config.ssl_key_password)
+    except OSError as error:
         raise InvalidConfigError(f"ssl.keystore or ssl.truststore: {error}") from None
-    if trusted is None:
+    if not trusted:
         context.load_default_certs(purpose)
     return context

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from quorate.errors import InvalidConfigError
+from quorate.net.pem import default_context, load_own
 from quorate.setting_fields import Kind, Setting, Value
 from quorate.settings import find_setting, parse_value
 from quorate.tools.problems import UsageError
@@ -145,11 +146,11 @@ def tls_context(properties: ClientProperties) -> ssl.SSLContext | None:
         return None
     trusted = properties.get("ssl.truststore.location", "") or properties.get("ssl.ca.location", "")
     try:
-        context = ssl.create_default_context(cafile=trusted or None)
+        context = default_context(trusted)
         own = properties.get("ssl.keystore.location", "")
         if own:
-            context.load_cert_chain(own, password=properties.get("ssl.key.password", "") or None)
-    except (OSError, ssl.SSLError) as error:
+            load_own(context, own, properties.get("ssl.key.password", ""))
+    except OSError as error:
         raise UsageError(
             "TLS cannot be set up", why=str(error), hint="check the ssl.* properties: PEM files"
         ) from None

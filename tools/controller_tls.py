@@ -6,6 +6,7 @@ from typing import Final
 
 from quorate.errors import InvalidConfigError
 from quorate.model import Endpoint
+from quorate.net.pem import default_context, load_own
 from quorate.settings import NodeConfig
 
 VERIFY_MODES: Final = {
@@ -23,11 +24,11 @@ def controller_server_context(config: NodeConfig) -> ssl.SSLContext | None:
     """
     if config.controller_security_protocol != "SSL":
         return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    if not _load(context, config):
+    if not _keystore(config):
         raise InvalidConfigError(
             "listener.name.controller.ssl.keystore.location: a controller's TLS needs a PEM file"
         )
+    context = _context(config, ssl.Purpose.CLIENT_AUTH)
     context.verify_mode = VERIFY_MODES[config.controller_ssl_client_auth]
     return context
 
@@ -40,24 +41,25 @@ def controller_client_context(config: NodeConfig) -> ssl.SSLContext | None:
     """
     if config.controller_security_protocol != "SSL":
         return None
-    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
-    _load(context, config)
-    return context
+    return _context(config, ssl.Purpose.SERVER_AUTH)
 
 
-def _load(context: ssl.SSLContext, config: NodeConfig) -> bool:
-    """Load our certificate, if there is one, and whom we trust; return whether there is one."""
-    keystore = config.controller_ssl_keystore_location or config.ssl_keystore_location
+def _keystore(config: NodeConfig) -> str:
+    return config.controller_ssl_keystore_location or config.ssl_keystore_location
+
+
+def _context(config: NodeConfig, purpose: ssl.Purpose) -> ssl.SSLContext:
+    """Return a context with our certificate, if there is one, and whom we trust."""
+    keystore = _keystore(config)
     password = config.controller_ssl_key_password or config.ssl_key_password
     truststore = config.controller_ssl_truststore_location or config.ssl_truststore_location
     try:
+        context = default_context(truststore, purpose=purpose)
         if keystore:
-            context.load_cert_chain(keystore, password=password or None)
-        if truststore:
-            context.load_verify_locations(truststore)
-    except (OSError, ssl.SSLError) as error:
+            load_own(context, keystore, password)
+    except OSError as error:
         raise InvalidConfigError(f"listener.name.controller.ssl: {error}") from None
-    return bool(keystore)
+    return context
 
 
 def check_exposure(endpoint: Endpoint, config: NodeConfig) -> None:

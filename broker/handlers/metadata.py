@@ -24,6 +24,8 @@ from quorate.quorum.metadata.topic_names import may_be_named
 
 NULL_NAMES_FROM: Final = 12
 LISTENER_NOT_FOUND_FROM: Final = 6
+CREATION_MAX_MS: Final = 5_000
+"""How long the topics that are there are kept from a client for one that is to be made."""
 
 
 def metadata(
@@ -44,7 +46,7 @@ def metadata(
 
     topics = tuple(NewTopic(name) for name in missing)
     principal = f"{ANONYMOUS} through auto.create.topics.enable"
-    broker.ask(CreateTopics(topics, principal=principal), created, failed)
+    broker.ask(CreateTopics(topics, principal=principal), created, failed, CREATION_MAX_MS)
     return promise
 
 

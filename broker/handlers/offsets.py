@@ -199,7 +199,15 @@ class _Wanted:
 class _TimeSearch:
     """Searches aside, which reads from the disk and decompresses what clients compressed."""
 
-    __slots__ = ("_broker", "_response", "_searches_left", "_version", "_wanted", "promise")
+    __slots__ = (
+        "_broker",
+        "_given_up",
+        "_response",
+        "_searches_left",
+        "_version",
+        "_wanted",
+        "promise",
+    )
 
     def __init__(
         self, broker: Broker, response: ListOffsetsResponse, wanted: list[_Wanted], version: int
@@ -209,8 +217,14 @@ class _TimeSearch:
         self._version = version
         self._wanted = wanted
         self._searches_left = SEARCHES_MAX
+        self._given_up = False
         self.promise: Promise[ListOffsetsResponse] = Promise()
+        self.promise.on_abandoned = self._give_up
         self._search(wanted)
+
+    def _give_up(self) -> None:
+        """Search no more: whoever asked is gone."""
+        self._given_up = True
 
     def _search(self, wanted: list[_Wanted]) -> None:
         self._searches_left -= 1
@@ -218,11 +232,15 @@ class _TimeSearch:
 
         def run() -> None:
             for lookup in lookups:
+                if self._given_up:
+                    return
                 lookup.run()
 
         self._broker.aside(run, self._searched)
 
     def _searched(self) -> None:
+        if self._given_up:
+            return
         missed = [wanted for wanted in self._wanted if wanted.lookup.missed]
         if missed and self._searches_left:
             for wanted in missed:

@@ -6,12 +6,12 @@ Several requests may be on their way, so that the next answer is made while this
 from __future__ import annotations
 
 import socket
-import ssl
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from quorate.errors import ErrorCode, NetworkError, UnsupportedVersionError, known_code
+from quorate.net.pem import default_context, load_own
 from quorate.protocol.apis import APIS, Api, ApiKey
 from quorate.protocol.frames import (
     CORRELATION_ID_MASK,
@@ -24,6 +24,8 @@ from quorate.protocol.messages.session import ApiVersionsRequest, ApiVersionsRes
 from quorate.protocol.primitives import DecodeError
 
 if TYPE_CHECKING:
+    import ssl
+
     from quorate.client.spark.security import Security
     from quorate.model import Endpoint
 
@@ -216,7 +218,7 @@ def _connect(endpoint: Endpoint, security: Security, timeout_ms: int) -> socket.
         return plain
     try:
         return tls_context(security).wrap_socket(plain, server_hostname=endpoint.host)
-    except (OSError, ssl.SSLError) as error:
+    except OSError as error:  # of TLS, too
         plain.close()
         raise NetworkError(f"no TLS with {endpoint}: {error}") from None
 
@@ -227,10 +229,8 @@ def tls_context(security: Security) -> ssl.SSLContext:
     Raises:
         OSError: A file cannot be read, or is no PEM.
     """
-    context = ssl.create_default_context(
-        cafile=security.trusted_file or None, cadata=security.trusted or None
-    )
+    context = default_context(security.trusted_file, data=security.trusted)
     context.check_hostname = security.check_name
     if security.own_file:
-        context.load_cert_chain(security.own_file, password=security.key_password or None)
+        load_own(context, security.own_file, security.key_password)
     return context

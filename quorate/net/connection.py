@@ -319,6 +319,7 @@ class Connection:
     def abandon(self) -> None:
         """Forget what the peer, who is gone, was to be sent; stop what works on more of it."""
         self.closed = True
+        self.in_flight_bytes = self.limits.in_flight_bytes_max  # of what came, no more is begun
         self.out.clear()
         slots, self.slots = self.slots, deque()
         for slot in slots:

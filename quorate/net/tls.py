@@ -13,7 +13,7 @@ import trio
 
 from quorate.net.bell import Bell
 from quorate.net.connection import Connection, FrameRefusedError, Part, Service
-from quorate.net.reactor import is_cached, peer_name
+from quorate.net.reactor import SWEEP_INTERVAL_S, is_cached, peer_name
 from quorate.records.slices import FileSlice
 
 logger = logging.getLogger(__name__)
@@ -27,16 +27,16 @@ class TlsConnection(Connection):
     """A connection whose bytes come and go through an SSL stream.
 
     ``sendable`` rings when there may be something to send, ``readable`` when the peer has taken
-    something, so that there may be room to read more.
+    something, so that there may be room to read more. ``life`` is what serves it.
     """
 
-    __slots__ = ("hung_up", "readable", "sendable")
+    __slots__ = ("life", "readable", "sendable")
 
     def __init__(self, peer: str, service: Service) -> None:
         super().__init__(peer, service)
         self.sendable = Bell()
         self.readable = Bell()
-        self.hung_up = False
+        self.life = trio.CancelScope()
 
     def flush(self) -> None:
         """Wake the task that sends, if there is something to send, and who reads, if it may."""
@@ -46,9 +46,8 @@ class TlsConnection(Connection):
             self.readable.ring()
 
     def hang_up(self) -> None:
-        """Have the task that sends end the connection."""
-        self.hung_up = True
-        self.sendable.ring()
+        """End it now, also if the peer does not take what is being sent."""
+        self.life.cancel()
 
 
 class TlsServer:
@@ -90,6 +89,12 @@ class TlsServer:
     async def _serve(
         self, stream: "trio.SSLStream[trio.SocketStream]", connection: TlsConnection
     ) -> None:
+        with connection.life:
+            await self._converse(stream, connection)
+
+    async def _converse(
+        self, stream: "trio.SSLStream[trio.SocketStream]", connection: TlsConnection
+    ) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._send, stream, connection)
             try:
@@ -115,9 +120,7 @@ class TlsServer:
                     continue
                 service.begin_turn()
                 self._dispatch(connection, 0)
-            chunk: bytes | bytearray | None = None
-            with trio.move_on_after(service.idle_max_ms / 1000):
-                chunk = await stream.receive_some(len(connection.space()))
+            chunk = await self._next_bytes(stream, connection)
             if chunk is None and connection.slots:
                 continue  # it was silent because we owe it answers
             if not chunk:
@@ -125,6 +128,21 @@ class TlsServer:
             connection.space()[: len(chunk)] = chunk
             connection.last_active_ms = service.begin_turn()
             self._dispatch(connection, len(chunk))
+
+    async def _next_bytes(
+        self, stream: "trio.SSLStream[trio.SocketStream]", connection: TlsConnection
+    ) -> bytes | bytearray | None:
+        """Return what comes; None if that is nothing for as long as a connection may be idle.
+
+        Who is silent for a while gives a large buffer back.
+        """
+        idle_s = self._service.idle_max_ms / 1000
+        with trio.move_on_after(min(SWEEP_INTERVAL_S, idle_s)):
+            return await stream.receive_some(len(connection.space()))
+        connection.shrink()
+        with trio.move_on_after(idle_s - SWEEP_INTERVAL_S):
+            return await stream.receive_some(len(connection.space()))
+        return None
 
     def _dispatch(self, connection: TlsConnection, size_bytes: int) -> None:
         """Dispatch what so many new bytes complete, and end the turn, though a frame be refused.
@@ -150,8 +168,6 @@ class TlsServer:
     ) -> None:
         while True:
             await connection.sendable.wait()
-            if connection.hung_up:
-                raise FrameRefusedError("an answer could not be given")
             while connection.out:
                 part = connection.out.popleft()
                 await self._send_part(stream, connection, part)

@@ -14,8 +14,8 @@ import pytest
 import trio
 import trustme
 
-from quorate.net import reactor
-from quorate.net.connection import Connection, Limits, Part, Service
+from quorate.net import reactor, tls
+from quorate.net.connection import FRESH_BUFFER_BYTES, Connection, Limits, Part, Service
 from quorate.net.reactor import Reactor
 from quorate.net.tls import TlsServer
 from quorate.records.slices import FileSlice
@@ -111,6 +111,11 @@ async def read_exactly(stream: trio.abc.ReceiveStream, size_bytes: int) -> bytes
         assert chunk, f"closed after {len(data)} of {size_bytes} bytes"
         data += chunk
     return bytes(data)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - the condition is the point
+        await trio.sleep(0.01)
 
 
 async def connect(server: Server) -> trio.SocketStream:
@@ -317,6 +322,33 @@ async def test_a_connection_can_be_hung_up_from_here(contexts: Contexts) -> None
         server.last.hang_up()
         await assert_closed(stream)
         assert server.service.connection_count == 0
+
+
+async def test_a_peer_that_takes_no_answers_can_be_hung_up_on_too(contexts: Contexts) -> None:
+    async with serving(lambda _: [bytes(8 << 20)], context=contexts[0]) as server:
+        stream = await open_stream(server, contexts)
+        await stream.send_all(frame(b"12345678"))
+        await until(lambda: server.last is not None and server.last.unsent_bytes > 0)
+        assert server.last is not None
+        server.last.hang_up()
+        await until(lambda: server.service.connection_count == 0)
+
+
+async def test_the_buffer_of_who_is_silent_is_given_back(
+    contexts: Contexts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reactor, "SWEEP_INTERVAL_S", 0.1)
+    monkeypatch.setattr(tls, "SWEEP_INTERVAL_S", 0.1)
+    async with serving(echo, context=contexts[0]) as server:
+        stream = await open_stream(server, contexts)
+        await stream.send_all(frame(bytes(1 << 20)))
+        await read_exactly(stream, 1 << 20)
+        assert server.last is not None
+        connection = server.last
+        assert len(connection.buffer) > 1 << 20
+        await until(lambda: len(connection.buffer) == FRESH_BUFFER_BYTES)
+        await stream.send_all(frame(b"12345678"))
+        assert await read_exactly(stream, 8) == b"12345678"
 
 
 async def test_requests_that_waited_while_bytes_were_loaded_are_served_in_a_turn(

@@ -90,7 +90,11 @@ class BrokerProcess:
             disk, DATA, cluster_id=CLUSTER_ID, node_id=broker_id, now_ms=self._wall_ms
         )
         config = node_config({"node.id": str(broker_id)})
-        rules = replace(RULES, partition_bytes_max=world.scenario.fetch_bytes)
+        rules = replace(
+            RULES,
+            partition_bytes_max=world.scenario.fetch_bytes,
+            response_bytes_max=world.scenario.response_bytes,
+        )
         self._replicas = Replicas(broker_id, self._store, EMPTY_IMAGE, {}, rules)
         self._replicas.host.lag_time_max_ms = LAG_MAX_MS
         self._broker = _VouchingBroker(

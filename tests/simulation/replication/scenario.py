@@ -1,10 +1,11 @@
 """What a run is like: everything that one seed draws, and what tests pin."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
 CHAOS_S: Final = 12.0
+RESPONSE_BYTES: Final = 10 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,8 +14,8 @@ class Scenario:
 
     With ``fsync`` records count once they are synced (``flush.messages=1``), and power may fail
     anywhere at any time; without, only where somebody else is in sync. Followers fetch so many
-    bytes of a partition at once, but one batch at least. So many producers of each partition write
-    transactions.
+    bytes of a partition at once, and so many of all partitions, but one batch at least. So many
+    producers of each partition write transactions.
     """
 
     brokers: int
@@ -25,6 +26,7 @@ class Scenario:
     intensity: float
     actions: dict[str, int]
     fetch_bytes: int
+    response_bytes: int = RESPONSE_BYTES
     chaos_s: float = CHAOS_S
     transactors: int = 0
 
@@ -52,6 +54,9 @@ FAULTS: Final = {
 }
 
 
+CROWDED: Final = 0.2
+"""How many worlds are."""
+
 SHAPES: Final = ("replicated", "fsync")
 """Records count once they are in the page caches of all in sync, or on their disks."""
 
@@ -66,7 +71,7 @@ def draw(seed: int) -> Scenario:
     rng = Random(f"{seed}/scenario")
     fsync = shape_of(seed) == "fsync"
     brokers = rng.choice((3, 3, 3, 4, 5))
-    return Scenario(
+    scenario = Scenario(
         brokers=brokers,
         partitions=rng.choice((1, 1, 2)),
         replication_factor=3 if brokers < 5 else rng.choice((3, 5)),
@@ -76,3 +81,9 @@ def draw(seed: int) -> Scenario:
         actions=FAULTS,
         fetch_bytes=rng.choice((1 << 20, 1 << 20, 1)),
     )
+    return crowded(scenario) if rng.random() < CROWDED else scenario
+
+
+def crowded(scenario: Scenario) -> Scenario:
+    """Return a world where an answer has room for one batch: some wait for the next, always."""
+    return replace(scenario, partitions=3, response_bytes=1)

@@ -255,3 +255,17 @@ def test_large_answers_whose_turn_has_not_come_count_like_large_requests() -> No
     connection.collect()
     assert (connection.in_flight_bytes, connection.unsent_bytes) == (0, 60_001)
     assert connection.may_read
+
+
+def test_nothing_more_is_begun_of_what_came_from_a_peer_that_was_hung_up_on() -> None:
+    recorder = Recorder()
+
+    def hang_up(connection: Connection, buffer: bytearray, start: int, end: int) -> None:
+        recorder.frames.append(bytes(buffer[start:end]))
+        connection.abandon()
+
+    recorder.connection.dispatch = hang_up
+    recorder.feed(frame(8) * 3)
+
+    assert len(recorder.frames) == 1
+    assert not recorder.connection.may_read

@@ -275,6 +275,20 @@ def test_a_search_by_time_has_no_answer_from_a_broker_that_leads_no_longer() -> 
     assert codes(topic.partitions) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
+def test_a_search_by_time_ends_when_nobody_waits_for_it_any_more() -> None:
+    scene = Scene(partitions=2)
+    answer = scene.find(NOW_MS, NOW_MS + 4000)
+    scene.node.leader().log.delete_records_before(1)  # the first search would begin again
+
+    answer.abandon()
+    read_before = set(scene.disk.warm)
+    scene.disk.work()
+
+    assert scene.disk.warm == read_before
+    assert not scene.disk.at_work
+    assert not answer.resolved
+
+
 # --- followers
 
 

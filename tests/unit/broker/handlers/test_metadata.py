@@ -174,6 +174,7 @@ def test_while_the_controller_is_away_topics_are_on_their_way() -> None:
     node = new_cluster()
     node.create_topic("old")
     answer = metadata(node.broker, ask_for("new", "old", create=True), CALLER)
+    assert node.controller.timeouts_ms == [5_000], "the old one is not kept back for long"
     node.controller.fail(ErrorCode.NETWORK_EXCEPTION, "gone")
     response = now(answer)
     assert isinstance(response, MetadataResponse)
