@@ -51,7 +51,6 @@ REVIEW_S: Final = 0.25
 CHECKPOINT_S: Final = 0.7
 SYNC_S_MAX: Final = 0.004
 VERIFY_S_MAX: Final = 0.1
-STEP_S_MAX: Final = 0.05
 SHUT_DOWN_S_MAX: Final = 3.0
 BEATS_S: Final = 0.05
 GONE: Final = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
@@ -303,7 +302,8 @@ class BrokerProcess:
         self.begin_turn()
         for _ in steps:
             self.end_turn()
-            self.at(self._rng.uniform(0, STEP_S_MAX), partial(self._follow_on, steps))
+            wait_s = self._rng.uniform(0, self._world.scenario.step_s_max)
+            self.at(wait_s, partial(self._follow_on, steps))
             return
         self._world.ledger.image_is(self.name, self._replicas.image)
         self.end_turn()

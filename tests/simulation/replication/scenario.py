@@ -6,6 +6,7 @@ from typing import Final
 
 CHAOS_S: Final = 12.0
 RESPONSE_BYTES: Final = 10 << 20
+STEP_S_MAX: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,8 @@ class Scenario:
     With ``fsync`` records count once they are synced (``flush.messages=1``), and power may fail
     anywhere at any time; without, only where somebody else is in sync. Followers fetch so many
     bytes of a partition at once, and so many of all partitions, but one batch at least. So many
-    producers of each partition write transactions.
+    producers of each partition write transactions. Between steps of following the metadata lies so
+    much time at most.
     """
 
     brokers: int
@@ -27,6 +29,7 @@ class Scenario:
     actions: dict[str, int]
     fetch_bytes: int
     response_bytes: int = RESPONSE_BYTES
+    step_s_max: float = STEP_S_MAX
     chaos_s: float = CHAOS_S
     transactors: int = 0
 
@@ -85,5 +88,8 @@ def draw(seed: int) -> Scenario:
 
 
 def crowded(scenario: Scenario) -> Scenario:
-    """Return a world where an answer has room for one batch: some wait for the next, always."""
-    return replace(scenario, partitions=3, response_bytes=1)
+    """Return a world where an answer has room for one batch: some wait for the next, always.
+
+    There is much to follow in each change of the metadata, and others are served meanwhile.
+    """
+    return replace(scenario, partitions=3, response_bytes=1, step_s_max=0.4)
