@@ -410,7 +410,10 @@ _TIME_UNITS: Final = {
     "w": WEEK_MS,
 }
 _UNITS: Final = {"": {"": 1}, "bytes": _BYTE_UNITS, "ms": _TIME_UNITS}
-_QUANTITY: Final = re.compile(r"(-?[0-9]+)\s*([A-Za-z]*)")
+_QUANTITY: Final = re.compile(r"(-?)0*([0-9]+)\s*([A-Za-z]*)")
+_DIGITS_MAX: Final = len(str(LONG_MAX))
+_SHOWN_MAX: Final = 256
+"""Of a value that is refused: what is expected stands behind it, where a long message is cut off."""
 
 
 def find_setting(table: Mapping[str, Setting], name: str) -> Setting:
@@ -472,14 +475,16 @@ def _convert(setting: Setting, text: str) -> Value:
 
 def _quantity(setting: Setting, text: str) -> int:
     match = _QUANTITY.fullmatch(text)
-    factor = _UNITS[setting.unit].get(match[2].lower()) if match else None
+    factor = _UNITS[setting.unit].get(match[3].lower()) if match else None
     if match is None or factor is None:
         examples = {
             "bytes": "a number of bytes such as 1048576 or 1M",
             "ms": "a time such as 60000, 1m or 7d",
         }
         raise _invalid(setting, text, examples.get(setting.unit, "a whole number"))
-    return int(match[1]) * factor
+    if len(match[2]) > _DIGITS_MAX:  # of which int() takes only so many, and raises another error
+        raise _invalid(setting, text, _range_text(setting))
+    return int(match[1] + match[2]) * factor
 
 
 def _in_range(setting: Setting, value: float) -> bool:
@@ -493,6 +498,8 @@ def _range_text(setting: Setting) -> str:
 
 
 def _invalid(setting: Setting, text: str, wanted: str) -> InvalidConfigError:
+    if len(text) > _SHOWN_MAX:
+        text = f"{text[:_SHOWN_MAX]}..."
     return InvalidConfigError(f"invalid value {text!r} for {setting.name}: expected {wanted}")
 
 

@@ -21,12 +21,12 @@ def read_config_file(path: Path) -> dict[str, str]:
         UsageError: it cannot be read, or is not TOML, or a value is none that a property can have.
     """
     try:
-        tables = tomllib.loads(path.read_text())
+        tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UsageError(
             f"cannot read {path}", why=error.strerror or str(error), hint="check --config"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # wrong as TOML, as UTF-8, or a number of thousands of digits
         raise UsageError(
             f"{path} is not TOML",
             why=str(error),

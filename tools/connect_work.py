@@ -22,7 +22,7 @@ def read_config(path: Path) -> ConnectConfig:
     """
     hint = "docs/connect.md has examples"
     try:
-        return parse_config(tomllib.loads(path.read_text(encoding="utf-8")))
+        return parse_config(tomllib.loads(path.read_text(encoding="utf-8-sig")))
     except OSError as error:
         raise UsageError(
             f"cannot read {path}", why=error.strerror or str(error), hint=hint

@@ -14,6 +14,8 @@ from quorate.broker.groups.consumer_errors import InvalidRegularExpressionError
 NESTING_MAX: Final = 100
 REPEATS_MAX: Final = 1000
 """The largest count in braces, as in RE2."""
+SHOWN_MAX: Final = 256
+"""So much is repeated of an expression that is none: the reason stands behind it."""
 
 CharSet: TypeAlias = int
 """Which characters: bit n is the one with the code n."""
@@ -136,9 +138,10 @@ class _Parser:
         self._ignore_case = False
 
     def error(self, what: str) -> InvalidRegularExpressionError:
-        """Return the error to raise."""
+        """Return the error to raise; of a long expression, it repeats the beginning."""
+        text = self._text if len(self._text) <= SHOWN_MAX else f"{self._text[:SHOWN_MAX]}..."
         return InvalidRegularExpressionError(
-            f"SubscribedTopicRegex `{self._text}` is not a valid regular expression: {what} (at "
+            f"SubscribedTopicRegex `{text}` is not a valid regular expression: {what} (at "
             f"character {self._at})."
         )
 
@@ -264,8 +267,8 @@ class _Parser:
         low, comma, high = self._text[self._at + 1 : end].partition(",")
         if not _is_count(low) or (high and not _is_count(high)):
             return None
-        least = int(low)
-        most = int(high) if high else (None if comma else least)
+        least = _count(low)
+        most = _count(high) if high else (None if comma else least)
         if max(least, most or 0) > REPEATS_MAX or (most is not None and most < least):
             raise self.error("invalid repeat count")
         self._at = end + 1
@@ -367,3 +370,9 @@ class _Parser:
 
 def _is_count(text: str) -> bool:
     return text.isascii() and text.isdigit()
+
+
+def _count(digits: str) -> int:
+    """Return a count, or one that is too large: int() takes only so many digits."""
+    significant = digits.lstrip("0")
+    return int(significant or "0") if len(significant) <= len(str(REPEATS_MAX)) else REPEATS_MAX + 1

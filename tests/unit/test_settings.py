@@ -45,6 +45,7 @@ def test_no_topic_default_shadows_a_node_setting() -> None:
         ("retention.ms", "90s", 90_000),
         ("preallocate", "TRUE", True),
         ("min.insync.replicas", " 2 ", 2),
+        ("min.insync.replicas", "0" * 5000 + "2", 2),
         ("message.timestamp.type", "LogAppendTime", "LogAppendTime"),
         ("cleanup.policy", "compact", ("compact",)),
         ("cleanup.policy", "compact, delete", ("compact", "delete")),
@@ -68,6 +69,12 @@ def test_values_are_read_with_units(name: str, text: str, value: object) -> None
         ("cleanup.policy", "", "one of"),
         ("min.cleanable.dirty.ratio", "1.1", "from 0 to 1"),
         ("compression.type", "rar", "one of producer"),
+        ("retention.ms", "9" * 5000, "from -1"),
+        ("retention.ms", "-" + "9" * 5000 + "w", "from -1"),
+        ("segment.bytes", "9" * 4300 + "T", "from 1024"),
+        ("min.insync.replicas", "9" * 5000, "from 1"),
+        ("min.cleanable.dirty.ratio", "9" * 5000, "from 0 to 1"),
+        ("min.cleanable.dirty.ratio", "nan", "from 0 to 1"),
     ],
 )
 def test_invalid_values_are_refused_saying_what_would_be_right(
@@ -76,6 +83,14 @@ def test_invalid_values_are_refused_saying_what_would_be_right(
     with pytest.raises(InvalidConfigError, match=wanted) as refused:
         checked_topic_overrides({name: text})
     assert name in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["retention.ms", "compression.type"])
+def test_of_a_long_value_that_is_refused_only_the_beginning_is_repeated(name: str) -> None:
+    """What is expected comes behind it, and of a message only so much is sent."""
+    with pytest.raises(InvalidConfigError) as refused:
+        checked_topic_overrides({name: "9" * 40_000})
+    assert len(str(refused.value)) < 1000
 
 
 def test_unknown_names_are_refused_with_the_nearest() -> None:

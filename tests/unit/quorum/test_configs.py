@@ -104,6 +104,16 @@ def test_lists_are_appended_to_and_subtracted_from() -> None:
         (topic(change("retention.mss", "1")), ErrorCode.INVALID_CONFIG),
         (topic(change("retention.mss", None, DELETE)), ErrorCode.INVALID_CONFIG),
         (topic(change("retention.ms", "-2")), ErrorCode.INVALID_CONFIG),
+        (topic(change("retention.ms", "9" * 5000)), ErrorCode.INVALID_CONFIG),
+        (topic(change("retention.ms", "9" * 5000), replace=True), ErrorCode.INVALID_CONFIG),
+        (
+            ResourceChanges("group", "g", (change("consumer.session.timeout.ms", "9" * 5000),)),
+            ErrorCode.INVALID_CONFIG,
+        ),
+        (
+            ResourceChanges("broker", "", (change("log.retention.ms", "9" * 5000),)),
+            ErrorCode.INVALID_CONFIG,
+        ),
         (topic(change("retention.ms", None)), ErrorCode.INVALID_REQUEST),
         (topic(change("cleanup.policy", None, APPEND)), ErrorCode.INVALID_REQUEST),
         (topic(change("retention.ms", None), replace=True), ErrorCode.INVALID_REQUEST),

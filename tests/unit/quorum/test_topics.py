@@ -98,6 +98,7 @@ def test_fenced_brokers_hold_replicas_but_are_not_in_sync() -> None:
         (m.NewTopic("t", 1, 40_000), ErrorCode.INVALID_REPLICATION_FACTOR),
         (m.NewTopic("t", configs={"retention.mss": "1"}), ErrorCode.INVALID_CONFIG),
         (m.NewTopic("t", configs={"retention.ms": "x"}), ErrorCode.INVALID_CONFIG),
+        (m.NewTopic("t", configs={"retention.ms": "9" * 5000}), ErrorCode.INVALID_CONFIG),
         (m.NewTopic("t", 1, assignment={0: (1,)}), ErrorCode.INVALID_REQUEST),
         (m.NewTopic("t", -1, 1, assignment={0: (1,)}), ErrorCode.INVALID_REQUEST),
         (m.NewTopic("t", assignment={}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),

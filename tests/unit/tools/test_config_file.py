@@ -44,6 +44,10 @@ def test_a_property_on_the_command_line_overrides_the_file_and_that_the_defaults
     assert texts["node.id"] == "5"
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    assert read_config_file(written(tmp_path, "\ufeffnode.id = 3\n")) == {"node.id": "3"}
+
+
 def test_units_are_understood() -> None:
     config, _ = load_node_config(None, {"broker.session.timeout.ms": "10s"}, {})
     assert config.broker_session_timeout_ms == 10_000
@@ -55,7 +59,9 @@ def test_units_are_understood() -> None:
         ('"node.idd" = 1', "did you mean node.id"),
         ('"node.id" = "x"', "invalid value"),
         ('"node.id" = -1', "from 0"),
+        ('"node.id" = "' + "9" * 5000 + '"', "from 0"),
         ("node.id = ", "not TOML"),
+        ("node.id = " + "9" * 5000, "not TOML"),
         ('"node.id" = 2026-03-01', "no property can have"),
     ],
 )

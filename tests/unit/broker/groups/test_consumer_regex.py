@@ -105,6 +105,8 @@ def test_what_matches_ids_which_may_have_other_characters(
         ("a+{2}", "nested repetition"),
         ("a{2,1}", "repeat count"),
         ("a{1001}", "repeat count"),
+        ("a{" + "9" * 5000 + "}", "repeat count"),
+        ("a{1," + "9" * 5000 + "}", "repeat count"),
         ("(a", r"missing closing \)"),
         ("(?i", r"missing closing \)"),
         ("a)", r"unexpected \)"),
