@@ -53,6 +53,8 @@ async def configs(given: Given, environment: Mapping[str, str]) -> Iterator[str]
         ("alter", "describe"), "Command must include exactly one action: --describe, --alter"
     )
     kind, name = _entity(given)
+    if action == "alter":
+        _check_named(given, kind, name)
     async with administering(given, environment, _failed) as admin:
         if action == "alter":
             return iter(await _alter(admin, given, ConfigResource(kind, name or "")))
@@ -61,6 +63,24 @@ async def configs(given: Given, environment: Mapping[str, str]) -> Iterator[str]
 
 def _failed(error: QuorateError) -> ShimError:
     return ShimError(f"Error while executing config command with args: {message_of(error)}")
+
+
+def _check_named(given: Given, kind: ResourceType, name: str | None) -> None:
+    """Refuse to change nothing in particular, which would be what all brokers have.
+
+    Raises:
+        ShimError: no name is given, nor that the default is meant.
+    """
+    if kind is ResourceType.BROKER:
+        if "entity-name" in given and "entity-default" in given:
+            raise ShimError("An entity name must be specified for every entity type")
+        if name is None:
+            raise ShimError(
+                "An entity-name or default entity must be specified with --alter of users, "
+                "clients, brokers or ips"
+            )
+    elif not name:
+        raise ShimError(f"An entity name must be specified with --alter of {kind.name.lower()}s")
 
 
 def _entity(given: Given) -> tuple[ResourceType, str | None]:

@@ -44,6 +44,13 @@ TOPICS: Final = options(
     " partition-size-limit-per-response",
 )
 ACTIONS: Final = ("list", "describe", "create", "alter", "delete")
+BELONGS_TO: Final = {
+    "config": {"create"},
+    "partitions": {"create", "alter"},
+    "replication-factor": {"create"},
+    "replica-assignment": {"create", "alter"},
+    "topic-id": {"describe", "list", "create"},  # who lists or creates is not heard, as in Kafka
+}
 COLLIDING: Final = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') "
     "could collide. To avoid issues it is best to use either, but not both."
@@ -68,8 +75,7 @@ async def topics(given: Given, environment: Environment) -> Iterator[str]:
         "Command must include exactly one action: --list, --describe, --create, --alter or "
         "--delete",
     )
-    if action in {"create", "alter"}:
-        given.check("topic")
+    _check(given, action)
     run = {
         "list": _list,
         "describe": _describe,
@@ -81,20 +87,40 @@ async def topics(given: Given, environment: Environment) -> Iterator[str]:
         return iter(await run(admin, given))
 
 
+def _check(given: Given, action: str) -> None:
+    """Refuse what Kafka's tool does: above all, to change topics without saying which.
+
+    Raises:
+        ShimError: an option is missing, or does not go with the action.
+    """
+    if action not in {"list", "describe"}:
+        given.check("topic")
+    if action == "alter":
+        if "config" in given:
+            raise ShimError(
+                'Option combination "[[config], [bootstrap-server]]" can\'t be used with option '
+                '"[alter]" (To alter topic configurations, the kafka-configs tool can be used.)'
+            )
+        given.check("partitions")
+    for option, actions in BELONGS_TO.items():
+        if option in given and action not in actions:
+            raise ShimError(f'Option "[{option}]" can\'t be used with option "[{action}]"')
+
+
 def _failed(error: QuorateError) -> ShimError:
     text = f"Error while executing topic command : {message_of(error)}"
     return ShimError(text, on_stdout=True)
 
 
 async def _names(admin: Admin, given: Given, *, must_exist: bool = True) -> list[str]:
-    """Return the topics that are meant: those that the expression matches, or all.
+    """Return the topics that are meant: those that the expression matches, or all without one.
 
     Raises:
         ShimError: there are none, and that was not allowed for.
     """
     listed = await admin.list_topics(include_internal="exclude-internal" not in given)
     wanted = given.one("topic") if "topic" in given else None
-    topic_id = given.one("topic-id")
+    topic_id = given.one("topic-id") if "describe" in given else ""
     found = [
         topic.name
         for topic in listed
