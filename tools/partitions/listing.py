@@ -234,25 +234,28 @@ def _replica_item(each: Described, row: ReplicaRow) -> dict[str, Any]:
     }
 
 
-def parse_partition(text: str) -> tuple[str, tuple[int, ...]]:
-    """Return a topic and the numbers of partitions, from ``t``, ``t:0`` or ``t:0,2,5-7``.
+def parse_partition(text: str) -> tuple[str, tuple[int, ...] | None]:
+    """Return a topic and the numbers of partitions, from ``t:0`` or ``t:0,2,5-7``; None for ``t``.
 
     Raises:
         UsageError: the text has another form.
     """
     topic, colon, numbers = text.rpartition(":")
     if not colon:
-        return text, ()
+        return text, None
     found: list[int] = []
     try:
         for part in numbers.split(","):
             first, dash, last = part.partition("-")
-            found += range(int(first), int(last if dash else first) + 1)
+            span = range(int(first), int(last if dash else first) + 1)
+            if not span:
+                raise ValueError  # noqa: TRY301 - the same answer as for what is no number
+            found += span
     except ValueError:
         raise UsageError(
             f"{text!r} names no partitions",
-            why="that is TOPIC or TOPIC:NUMBER[,NUMBER]",
-            hint="t:0,2",
+            why="that is TOPIC or TOPIC:NUMBER[,NUMBER] or TOPIC:FIRST-LAST",
+            hint="t:0,2 or t:5-7",
         ) from None
     return topic, tuple(found)
 
@@ -270,7 +273,9 @@ def chosen(partitions: Iterable[Found], wanted: Sequence[str]) -> list[Found]:
     for text in wanted:
         topic, numbers = parse_partition(text)
         of_topic = {tp: p for tp, p in there.items() if tp.topic == topic}
-        names = [TopicPartition(topic, number) for number in numbers] or list(of_topic)
+        names = list(of_topic)
+        if numbers is not None:
+            names = [TopicPartition(topic, number) for number in numbers]
         missing = [tp for tp in names if tp not in of_topic]
         if missing or not of_topic:
             raise UsageError(

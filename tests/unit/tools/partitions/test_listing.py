@@ -80,7 +80,7 @@ def test_a_topic_with_fewer_replicas_than_min_isr_needs_only_those() -> None:
 
 
 def test_partitions_are_named_by_topic_and_numbers() -> None:
-    assert parse_partition("t") == ("t", ())
+    assert parse_partition("t") == ("t", None)
     assert parse_partition("t:0,2,5-7") == ("t", (0, 2, 5, 6, 7))
     assert numbers(chosen(FOUND, ["t:1", "t:3,1"])) == [1, 3]
     assert numbers(chosen(FOUND, ["t"])) == numbers(chosen(FOUND, [])) == [0, 1, 2, 3]
@@ -88,7 +88,14 @@ def test_partitions_are_named_by_topic_and_numbers() -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("t:x", "names no partitions"), ("t:9", "there is no partition t-9"), ("u", "no topic 'u'")],
+    [
+        ("t:x", "names no partitions"),
+        ("t:", "names no partitions"),
+        ("t:3-1", "names no partitions"),
+        ("t:0,3-2", "names no partitions"),
+        ("t:9", "there is no partition t-9"),
+        ("u", "no topic 'u'"),
+    ],
 )
 def test_partitions_that_do_not_exist_are_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
