@@ -194,9 +194,15 @@ async def _throttle(admin: Admin, plan: Plan, rate: int) -> None:
         ) from None
 
 
-async def unthrottle(client: Client) -> bool:
-    """Take back throttles that are set anywhere; returns whether there were any."""
+async def unthrottle(client: Client, called_off: Collection[TopicPartition] = ()) -> bool:
+    """Take back throttles that are set anywhere; returns whether any was.
+
+    While moves are under way they stay: whose they are is written nowhere. Those that were just
+    ``called_off`` do not count, as the broker that is asked may not have heard of it yet.
+    """
     async with client.admin() as admin:
+        if (await admin.list_partition_reassignments()).keys() - set(called_off):
+            return False
         brokers = [b.broker_id for b in (await admin.describe_cluster()).brokers]
         topics = [topic.name for topic in await admin.list_topics()]
         told: dict[ConfigResource, Any] = {}

@@ -156,6 +156,33 @@ def test_partitions_move_by_plan_and_by_name(run: Run, tmp_path: Path) -> None:
     assert run("topics", "delete", "moving", "-y").code == 0
 
 
+def test_moves_are_called_off_and_throttles_stay_as_long_as_others_need_them(run: Run) -> None:
+    def moving() -> list[str]:
+        return [
+            row["partition"] for row in run("partitions", "reassign", "status", "--json").items()
+        ]
+
+    assert run("topics", "create", "slow", "--replica-assignment", "1:2,1:2").code == 0
+    large = ("x" * 900_000 + "\n") * 4  # more than is fetched at once, as it may be at any rate
+    for number in ("0", "1"):
+        assert run("produce", "slow", "-p", number, stdin=large).code == 0
+    apply = ("partitions", "reassign", "apply", "slow:0=1,3", "slow:1=1,3")
+    assert run(*apply, "--throttle", "1B", "-y").code == 0
+
+    cancel = ("brokers", "decommission", "2", "--cancel")
+    assert run(*cancel, "--dry-run").out == "would call off: slow-0, slow-1\n"
+    assert run(*cancel).code == 2, "nobody is there to ask"
+    assert moving() == ["slow-0", "slow-1"]
+
+    one = run("partitions", "reassign", "cancel", "slow:0", "-y")
+    assert one.out == "called off: slow-0\n", "the other is still throttled"
+    assert moving() == ["slow-1"]
+    rest = run(*cancel, "-y").out.splitlines()
+    assert rest == ["called off 1 moves away from broker 2", "took back the throttles"]
+    assert moving() == []
+    assert run("topics", "delete", "slow", "-y").code == 0
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [

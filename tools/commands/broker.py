@@ -203,7 +203,7 @@ def decommission(
     client = client_of(options)
     run(work.check_broker, client, broker_id)
     if cancel:
-        _cancel(options, broker_id)
+        _cancel(options, broker_id, dry_run=dry_run, yes=yes)
         return
     made: Plan = run(
         reassign_work.make_plan, client, reassign_work.PlanRequest(remove=(broker_id,))
@@ -233,16 +233,19 @@ def _retire(options: "GlobalOptions", broker_id: int) -> None:
     say(options, f"  quorate brokers decommission {broker_id} --yes")
 
 
-def _cancel(options: "GlobalOptions", broker_id: int) -> None:
+def _cancel(options: "GlobalOptions", broker_id: int, *, dry_run: bool, yes: bool) -> None:
     from quorate.tools import reassign_work
 
     client = client_of(options)
     moves: list[Progress] = run(reassign_work.under_way, client)
-    names = [
-        f"{move.partition.topic}:{move.partition.partition}"
-        for move in moves
-        if broker_id in move.move.removing
-    ]
-    if names:
+    away = [move.partition for move in moves if broker_id in move.move.removing]
+    if dry_run:
+        say(options, f"would call off: {', '.join(map(str, away)) or 'nothing'}")
+        return
+    if away:
+        confirm(f"Call off {len(away)} moves away from broker {broker_id}?", yes=yes)
+        names = [f"{partition.topic}:{partition.partition}" for partition in away]
         run(reassign_work.cancel, options, client, names)
-    say(options, f"called off {len(names)} moves away from broker {broker_id}")
+    say(options, f"called off {len(away)} moves away from broker {broker_id}")
+    if run(reassign_work.unthrottle, client, away):
+        say(options, "took back the throttles")

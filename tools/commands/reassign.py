@@ -182,7 +182,7 @@ def status(context: typer.Context, *, wait: Wait = False) -> None:
 
 
 def follow(options: "GlobalOptions", only: "list[TopicPartition] | None") -> None:
-    """Show how far moves are until all are done, and take back their throttles."""
+    """Show how far moves are until all are done; then throttles are taken back, if none is left."""
     from quorate.tools import reassign_work as work
     from quorate.tools.progress import Bar
 
@@ -218,5 +218,5 @@ def cancel(
         say(options, f"called off: {', '.join(map(str, names))}")
     else:
         say(options, "nothing is being moved")
-    if run(work.unthrottle, client):
+    if run(work.unthrottle, client, names):
         say(options, "took back the throttles")
