@@ -38,7 +38,7 @@ from quorate.quorum.control import (
 from quorate.quorum.control.decision import Decision, Reason
 from quorate.quorum.control.greeting import common_version
 from quorate.quorum.control.presence import Presence
-from quorate.quorum.deciding import Asked, Decide, Decider
+from quorate.quorum.deciding import Asked, Decide, Decider, decided
 from quorate.quorum.directory import ControllerDirectory
 from quorate.quorum.metadata.effective import MIN_INSYNC_REPLICAS_DEFAULT
 from quorate.quorum.metadata.features import bootstrap_records
@@ -469,7 +469,7 @@ class Controller:
         if refusal is not None:
             raise refusal
         seen = self.image
-        decision = decide(seen)
+        decision = decided(decide, seen)
         if not decision.records:
             return decision.answer
         return await self._decider.carry_out(

@@ -250,7 +250,7 @@ class Decider:
                 outcomes.append((pending, _answer_of(answered)))
                 continue
             try:
-                decision = pending.decide(image)
+                decision = decided(pending.decide, image)
             except KafkaError as error:
                 outcomes.append((pending, error))
                 continue
@@ -332,6 +332,24 @@ class Decider:
                 message = "the controller cannot tell in time whether the change is committed"
                 _answer_all(together, RequestTimedOutError(message))
         return False
+
+
+def decided(decide: Decide[A], image: MetadataImage) -> Decision[A]:
+    """Return a decision; one that cannot be made for a bug of ours is refused.
+
+    Nothing came of it yet. Ended by it, each controller would meet it again, one after the other,
+    as the request is tried again.
+
+    Raises:
+        KafkaError: the decision's own, or UNKNOWN_SERVER_ERROR.
+    """
+    try:
+        return decide(image)
+    except KafkaError:
+        raise
+    except Exception as error:
+        logger.exception("a request cannot be decided, this is a bug in Quorate")
+        raise KafkaError(f"this is a bug in Quorate: {type(error).__name__}") from error
 
 
 def _expired(pending: _Pending, now_s: float) -> bool:

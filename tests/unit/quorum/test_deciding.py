@@ -281,6 +281,21 @@ async def test_a_bug_in_one_decision_is_told_and_costs_the_others_nothing(
         assert "this is a bug" in caplog.text
 
 
+async def test_a_bug_that_one_request_meets_is_told_and_ends_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def raises(_: MetadataImage) -> Decision[m.Answer]:
+        raise ValueError("nobody thought of that")
+
+    async with a_world() as world:
+        await all_of(world, [world.count, raises, world.count])
+        assert numbers(world) == [1, 2]
+        (error,) = (o for o in world.outcomes if isinstance(o, KafkaError))
+        assert error.code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert "this is a bug in Quorate: ValueError" in error.message
+        assert "nobody thought of that" in caplog.text
+
+
 async def test_epochs_that_one_version_cannot_hold_become_several() -> None:
     def register(image: MetadataImage) -> Decision[m.Answer]:
         epoch = image.version + 1
