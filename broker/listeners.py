@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.errors import InvalidConfigError, NetworkError, QuorateError
-from quorate.model import Endpoint
+from quorate.model import PORT_MAX, Endpoint, is_host
 from quorate.net.pem import default_context, load_own
 from quorate.quorum.metadata.image import MetadataImage
 from quorate.settings import NodeConfig
@@ -59,7 +59,7 @@ def parse_listeners(texts: Sequence[str], name: str) -> dict[str, Endpoint]:
     endpoints: dict[str, Endpoint] = {}
     for text in texts:
         match = _LISTENER.fullmatch(text if "://" in text else f"{PLAINTEXT}://{text}")
-        if match is None or int(match[4]) > 65_535:
+        if match is None or int(match[4]) > PORT_MAX:
             raise InvalidConfigError(
                 f"{name}: {text!r} is no listener; write it as PLAINTEXT://127.0.0.1:9092"
             )
@@ -70,7 +70,10 @@ def parse_listeners(texts: Sequence[str], name: str) -> dict[str, Endpoint]:
             )
         if protocol in endpoints:
             raise InvalidConfigError(f"{name}: {protocol} is there twice")
-        endpoints[protocol] = Endpoint(match[2] or match[3], int(match[4]))
+        host = match[2] or match[3]
+        if host and not is_host(host):
+            raise InvalidConfigError(f"{name}: {host!r} in {text!r} can be no host")
+        endpoints[protocol] = Endpoint(host, int(match[4]))
     return endpoints
 
 
@@ -135,7 +138,7 @@ def advertised_endpoints(
     if unbound:
         raise InvalidConfigError(f"advertised.listeners: there is no listener {unbound.pop()}")
     for endpoint in told.values():
-        if endpoint.host in EVERYWHERE | {""} or not endpoint.port:
+        if endpoint.host in EVERYWHERE or not endpoint.can_be_dialed:
             raise InvalidConfigError(
                 f"advertised.listeners: nobody can connect to {endpoint}; say which host and port"
             )

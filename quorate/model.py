@@ -15,6 +15,11 @@ UNKNOWN_OFFSET: Final = -1
 UNKNOWN_EPOCH: Final = -1
 """Kafka's wire value for a leader epoch that is not known."""
 
+HOST_LENGTH_MAX: Final = 253
+"""A longer name does not fit into a question to DNS."""
+
+PORT_MAX: Final = 65_535
+
 
 class TopicPartition(NamedTuple):
     """One partition of one topic, by name.
@@ -29,12 +34,31 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+def is_host(text: str) -> bool:
+    """Return whether a text can be the name or the address of a host.
+
+    Whether there is such a host is another matter. What cannot be one is no name that is merely
+    unknown: to look it up fails in another way (``a..b`` cannot even be encoded).
+    """
+    if not 0 < len(text) <= HOST_LENGTH_MAX or not text.isprintable() or " " in text:
+        return False
+    try:
+        return len(text.encode("idna")) <= HOST_LENGTH_MAX
+    except UnicodeError:  # a label (what lies between dots) that is empty or longer than 63 bytes
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """Where a node listens."""
 
     host: str
     port: int
+
+    @property
+    def can_be_dialed(self) -> bool:
+        """Whether somebody might listen there: neither its host nor its port is impossible."""
+        return 0 < self.port <= PORT_MAX and is_host(self.host)
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host

@@ -109,7 +109,9 @@ class Forming:
             logger.info("no controller at %s yet: %s", address, error.message)
             return None
         await frames.aclose()
-        if answer.endpoint is None or len(answer.directory_id) != DIRECTORY_ID_BYTES:
+        if answer.endpoint is None or not answer.endpoint.can_be_dialed:
+            return None
+        if len(answer.directory_id) != DIRECTORY_ID_BYTES:
             return None
         return Introduction(
             ReplicaKey(answer.node_id, answer.directory_id),
@@ -154,6 +156,8 @@ def _voters_of(members: Sequence[Member]) -> VoterSet:
     voters = {
         member.node_id: Voter(ReplicaKey(member.node_id, member.directory_id), member.endpoint)
         for member in members
-        if member.endpoint is not None and len(member.directory_id) == DIRECTORY_ID_BYTES
+        if member.endpoint is not None
+        and member.endpoint.can_be_dialed
+        and len(member.directory_id) == DIRECTORY_ID_BYTES
     }
     return VoterSet.of(voters.values()) if len(voters) == len(members) else NO_VOTERS

@@ -342,6 +342,8 @@ class RaftMesh:
         me, key = self._identity, ReplicaKey(hello.node_id, hello.directory_id)
         if hello.cluster_id != me.cluster_id or hello.endpoint is None or hello.node_id < 0:
             raise InvalidRequestError("controllers say their cluster, their id and where they are")
+        if not hello.endpoint.can_be_dialed:
+            raise InvalidRequestError(f"nobody can connect to a controller at {hello.endpoint}")
         if len(hello.directory_id) != DIRECTORY_ID_BYTES or not any(hello.directory_id):
             raise InvalidRequestError(f"directory ids have {DIRECTORY_ID_BYTES} bytes")
         if key == me.key and hello.incarnation_id == me.incarnation_id:

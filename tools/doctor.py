@@ -90,8 +90,8 @@ async def _reach(name: str, endpoint: Endpoint, *, advertised: bool = False) -> 
     where = "advertised.listeners of that broker" if advertised else "the address"
     try:
         found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        detail = f"{endpoint.host}: {error.strerror or error}"
+    except (OSError, UnicodeError) as error:
+        detail = f"{endpoint.host}: {getattr(error, 'strerror', None) or error}"
         advice = f"correct {where}, or give this machine the name (DNS, /etc/hosts)"
         return [Finding(f"{name} has a name", BAD, detail, advice)]
     addresses = ", ".join(dict.fromkeys(str(each[4][0]) for each in found))

@@ -24,7 +24,7 @@ from quorate.broker.listeners import (
 )
 from quorate.broker.log.directory import META_NAME
 from quorate.errors import InvalidConfigError
-from quorate.model import Endpoint
+from quorate.model import PORT_MAX, Endpoint
 from quorate.quorum.controller import NO_LISTENER, Controller, alone
 from quorate.quorum.directory import (
     META,
@@ -47,7 +47,6 @@ STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 PORTS_TRIED: Final = 100
 TRAFFIC_INTERVAL_S: Final = 0.5
 PIPE_BYTES: Final = 4096
-PORT_MAX: Final = 65_535
 PORT_TAKEN: Final = os.strerror(errno.EADDRINUSE)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.errors import ErrorCode, known_code
-from quorate.model import NO_LEADER, Endpoint, TopicPartition
+from quorate.model import NO_LEADER, PORT_MAX, Endpoint, TopicPartition, is_host
 from quorate.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 
 DEFAULT_PORT: Final = 9092
@@ -34,7 +34,7 @@ def _parse_endpoint(address: str) -> Endpoint:
         host, port = address, ""
     else:
         host, _, port = address.partition(":")
-    if not host or (port and not (port.isdecimal() and 0 < int(port) < 65536)):
+    if not is_host(host) or (port and not (port.isdecimal() and 0 < int(port) <= PORT_MAX)):
         raise ValueError(f"{address!r} is not an address; try 'host:port', as in '127.0.0.1:9092'")
     return Endpoint(host, int(port) if port else DEFAULT_PORT)
 

@@ -213,6 +213,8 @@ def _connect(endpoint: Endpoint, security: Security, timeout_ms: int) -> socket.
     except OSError as error:
         why = "no answer in time" if isinstance(error, TimeoutError) else error.strerror
         raise NetworkError(f"cannot connect to {endpoint}: {why or error}") from None
+    except UnicodeError as error:  # a name that no host can have
+        raise NetworkError(f"cannot connect to {endpoint}: {error}") from None
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if not security.tls:
         return plain

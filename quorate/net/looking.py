@@ -27,7 +27,7 @@ async def _refuses(endpoint: Endpoint) -> bool:
             addresses = await trio.socket.getaddrinfo(
                 endpoint.host, endpoint.port, type=socket.SOCK_STREAM
             )
-        except OSError:
+        except (OSError, UnicodeError):  # nobody knows the host, or nobody can
             return False
         return all([await _address_refuses(family, address) for family, *_, address in addresses])
     return False

@@ -66,15 +66,16 @@ async def connect(
     """Open a byte stream to a broker, with TLS if there is a context for it.
 
     Raises:
-        NetworkError: Nothing answers there, not in time, or not with TLS that the context accepts.
+        NetworkError: Nothing answers there, not in time, or not with TLS that the context accepts;
+            or there can be no such host.
     """
     try:
         with trio.fail_after(timeout_ms / 1000):
             stream: trio.abc.Stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
             if ssl_context is None:
                 return stream
-            secured = trio.SSLStream(stream, ssl_context, server_hostname=endpoint.host)
             try:
+                secured = trio.SSLStream(stream, ssl_context, server_hostname=endpoint.host)
                 await secured.do_handshake()
             except BaseException:
                 await trio.aclose_forcefully(stream)
@@ -87,6 +88,8 @@ async def connect(
         raise NetworkError(f"no TLS with {endpoint}: {cause}") from None
     except OSError as error:
         raise NetworkError(f"cannot connect to {endpoint}: {_reason(error)}") from None
+    except ValueError as error:  # of a name that cannot be encoded, or that TLS cannot ask for
+        raise NetworkError(f"cannot connect to {endpoint}: {error}") from None
 
 
 def _reason(error: OSError) -> str:

@@ -156,6 +156,12 @@ def _check_registration(image: MetadataImage, request: m.RegisterBroker) -> None
         raise KafkaError("a broker has an id and an incarnation", code=ErrorCode.INVALID_REQUEST)
     if not request.endpoints:
         raise KafkaError("a broker has a listener", code=ErrorCode.INVALID_REGISTRATION)
+    for endpoint in request.endpoints.values():
+        if not endpoint.can_be_dialed:
+            raise KafkaError(
+                f"nobody can connect to broker {request.broker_id} at {endpoint}",
+                code=ErrorCode.INVALID_REGISTRATION,
+            )
     for name, level in image.features.items():
         if not supports(request.features, name, level):
             raise UnsupportedVersionError(

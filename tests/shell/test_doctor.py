@@ -63,8 +63,9 @@ async def test_a_cluster_that_can_be_reached_is_well(monkeypatch: pytest.MonkeyP
 
 
 async def test_the_hop_that_is_in_the_way_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    findings = await look_at_connection(Endpoint("no.such.name.invalid", 9092), {})
-    assert [(f.check, f.state) for f in findings] == [("bootstrap has a name", BAD)]
+    for host in ("no.such.name.invalid", "a..b"):
+        findings = await look_at_connection(Endpoint(host, 9092), {})
+        assert [(f.check, f.state) for f in findings] == [("bootstrap has a name", BAD)]
     with listening() as listener:
         endpoint = endpoint_of(listener)
         answer_with(monkeypatch, KafkaError("it hung up", code=ErrorCode.NETWORK_EXCEPTION))

@@ -155,6 +155,7 @@ async def test_a_newcomer_joins_the_cluster_that_there_is(
     [
         HelloAnswer("there", 1, 1, b"short", at(1)),
         HelloAnswer("there", 1, 1, b"1" * 16),
+        HelloAnswer("there", 1, 1, b"1" * 16, Endpoint("a..b", 1)),
     ],
 )
 async def test_who_does_not_say_who_it_is_is_not_listened_to(

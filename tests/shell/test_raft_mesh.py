@@ -338,6 +338,10 @@ async def refusal_of(network: Network, hello: Hello) -> KafkaError:
         Hello(CLUSTER, -1, directory_id=b"d" * 16, purpose=Purpose.MESH, endpoint=at(4)),
         Hello(CLUSTER, 4, directory_id=b"d" * 15, purpose=Purpose.MESH, endpoint=at(4)),
         Hello(CLUSTER, 4, purpose=Purpose.MESH, endpoint=at(4)),
+        Hello(
+            CLUSTER, 4, directory_id=b"d" * 16, purpose=Purpose.MESH, endpoint=Endpoint("a..b", 4)
+        ),
+        Hello(CLUSTER, 4, directory_id=b"d" * 16, purpose=Purpose.MESH, endpoint=at(0)),
     ],
 )
 async def test_whoever_is_no_controller_of_the_cluster_is_refused(

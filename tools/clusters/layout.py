@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from quorate.errors import QuorateError
-from quorate.model import Endpoint
+from quorate.model import PORT_MAX, Endpoint
 from quorate.tools.problems import RefusedError, UsageError
 
 HOST: Final = "127.0.0.1"
@@ -17,7 +17,6 @@ BROKER: Final = "broker"
 CONTROLLER: Final = "controller"
 FIRST_BROKER_ID: Final = 1
 FIRST_CONTROLLER_ID: Final = 101
-PORT_MAX: Final = 65_535
 VERSION: Final = 1
 MEMBERS_MAX: Final = 99
 

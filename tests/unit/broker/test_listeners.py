@@ -39,6 +39,8 @@ def test_listeners_are_read_by_protocol() -> None:
         ("PLAINTEXT://127.0.0.1:99999", "is no listener"),
         ("PLAINTEXT://127.0.0.1", "is no listener"),
         ("SASL_SSL://127.0.0.1:9092", "not supported"),
+        ("PLAINTEXT://broker1..example.com:9092", r"'broker1\.\.example\.com' .* can be no host"),
+        ("x" * 64 + ":9092", "can be no host"),
     ],
 )
 def test_what_is_no_listener_is_refused_with_an_example(text: str, complaint: str) -> None:

@@ -95,6 +95,17 @@ def test_a_broker_that_is_too_old_for_the_cluster_is_refused() -> None:
     assert image.brokers[1].features == newer.features
 
 
+@pytest.mark.parametrize(
+    "endpoint",
+    [Endpoint("a..b", 9092), Endpoint("", 9092), Endpoint("h" * 5000, 9092), Endpoint("h", 0)],
+)
+def test_a_broker_that_nobody_can_connect_to_is_refused(endpoint: Endpoint) -> None:
+    request = replace(REGISTER, endpoints={**REGISTER.endpoints, "SSL": endpoint})
+    with pytest.raises(KafkaError, match="nobody can connect to broker 1") as caught:
+        brokers.register(FORMATTED, sessions(), request, now(0))
+    assert caught.value.code == ErrorCode.INVALID_REGISTRATION
+
+
 def test_a_registration_whose_answer_was_lost_is_answered_again() -> None:
     image = registered()
     decision = brokers.register(image, sessions(), REGISTER, now(1))
