@@ -7,7 +7,13 @@ from typing import Final
 import trio
 
 from quorate.control import messages as m
-from quorate.errors import ErrorCode, KafkaError, NotControllerError, RequestTimedOutError
+from quorate.errors import (
+    ErrorCode,
+    InvalidRequestError,
+    KafkaError,
+    NotControllerError,
+    RequestTimedOutError,
+)
 from quorate.model import UNKNOWN_OFFSET, Endpoint
 from quorate.quorum.deciding import Asked
 from quorate.quorum.raft.outcomes import (
@@ -202,6 +208,9 @@ class QuorumRequests:
             raise KafkaError(
                 f"controller {key} is not connected to the leader", code=ErrorCode.VOTER_NOT_FOUND
             )
+        if not endpoint.can_be_dialed:
+            # It would be in the log for good, and in every answer to a hello.
+            raise InvalidRequestError(f"nobody can connect to controller {key} at {endpoint}")
         return Voter(key, endpoint)
 
     def _changed(

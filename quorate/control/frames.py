@@ -18,6 +18,9 @@ from quorate.control.quick import quickly_made
 
 LENGTH_BYTES: Final = 4
 FRAME_BYTES_MAX_BEFORE_HELLO: Final = 4096
+HELLO_ANSWER_BYTES_MAX: Final = 2**18
+"""What whoever said hello accepts: it names founders and voters, with hosts as long as may be."""
+
 FRAME_BYTES_MAX: Final = 2**20
 """What a controller accepts: CBOR may be 70 times as large as objects as it is as bytes."""
 

@@ -12,6 +12,7 @@ from quorate.control.frames import (
     ANSWER_BYTES_MAX,
     FRAME_BYTES_MAX,
     FRAME_BYTES_MAX_BEFORE_HELLO,
+    HELLO_ANSWER_BYTES_MAX,
     LENGTH_BYTES,
     Frame,
     UnknownMessageError,
@@ -321,7 +322,7 @@ async def _introduce(frames: ControlStream, hello: Hello) -> HelloAnswer:
     with trio.move_on_after(HELLO_TIMEOUT_S):
         await frames.send(Frame(0, hello))
         try:
-            frame = await frames.receive(FRAME_BYTES_MAX_BEFORE_HELLO)
+            frame = await frames.receive(HELLO_ANSWER_BYTES_MAX)
         except DecodeError as error:
             raise NetworkError(f"the other side is no controller: {error}") from error
         if frame is None:

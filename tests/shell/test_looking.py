@@ -1,4 +1,4 @@
-"""Whether nobody listens at an address any more: only who says so counts, and nothing goes wrong."""
+"""Whether nobody listens at an address any more: only who says so counts."""
 
 import pytest
 

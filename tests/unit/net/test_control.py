@@ -22,6 +22,7 @@ from quorate.net.control import (
     serve_control_connection,
 )
 from quorate.promise import Promise
+from quorate.quorum.raft.voters import VOTERS_MAX
 
 MIB = 2**20
 HELLO = m.Hello("c", 7)
@@ -114,6 +115,22 @@ async def test_requests_are_answered() -> None:
     async with connected(Service()) as connection:
         assert connection.controller == GREETING
         assert await connection.request(m.DescribeQuorum()) == QUORUM
+
+
+class Crowd(Service):
+    """A controller of the largest quorum that there can be, with very long names."""
+
+    def greet(self, hello: m.Hello) -> m.HelloAnswer:
+        members = tuple(
+            m.Member(2**31 - 1 - n, bytes([n]) * 16, Endpoint("long." * 50, 65_535))
+            for n in range(VOTERS_MAX)
+        )
+        return m.HelloAnswer(hello.cluster_id, 1, 1, founders=members, voters=members)
+
+
+async def test_a_controller_may_name_as_many_voters_as_there_can_be() -> None:
+    async with connected(Crowd()) as connection:
+        assert len(connection.controller.voters) == VOTERS_MAX
 
 
 async def test_a_request_that_waits_holds_up_no_other() -> None:

@@ -1,0 +1,60 @@
+"""Requests about the quorum: who may be asked to vote, and who is told why not."""
+
+import math
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from random import Random
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from quorate.control import messages as m
+from quorate.errors import ErrorCode, KafkaError
+from quorate.model import Endpoint
+from quorate.quorum.deciding import Asked
+from quorate.quorum.quorum_requests import QuorumRequests
+from quorate.quorum.raft.rules import PRODUCTION_RULES
+from quorate.quorum.raft.simulated_storage import SimulatedStorage
+from quorate.quorum.raft.voters import ReplicaKey, Voter, VoterSet
+from quorate.quorum.raft_mesh import Identity, RaftMesh
+from quorate.quorum.raft_node import RaftNode, RaftPlan, inline
+
+ME = ReplicaKey(1, b"d" * 16)
+HERE = Endpoint("h", 1)
+
+
+async def nobody(endpoint: Endpoint) -> trio.abc.Stream:
+    raise AssertionError(f"{endpoint} is not to be dialed")
+
+
+@asynccontextmanager
+async def leading() -> AsyncGenerator[QuorumRequests]:
+    """A controller that leads, with nobody else."""
+    identity = Identity(ME, "cluster", HERE, b"i" * 16)
+    mesh = RaftMesh(identity, nobody, Random(1))
+    plan = RaftPlan(ME, VoterSet.of([Voter(ME, HERE)]), PRODUCTION_RULES, inline)
+    node = RaftNode(plan, SimulatedStorage(Random(1)), mesh.send, Random(1))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(node.run)
+        await node.read(math.inf)
+        yield QuorumRequests(node, mesh, identity, lambda: 0)
+        nursery.cancel_scope.cancel()
+
+
+async def refusal(request: m.AddVoter) -> KafkaError:
+    async with leading() as requests:
+        with pytest.raises(KafkaError) as caught:
+            await requests.add_voter(request, Asked(b"", trio.current_time() + 5))
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "endpoint", [Endpoint("a..b", 9190), Endpoint("h." * 2500 + "h", 9190), Endpoint("h", 0)]
+)
+async def test_who_cannot_be_connected_to_does_not_vote(
+    endpoint: Endpoint, autojump_clock: MockClock
+) -> None:
+    error = await refusal(m.AddVoter(2, b"2" * 16, endpoint))
+    assert error.code == ErrorCode.INVALID_REQUEST
+    assert "nobody can connect to controller 2-" in error.message
