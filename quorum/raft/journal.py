@@ -339,8 +339,15 @@ class Journal:
         content = self._storage.read(FILE_NAME)
         if content is not None:
             self._replay(content)
-        elif snapshot_end is not None:
-            raise JournalDamagedError("there is a snapshot, but no journal (with term and vote)")
+        elif snapshot_end is not None or self._watermarks:
+            # No crash leaves this: both are written only when the journal's file is durable.
+            found = "a watermark" if snapshot_end is None else "a snapshot"
+            raise JournalDamagedError(
+                f"there is {found}, but no journal: without it this controller would forget what it"
+                " acknowledged and for whom it voted, and do so again; put the file back, or, if"
+                " other controllers have the metadata, let this one join them with an empty"
+                " directory"
+            )
         if snapshot_end is not None:
             if align:
                 self._align(snapshot_end)

@@ -166,6 +166,32 @@ def test_a_snapshot_without_a_journal_is_refused(storage: SimulatedStorage) -> N
         open_journal(storage, SnapshotEnd(entry(1), entry(2)))
 
 
+def test_a_watermark_without_a_journal_is_refused(storage: SimulatedStorage) -> None:
+    journal = open_journal(storage)
+    journal.set_term(3, "2")
+    flush(journal)
+    lost = SimulatedStorage(Random(1))
+    content = storage.read(watermark.FILE_NAME)
+    assert content is not None
+    lost.put(watermark.FILE_NAME, content)
+    with pytest.raises(JournalDamagedError, match="there is a watermark, but no journal"):
+        open_journal(lost)
+    assert lost.read(FILE_NAME) is None, "nor is one begun"
+
+
+@pytest.mark.parametrize("power_cut", [False, True])
+def test_a_first_start_that_is_cut_off_at_any_step_is_none_yet(power_cut: bool) -> None:
+    measured = SimulatedStorage(Random(1))
+    open_journal(measured)
+    for fuse in range(1, measured.steps + 1):
+        storage = SimulatedStorage(Random(fuse))
+        storage.fuse = fuse
+        with pytest.raises(SimulatedCrash):
+            open_journal(storage)
+        storage.crash(power_cut=power_cut)
+        assert open_journal(storage).last_index == 0
+
+
 @pytest.mark.parametrize("content", [b"", b"short", b"X" * 20, b"QRTJRNL1" + bytes(8) + b"crc?"])
 def test_what_is_no_journal_is_refused(storage: SimulatedStorage, content: bytes) -> None:
     storage.put(FILE_NAME, content)
