@@ -410,7 +410,7 @@ _TIME_UNITS: Final = {
     "w": WEEK_MS,
 }
 _UNITS: Final = {"": {"": 1}, "bytes": _BYTE_UNITS, "ms": _TIME_UNITS}
-_QUANTITY: Final = re.compile(r"(-?)0*([0-9]+)\s*([A-Za-z]*)")
+_QUANTITY: Final = re.compile(r"(-?)([0-9]+)\s*([A-Za-z]*)")
 _DIGITS_MAX: Final = len(str(LONG_MAX))
 _SHOWN_MAX: Final = 256
 """Of a value that is refused: what is expected stands behind it, where a long message is cut off."""
@@ -482,9 +482,10 @@ def _quantity(setting: Setting, text: str) -> int:
             "ms": "a time such as 60000, 1m or 7d",
         }
         raise _invalid(setting, text, examples.get(setting.unit, "a whole number"))
-    if len(match[2]) > _DIGITS_MAX:  # of which int() takes only so many, and raises another error
+    digits = match[2].lstrip("0") or "0"
+    if len(digits) > _DIGITS_MAX:  # int() takes only so many, and raises another error
         raise _invalid(setting, text, _range_text(setting))
-    return int(match[1] + match[2]) * factor
+    return int(match[1] + digits) * factor
 
 
 def _in_range(setting: Setting, value: float) -> bool:

@@ -156,3 +156,10 @@ def test_any_text_is_a_value_or_a_clear_error(setting: Setting, text: str) -> No
             parse_value(setting, text)
     else:
         assert parse_value(setting, value_text(value)) == value
+
+
+def test_zeros_before_a_number_cost_no_more_than_to_read_them() -> None:
+    """To try each way of sharing out these digits would take hours."""
+    assert parse_value(TOPIC_SETTINGS["retention.ms"], "0" * 300_000 + "7") == 7
+    with pytest.raises(InvalidConfigError, match="expected a time"):
+        parse_value(TOPIC_SETTINGS["retention.ms"], "0" * 300_000 + "!")
