@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from quorate import __version__
+from quorate.jepsen.checkers.availability import GAP, RECOVERY
 from quorate.jepsen.checkers.log import ACKS_NONE
 from quorate.jepsen.clients import choosing
 from quorate.jepsen.judging import allowed_for
@@ -22,6 +23,9 @@ FAULTS_PER_S: Final = 1 / 30
 UNDER_FAULT_SHARE: Final = 0.02
 NOBODY_IS_LEFT: Final = frozenset({"kill:all", "kill:brokers", "power:all", "restart:everybody"})
 """While one of these is on, nothing can be acknowledged."""
+LIVENESS_S: Final = {RECOVERY: 30.0, GAP: 25.0}
+"""How long a partition may take nothing in calm. Runs need a second or two, on a machine that does
+much else some more; clients tell for 30 s whether they are answered, and then give up."""
 
 
 def describe(options: RunOptions, started: datetime) -> dict[str, Any]:
@@ -57,6 +61,7 @@ def describe(options: RunOptions, started: datetime) -> dict[str, Any]:
             or options.topic_configs.get(UNCLEAN) == "true",
             repeats=options.client == choosing.LIBRDKAFKA,
         ),
+        "liveness": {} if options.acks == ACKS_NONE else LIVENESS_S,
         "quotas": _quotas(options),
     }
 

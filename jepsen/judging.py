@@ -195,7 +195,7 @@ class _Judges:
         yield self._log, "send txn poll read high-watermark replica delete"
         yield self._acceptance, "send fault heal replica metadata-log"
         yield self._insync, "send fault heal"
-        yield self._availability, "send txn fault heal phase"
+        yield self._availability, "send txn fault heal phase delete"
         yield self._metadata, "phase view high-watermark metadata-log create delete"
         yield self._quorum, "view"
         yield self._replicas, "replica"

@@ -2,7 +2,9 @@
 
 Faults are told by ``fault`` and ``heal``, the parts of a run by ``phase``. While no fault is on and
 the run goes on, it is calm. In calm, a partition that is written to takes a record at last
-``recovery`` seconds after the last fault was healed, and from then on each within ``gap`` seconds.
+``recovery`` seconds after the last fault was healed, and from then on it never takes nothing for
+``gap`` seconds while a record waits. Topics that are deleted are not judged: who writes to one
+waits for it in vain.
 """
 
 from bisect import bisect_right
@@ -67,6 +69,7 @@ class AvailabilityChecker:
         self._calm: _Calm | None = None
         self._acked_ns: dict[str, int] = {}
         self._gaps: list[_Gap] = []
+        self._deleted: set[str] = set()
         self._found = Anomalies()
         self._end_ns = 0
         self.acks = 0
@@ -84,6 +87,8 @@ class AvailabilityChecker:
             self._add_send(operation)
         elif operation.name == "txn":
             self.commits_under_fault += operation.kind is Kind.OK and bool(self._on)
+        elif operation.name == "delete" and operation.kind is not Kind.FAIL:
+            self._deleted.add(operation.asked)
         elif operation.name == "fault":
             self._begin_fault(operation)
         elif operation.name == "heal":
@@ -217,6 +222,8 @@ class AvailabilityChecker:
         if bound_ns is None:
             return
         for partition, tried_ns in calm.tried_ns.items():
+            if partition.rpartition("-")[0] in self._deleted:
+                continue
             begin_ns = max(calm.from_ns, tried_ns)
             taken_ns = calm.taken_ns.get(partition, NEVER_NS)
             if min(taken_ns, calm.until_ns) > begin_ns + bound_ns:
@@ -233,7 +240,10 @@ class AvailabilityChecker:
     def _check_gaps(self, calm: _Calm) -> None:
         bound_ns = self._bounds_ns.get(GAP, NEVER_NS)
         for partition, called_ns, returned_ns in calm.slow:
-            if min(returned_ns, calm.until_ns) > called_ns + bound_ns:
+            late_ns = called_ns + bound_ns
+            if min(returned_ns, calm.until_ns) > late_ns and self._took_nothing(
+                partition, called_ns, late_ns
+            ):
                 took_ns = min(returned_ns, calm.until_ns) - called_ns
                 self._found.add(
                     "unavailable",
@@ -241,6 +251,16 @@ class AvailabilityChecker:
                     where=partition,
                     at_ns=(called_ns, min(returned_ns, calm.until_ns)),
                 )
+
+    def _took_nothing(self, partition: str, from_ns: int, until_ns: int) -> bool:
+        """Whether it took none of others either; never of a topic that was deleted."""
+        if partition.rpartition("-")[0] in self._deleted:
+            return False
+        return self._acked_ns[partition] <= from_ns or any(
+            gap.from_ns <= from_ns and gap.until_ns > until_ns
+            for gap in self._gaps
+            if gap.partition == partition
+        )
 
     def _longest_gaps(self) -> dict[str, int]:
         """Return by fault how long a partition took nothing around it, at most."""

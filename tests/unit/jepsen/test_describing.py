@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from quorate.jepsen.describing import describe
+from quorate.jepsen.history import Kind
+from quorate.jepsen.judging import judge
 from quorate.jepsen.options import RunOptions
+from tests.unit.jepsen.golden.making import phase, sent, unsent
 
 STARTED = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -55,3 +58,19 @@ def test_other_clients_hide_refusals() -> None:
 def test_nothing_need_be_written_while_nobody_is_there(fault: str) -> None:
     assert "acks-under-fault" not in quotas_of(fault)
     assert "acks-under-fault" in quotas_of(fault, "kill:leader")
+
+
+@pytest.mark.parametrize(("acks", "is_bounded"), [("all", True), ("1", True), ("0", False)])
+def test_a_partition_that_takes_nothing_for_too_long_is_found_in_a_run(
+    acks: str, *, is_bounded: bool
+) -> None:
+    header = describe(RunOptions(("append",), (), 1, 1, Path("runs"), acks=acks), STARTED)
+    s = 1_000_000_000
+    waits = unsent(1, Kind.INFO, (2 * s, 0))
+    taken = [phase("load", 0), sent(0, 0, (s, s + 1)), waits]
+    found = judge(header, [*taken, phase("final", 90 * s)]).anomalies.counts
+    never = judge(header, [phase("load", 0), waits, phase("final", 90 * s)]).anomalies.counts
+    assert ("unavailable" in found) == is_bounded
+    assert ("slow-recovery" in never) == is_bounded
+    soon = judge(header, [*taken, phase("final", 20 * s)]).anomalies.counts
+    assert soon.keys().isdisjoint({"unavailable", "slow-recovery"})

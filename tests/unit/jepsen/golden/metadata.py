@@ -164,6 +164,25 @@ CASES = [
         healed(sent(0, 0, (11 * S, 12 * S)), unsent(1, Kind.INFO, (16 * S, 0)), until_s=20),
         BOUNDS,
     ),
+    # Others were taken meanwhile; and a topic that is deleted takes nothing.
+    Golden(
+        "unavailable",
+        healed(sent(0, 0, (11 * S, 12 * S)), sent(1, 1, (13 * S, 19 * S)), until_s=20),
+        healed(sent(0, 0, (11 * S, 12 * S)), sent(2, 1, (14 * S, 15 * S), 3), sent(1, 2, (13 * S, 19 * S)), until_s=20),
+        BOUNDS,
+    ),
+    Golden(
+        "unavailable",
+        healed(sent(0, 0, (11 * S, 12 * S)), unsent(1, Kind.INFO, (13 * S, 0)), until_s=20),
+        [*healed(sent(0, 0, (11 * S, 12 * S)), unsent(1, Kind.INFO, (13 * S, 0)), until_s=20), did("delete", "t", None, (14 * S, 15 * S), kind=Kind.INFO)],
+        BOUNDS,
+    ),
+    Golden(
+        "slow-recovery",
+        healed(unsent(0, Kind.INFO, (11 * S, 0)), until_s=17),
+        [*healed(unsent(0, Kind.INFO, (11 * S, 0)), until_s=17), did("delete", "t", None, (14 * S, 15 * S), kind=Kind.INFO)],
+        BOUNDS,
+    ),
     *(
         Golden(name, [complaint(name)], [])
         for name in (
