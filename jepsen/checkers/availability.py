@@ -67,6 +67,7 @@ class AvailabilityChecker:
         self._windows: list[_Window] = []
         self._calms: list[_Calm] = []
         self._calm: _Calm | None = None
+        self._first_acked_ns: dict[str, int] = {}
         self._acked_ns: dict[str, int] = {}
         self._gaps: list[_Gap] = []
         self._deleted: set[str] = set()
@@ -143,6 +144,7 @@ class AvailabilityChecker:
         before_ns = self._acked_ns.get(partition, returned_ns)
         if returned_ns - before_ns > NOTABLE_NS:
             self._gaps.append(_Gap(before_ns, returned_ns, partition))
+        self._first_acked_ns.setdefault(partition, returned_ns)
         self._acked_ns[partition] = returned_ns
         calm = self._calm
         if calm is None or operation.called_ns < calm.from_ns:
@@ -222,11 +224,12 @@ class AvailabilityChecker:
         if bound_ns is None:
             return
         for partition, tried_ns in calm.tried_ns.items():
-            if partition.rpartition("-")[0] in self._deleted:
-                continue
             begin_ns = max(calm.from_ns, tried_ns)
             taken_ns = calm.taken_ns.get(partition, NEVER_NS)
-            if min(taken_ns, calm.until_ns) > begin_ns + bound_ns:
+            late_ns = begin_ns + bound_ns
+            if min(taken_ns, calm.until_ns) > late_ns and self._took_nothing(
+                partition, begin_ns, late_ns
+            ):
                 took = (
                     "nothing" if taken_ns == NEVER_NS else f"after {_s(taken_ns - begin_ns)} s only"
                 )
@@ -253,9 +256,11 @@ class AvailabilityChecker:
                 )
 
     def _took_nothing(self, partition: str, from_ns: int, until_ns: int) -> bool:
-        """Whether it took none of others either; never of a topic that was deleted."""
+        """Whether it took no older ones either; never of a topic that was deleted."""
         if partition.rpartition("-")[0] in self._deleted:
             return False
+        if self._first_acked_ns.get(partition, NEVER_NS) > until_ns:
+            return True
         return self._acked_ns[partition] <= from_ns or any(
             gap.from_ns <= from_ns and gap.until_ns > until_ns
             for gap in self._gaps

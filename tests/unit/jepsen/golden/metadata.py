@@ -177,6 +177,13 @@ CASES = [
         [*healed(sent(0, 0, (11 * S, 12 * S)), unsent(1, Kind.INFO, (13 * S, 0)), until_s=20), did("delete", "t", None, (14 * S, 15 * S), kind=Kind.INFO)],
         BOUNDS,
     ),
+    # It has much to catch up with, and does.
+    Golden(
+        "slow-recovery",
+        healed(sent(0, 0, (11 * S, 17 * S)), until_s=18),
+        healed(sent(1, 0, (5 * S, 12 * S), 3), sent(0, 1, (11 * S, 17 * S)), until_s=18),
+        BOUNDS,
+    ),
     Golden(
         "slow-recovery",
         healed(unsent(0, Kind.INFO, (11 * S, 0)), until_s=17),
