@@ -114,7 +114,10 @@ class AcceptanceChecker:
 
     def figures(self) -> dict[str, int | float | str]:
         """Return what is neither right nor wrong."""
-        return {"acknowledged without a silent replica": len(self._witnesses)}
+        return {
+            "acknowledged by a known broker": sum(map(len, self._acked.values())),
+            "acknowledged without a silent replica": len(self._witnesses),
+        }
 
     # --- as operations end ----------------------------------------------------
 

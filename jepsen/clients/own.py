@@ -186,10 +186,11 @@ class OwnSender:
 def outcome_of(delivery: Delivery, acks: int) -> Outcome:
     """Return what became of a record, as our client says when it has done with it."""
     error = delivery.error
+    batch, _ = delivery[0].find(delivery[1])
     if error is None:
         kind = Kind.OK if acks else Kind.INFO
-        return Outcome(kind, delivery.metadata.offset)
-    batch, _ = delivery[0].find(delivery[1])
+        broker_id = batch.broker_id if batch.attempts == 1 else None
+        return Outcome(kind, delivery.metadata.offset, broker_id=broker_id)
     code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
     answered = not isinstance(error, DeliveryTimeoutError | ClosedError | NetworkError)
     kind = of_last_attempt(code, batch.attempts, acks, answered=answered)

@@ -13,6 +13,7 @@ from typing import Final
 from quorate.errors import ErrorCode, known_code
 from quorate.jepsen.clients.outcomes import ALL_IN_SYNC, of_answer, of_attempts
 from quorate.jepsen.clients.raw import NotNowError, Raw
+from quorate.jepsen.clients.sending import UNKNOWN_OFFSET, Outcome, told_of
 from quorate.jepsen.clients.values import encode, value_of
 from quorate.jepsen.clients.wire import (
     INIT_PRODUCER_ID_VERSION,
@@ -83,6 +84,7 @@ class RawWriter:
         self._sequence = 0
         self._owed: deque[_Batch] = deque()
         self._client: Client | None = None
+        self._leader_id: int | None = None
 
     @property
     def has_room(self) -> bool:
@@ -129,6 +131,7 @@ class RawWriter:
             if self._identity is None:
                 self._identity = self._new_identity()
             try:
+                self._leader_id = self._raw.leader_id(self._where)
                 self._client = Client(self._raw.leader(self._where), TIMEOUT_S)
             except ClosedError as error:
                 raise NotNowError(str(error)) from error
@@ -185,9 +188,10 @@ class RawWriter:
         batch.attempts[-1] = of_answer(code, ALL_IN_SYNC)
         if batch.attempts[-1] is Kind.OK:
             self._owed.popleft()
+            broker_id = self._leader_id if len(batch.attempts) == 1 else None
             for place, call in enumerate(batch.calls):
-                known = answer.base_offset >= 0
-                call.end(Kind.OK, answer.base_offset + place if known else None)
+                offset = answer.base_offset + place if answer.base_offset >= 0 else UNKNOWN_OFFSET
+                call.end(Kind.OK, told_of(Outcome(Kind.OK, offset, broker_id=broker_id)))
             return
         if code in {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID}:
             # Nothing is owed that came before it: there is no gap.

@@ -18,13 +18,23 @@ class Outcome:
         kind: OK; FAIL only if no attempt of it can have reached a log; else INFO.
         offset: Where it is; UNKNOWN_OFFSET if the client was not told.
         why: What the client said, if it is not OK.
-        broker_id: Who acknowledged it, if the client says so.
+        broker_id: Who acknowledged it, if the client says so, and nobody else was sent it: else
+            an earlier leader may have replicated it, to whom the last one never spoke.
     """
 
     kind: Kind
     offset: int = UNKNOWN_OFFSET
     why: str = ""
     broker_id: int | None = None
+
+
+def told_of(outcome: Outcome) -> object:
+    """Return what a history says a client was told of a record."""
+    if outcome.kind is not Kind.OK:
+        return outcome.why
+    if outcome.offset == UNKNOWN_OFFSET:
+        return None
+    return outcome.offset if outcome.broker_id is None else [outcome.offset, outcome.broker_id]
 
 
 @dataclass(frozen=True, slots=True)

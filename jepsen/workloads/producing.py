@@ -8,7 +8,7 @@ from typing import Final
 
 from quorate.client.sending.partitioner import partition_for_key
 from quorate.jepsen.clients import choosing
-from quorate.jepsen.clients.sending import UNKNOWN_OFFSET, Outcome, Outgoing, Sender, SenderOptions
+from quorate.jepsen.clients.sending import Outcome, Outgoing, Sender, SenderOptions, told_of
 from quorate.jepsen.clients.values import encode, key_of, value_of
 from quorate.jepsen.history import Kind
 from quorate.jepsen.recorder import Call, Recorder
@@ -117,15 +117,6 @@ class Producing:
 
         if not sender.send(Outgoing(self._topic, chosen, key, encode(value)), answered):
             call.end(Kind.FAIL, "the client has no room")
-
-
-def told_of(outcome: Outcome) -> object:
-    """Return what a history says a client was told of a record."""
-    if outcome.kind is not Kind.OK:
-        return outcome.why
-    if outcome.offset == UNKNOWN_OFFSET:
-        return None
-    return outcome.offset if outcome.broker_id is None else [outcome.offset, outcome.broker_id]
 
 
 def producers(  # noqa: PLR0913 - what producers are made of
