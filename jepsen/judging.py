@@ -198,7 +198,7 @@ class _Judges:
         yield self._availability, "send txn fault heal phase delete"
         yield self._metadata, "phase view high-watermark metadata-log create delete"
         yield self._quorum, "view"
-        yield self._replicas, "replica"
+        yield self._replicas, "replica audit"
         yield self._groups, "assign poll commit reset committed"
         yield self._topics, "create delete describe send poll read"
         yield self._registers, "get put cas"
@@ -266,6 +266,9 @@ class _Judges:
         written, read = self._log.read_to_the_end()
         if written and not cut_off:
             yield Quota("final-reads", written, read)
+        if self._header.get("against") is False and not cut_off:  # the nodes are ours
+            yield Quota("replicas-audited", *self._replicas.audited)
+            yield Quota("metadata-read", 1, int(self._metadata.is_read))
         keys, undecided = self._undecided()
         if keys:
             needed = keys - keys * UNDECIDED_PERCENT_MAX // 100

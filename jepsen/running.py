@@ -17,7 +17,13 @@ from typing import Final
 
 from quorate.errors import ErrorCode, QuorateError
 from quorate.jepsen import store
-from quorate.jepsen.auditing import audit_metadata, audit_replicas, high_watermarks
+from quorate.jepsen.auditing import (
+    LED_S_MAX,
+    audit_metadata,
+    audit_replicas,
+    high_watermarks,
+    holders,
+)
 from quorate.jepsen.checkers.log import ACKS_NONE
 from quorate.jepsen.clients.wire import Client, ClosedError, RefusedConfigError, create_topic
 from quorate.jepsen.describing import describe
@@ -203,7 +209,7 @@ class Run:
             DiedError, NeverCameUpError: a node does not work any more.
         """
         lab, tell = parts.lab, parts.conductor.scribe.tell
-        self._make_whole(lab, [topic.name for topic in topics], parts.conductor)
+        self._make_whole(lab, _staying(topics), parts.conductor)
         for workload in self._workloads:
             workload.stop()
         lab.check_alive()  # or each of the final reads would be waited for
@@ -211,13 +217,18 @@ class Run:
         for workload in self._workloads:
             workload.final()
         lab.check_alive()
-        ends = high_watermarks(lab, [n for topic in topics for n in topic.partition_names()])
+        replicas = holders(lab.view(), topics)
+        ends = high_watermarks(lab, replicas)
         controller = lab.active_controller()
+        deadline_s = time.monotonic() + LED_S_MAX
+        while controller is None and lab.controllers and time.monotonic() < deadline_s:
+            controller = lab.active_controller()
         parts.watcher.stop()
         lab.stop()
         if self._options.against:
             _delete(lab, topics)
-        audit_replicas(lab, parts.recorder, ends)
+        if lab.brokers:
+            audit_replicas(lab, parts.recorder, replicas, ends)
         if controller is not None:
             audit_metadata(controller, parts.recorder)
         for workload in self._workloads:
@@ -358,6 +369,10 @@ def wait(is_done: Callable[[], bool], seconds_max: float, complaint: str) -> Non
         if time.monotonic() > deadline_s:
             raise NotReadyError(f"{complaint} after {seconds_max:.0f} s")
         time.sleep(POLL_S)
+
+
+def _staying(topics: Iterable[Topic]) -> list[str]:
+    return [topic.name for topic in topics if topic.stays]
 
 
 def _what_is_up(lab: Lab) -> str:

@@ -43,6 +43,7 @@ MEANINGS: Final[dict[str, Meaning]] = {
     # --- replicas and leaders
     **_safety(
         divergence="two replicas hold different records below the high watermark",
+        replica_damaged="a replica cannot be read, though its node was stopped properly",
         replica_hole="the batches of a replica leave out offsets, or overlap",
         epoch_regression="leader epochs go back along a replica's log, or in the metadata",
         two_leaders="two brokers led a partition in one epoch",

@@ -28,6 +28,7 @@ class MetadataChecker:
     """Takes the operations of a history in the order of their ends, then judges."""
 
     def __init__(self) -> None:
+        self.is_read = False
         self._log = MetadataLog()
         self._decided: dict[tuple[str, int], set[int]] = defaultdict(set)
         """By partition and leader epoch: who led, in any topic of that name."""
@@ -67,6 +68,7 @@ class MetadataChecker:
                 if epoch and partition.rpartition("-")[0] not in self._created_again:
                     self._add_mark(operation, partition, offset, epoch[0])
         elif name == "metadata-log":
+            self.is_read |= operation.kind is Kind.OK and bool(operation.told)
             for before, after in self._log.read(operation):
                 self._add_decision(before, after)
 

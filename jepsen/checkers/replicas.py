@@ -4,7 +4,8 @@ A ``replica`` is told ``[partition, broker, [[base offset, next offset, leader e
 producer], ...]]``, where the producer may be missing: batches of a broker's log that lie below the
 high watermark, in order, when all is healed; several operations may tell of one replica, one part
 after the other. Brokers that retain less than others hold less at the beginning. Of a compacted
-topic each holds what it has not compacted yet: of those only the epochs are judged.
+topic each holds what it has not compacted yet: of those only the epochs are judged. ``audit`` is
+told ``[[partition, broker], ...]`` before: the replicas that there are to be read.
 """
 
 from collections import defaultdict
@@ -39,12 +40,28 @@ class ReplicaChecker:
         self._compacted = frozenset(compacted)
         self._logs: dict[str, dict[int, list[Batch]]] = defaultdict(dict)
         self._found = Anomalies()
+        self._to_audit: set[tuple[str, int]] | None = None
+        self._unread: set[tuple[str, int]] = set()
 
     def add(self, operation: Operation) -> None:
         """Take note of an operation; those of other workloads mean nothing here."""
-        if operation.name != "replica" or operation.kind is not Kind.OK:
-            return
-        partition, broker, batches = operation.told
+        if operation.name == "audit" and operation.kind is Kind.OK:
+            self._to_audit = {(partition, broker) for partition, broker in operation.told}
+        elif operation.name == "replica" and operation.kind is Kind.OK:
+            self._add_batches(*operation.told)
+        elif operation.name == "replica" and isinstance(operation.told, list):
+            partition, broker, _ = operation.told
+            self._unread.add((partition, broker))
+
+    @property
+    def audited(self) -> tuple[int, int]:
+        """How many replicas there were to be read in the end, and how many were, as a whole."""
+        if self._to_audit is None:
+            return 1, 0
+        read = {(partition, broker) for partition, log in self._logs.items() for broker in log}
+        return len(self._to_audit), len(self._to_audit & (read - self._unread))
+
+    def _add_batches(self, partition: str, broker: int, batches: Iterable[Sequence[Any]]) -> None:
         log = self._logs[partition].setdefault(broker, [])
         compacted = partition.rpartition("-")[0] in self._compacted
         for fields in batches:

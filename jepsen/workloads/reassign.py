@@ -7,13 +7,14 @@ that every move comes to its end once everything is healed.
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Final
 
 from quorate.errors import ErrorCode
 from quorate.jepsen.clients import choosing
-from quorate.jepsen.clients.administering import create_topic, kind_of, moving, reassign
+from quorate.jepsen.clients.administering import kind_of, moving, reassign
 from quorate.jepsen.clients.raw import NotNowError, Raw
 from quorate.jepsen.clients.wire import ClosedError
 from quorate.jepsen.history import Kind
@@ -29,7 +30,6 @@ PAUSE_S: Final = (0.2, 2.0)
 FEWER: Final = 0.3
 """How often a partition gets a replica less than it should have."""
 ANSWERED_S_MAX: Final = 32.0
-CREATED_S_MAX: Final = 30.0
 SETTLED_S_MAX: Final = 60.0
 AGAIN_S: Final = 0.2
 CLOSE_S_MAX: Final = 10.0
@@ -43,7 +43,7 @@ class Reassign:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._topic = context.topic_options.topic(TOPIC)
+        self._topic = replace(context.topic_options.topic(TOPIC), stays=False)
         self._partitions = [
             TopicPartition(self._topic.name, number) for number in range(self._topic.partitions)
         ]
@@ -55,36 +55,16 @@ class Reassign:
         self._errors: list[str] = []
 
     def topics(self) -> Sequence[Topic]:
-        """Return no topic that must be whole."""
-        return []
+        """Return the one topic, of which replicas come and go."""
+        return [self._topic]
 
     def start(self) -> None:
         """Begin to send, and to move."""
         context = self._context
-        if not self._create():
-            self._errors.append(f"topic {self._topic.name} could not be created")
-            return
         self._producers = start_all(
             context, self._topic.name, lambda: self._topic.partitions, shares=[1] * PRODUCERS
         )
         self._thread.start()
-
-    def _create(self) -> bool:
-        topic = self._topic
-        deadline_s = time.monotonic() + CREATED_S_MAX
-        with Raw(self._context.bootstrap) as raw:
-            while time.monotonic() < deadline_s:
-                try:
-                    created = create_topic(
-                        raw, topic.name, topic.partitions, topic.replication_factor, topic.configs
-                    )
-                except (NotNowError, ClosedError):
-                    time.sleep(AGAIN_S)
-                    continue
-                if created.code in {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}:
-                    return True
-                time.sleep(AGAIN_S)
-        return False
 
     def _run(self) -> None:
         try:

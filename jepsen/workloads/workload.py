@@ -12,12 +12,18 @@ from quorate.jepsen.recorder import Recorder
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic that must exist before a workload starts; the run creates it."""
+    """A topic that must exist before a workload starts; the run creates it.
+
+    Attributes:
+        stays: whether its replicas stay where they are: then all of them get in sync, whatever a
+            workload does.
+    """
 
     name: str
     partitions: int
     replication_factor: int
     configs: Mapping[str, str]
+    stays: bool = True
 
     def partition_names(self) -> list[str]:
         """Return what the history calls its partitions."""

@@ -194,7 +194,7 @@ CASES = [
         Golden(name, [complaint(name)], [])
         for name in (
             "never-whole", "group-stuck", "topic-stuck", "reassignment-stuck",
-            "node-died", "out-of-order-sequence", "partitions-shrank",
+            "node-died", "out-of-order-sequence", "partitions-shrank", "replica-damaged",
         )
     ),
 ]  # fmt: skip
