@@ -23,11 +23,14 @@ from quorate.jepsen.checkers.registers import RegisterChecker
 from quorate.jepsen.checkers.replicas import ReplicaChecker
 from quorate.jepsen.checkers.topics import TopicChecker
 from quorate.jepsen.checkers.transactions import TransactionChecker
-from quorate.jepsen.history import Operation, TruncatedHistoryError
+from quorate.jepsen.history import Kind, Operation, TruncatedHistoryError
 
 UNDECIDED_PERCENT_MAX: Final = 1
 COMPLAINT: Final = "complaint"
 """Told ``[name, sentence]`` by whoever ran it: an anomaly, or a reason not to trust the run."""
+CHANGES: Final = frozenset({"put", "cas", "create", "delete"})
+DURATION: Final = "duration_s"
+"""Headers of runs have it, which come to their end or are cut off; other histories just end."""
 CUT_OFF: Final = "the history ends before its run did: it is judged as far as it goes"
 
 Figures = dict[str, int | float | str]
@@ -184,6 +187,7 @@ class _Judges:
         self._transactions = TransactionChecker()
         self._registers = RegisterChecker()
         self._phases: list[str] = []
+        self._changes = 0
         self._complaints = Anomalies()
         self._notes: list[str] = []
         self._hear: dict[str, list[Callable[[Operation], None]]] = defaultdict(list)
@@ -211,6 +215,8 @@ class _Judges:
             self._phases.append(operation.told)
         elif name == COMPLAINT:
             self._complain(*operation.told)
+        elif name in CHANGES:
+            self._changes += operation.kind is Kind.OK
         for hear in self._hear.get(name, ()):
             hear(operation)
 
@@ -222,7 +228,8 @@ class _Judges:
 
     def verdict(self, *, torn: bool) -> Verdict:
         """Judge."""
-        cut_off = torn or (bool(self._phases) and self._phases[-1] != "end")
+        is_run = bool(self._phases) or DURATION in self._header
+        cut_off = torn or (is_run and self._phases[-1:] != ["end"])
         found = self._complaints
         for checker, _ in self._checkers():
             if checker is self._log:
@@ -250,6 +257,7 @@ class _Judges:
             "leader-changes": self._metadata.leader_changes,
             "faults": self._availability.verified,
             "refusals": self._insync.refused,
+            "changes": self._changes,
             "commits": self._transactions.commits,
             "commits-under-fault": self._availability.commits_under_fault,
         }

@@ -271,4 +271,5 @@ METADATA: Final = WorkloadKind(
     "metadata",
     "registers and topics in the controllers' metadata, compared and set, made and deleted",
     Metadata,
+    quotas_per_s={"changes": 0.5},
 )

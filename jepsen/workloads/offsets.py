@@ -171,4 +171,5 @@ OFFSETS: Final = WorkloadKind(
     "offsets",
     "offsets of groups are set forth and back, and asked for",
     Offsets,
+    quotas_per_s={"changes": 0.5},
 )

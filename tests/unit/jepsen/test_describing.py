@@ -8,7 +8,7 @@ import pytest
 
 from quorate.jepsen.describing import describe
 from quorate.jepsen.history import Kind
-from quorate.jepsen.judging import judge
+from quorate.jepsen.judging import Validity, judge
 from quorate.jepsen.options import RunOptions
 from tests.unit.jepsen.golden.making import phase, sent, unsent
 
@@ -74,3 +74,12 @@ def test_a_partition_that_takes_nothing_for_too_long_is_found_in_a_run(
     assert ("slow-recovery" in never) == is_bounded
     soon = judge(header, [*taken, phase("final", 20 * s)]).anomalies.counts
     assert soon.keys().isdisjoint({"unavailable", "slow-recovery"})
+
+
+@pytest.mark.parametrize("workload", ["append", "metadata", "offsets", "groups", "transactions"])
+def test_a_run_in_which_nothing_was_done_shows_nothing(workload: str) -> None:
+    header = describe(RunOptions((workload,), (), 60, 1, Path("runs")), STARTED)
+    verdict = judge(header, [])
+    assert (verdict.validity, len(verdict.notes)) == (Validity.UNKNOWN, 1)
+    idle = judge({**header, "against": True}, [phase("load", 0), phase("end", 60)])
+    assert (idle.validity, idle.notes) == (Validity.UNKNOWN, ())
