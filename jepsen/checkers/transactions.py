@@ -20,6 +20,7 @@ another place, says the :mod:`log checker <quorate.jepsen.checkers.log>`, which 
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -219,11 +220,13 @@ class TransactionChecker:
     def _check_copies(self) -> None:
         """See that of each value that a group consumed there is one copy."""
         copies: dict[tuple[str, int], list[int]] = defaultdict(list)
+        places: dict[str, set[str]] = defaultdict(set)
         for transaction in self._transactions:
             for write in transaction.writes:
                 if write.note[:1] == (COPY,):
                     _, group, source = write.note
                     made = copies[group, source]
+                    places[group].add(write.partition)
                     if write.value in self._final:
                         made.append(write.value)
         for (group, source), made in copies.items():
@@ -233,11 +236,13 @@ class TransactionChecker:
                     f"{group}: {source} was copied {len(made)} times",
                     f"the copies are {', '.join(map(str, made))}",
                 )
-        self._check_consumed(copies)
+        groups = {group for group, where in places.items() if where <= self._ended}
+        self._check_consumed(copies, groups)
 
-    def _check_consumed(self, copies: Mapping[tuple[str, int], Sequence[int]]) -> None:
-        """Find what is behind a group that copies, and is not copied."""
-        groups = {group for group, _ in copies}
+    def _check_consumed(
+        self, copies: Mapping[tuple[str, int], Sequence[int]], groups: AbstractSet[str]
+    ) -> None:
+        """Find what is behind a group whose copies were all read, and is not copied."""
         to_copy = {
             (group, partition): offset
             for (group, partition), offset in self._committed.items()

@@ -147,8 +147,14 @@ CASES = [
     ),
     Golden(
         "copy-missing",
-        [*SENT, txn(1, copied(3, 1)), txn(2, copied(4, 2), kind=Kind.FAIL), read((0, 3), partition=OUT), ALL_SENT, position(2)],
-        [*SENT, txn(1, copied(3, 1)), txn(2, copied(4, 2), kind=Kind.FAIL), read((0, 3), partition=OUT), ALL_SENT, position(1)],
+        [*SENT, txn(1, copied(3, 1)), txn(2, copied(4, 2), kind=Kind.FAIL), read((0, 3), partition=OUT), ALL_SENT, position(2), ended(OUT)],
+        [*SENT, txn(1, copied(3, 1)), txn(2, copied(4, 2), kind=Kind.FAIL), read((0, 3), partition=OUT), ALL_SENT, position(1), ended(OUT)],
+    ),
+    # The rest was not read: the run was cut off, or nobody could.
+    Golden(
+        "copy-missing",
+        [*SENT, txn(1, copied(3, 1)), txn(2, copied(4, 2), kind=Kind.INFO), read((0, 3), partition=OUT), ALL_SENT, position(2), ended(P, OUT)],
+        [*SENT, txn(1, copied(3, 1)), txn(2, copied(4, 2), kind=Kind.INFO), read((0, 3), partition=OUT), ALL_SENT, position(2), ended(P)],
     ),
     Golden(
         "money-changed",
