@@ -9,6 +9,7 @@ epoch. None where nobody says. Commits are the
 :mod:`offset checker's <quorate.jepsen.checkers.offsets>`.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -40,8 +41,8 @@ class GroupChecker:
         self._owners: dict[tuple[str, int, str], str] = {}
         self._told: dict[tuple[str, str | int], _Generation] = {}
         """By group, and by member or process: the last generation that it was told of."""
-        self._newest: dict[str, _Generation] = {}
-        """By group: the newest generation that anybody had been told of, and when first."""
+        self._newest: dict[str, list[_Generation]] = defaultdict(list)
+        """By group: each generation that was newer than all before, and when it was told first."""
         self._given: dict[tuple[str, int, str], list[_Span]] = defaultdict(list)
         self._offsets = OffsetChecker()
         self._found = Anomalies()
@@ -79,9 +80,9 @@ class GroupChecker:
         group, generation, member, partitions = operation.told
         assert operation.returned_ns is not None, "what is known was told"
         self._check_generation(operation, group, generation, member)
-        newest = self._newest.get(group)
-        if newest is None or generation > newest.number:
-            self._newest[group] = _Generation(generation, operation.returned_ns)
+        newest = self._newest[group]
+        if generation is not None and (not newest or generation > newest[-1].number):
+            newest.append(_Generation(generation, operation.returned_ns))
         for partition in partitions:
             owner = self._owners.setdefault((group, generation, partition), member)
             if owner != member:
@@ -124,10 +125,10 @@ class GroupChecker:
         operation: Operation,
     ) -> None:
         """See that a commit is not of a generation that was over before it began."""
-        newest = self._newest.get(group)
-        if generation is None or newest is None or newest.number <= generation:
-            return
-        if newest.returned_ns < operation.called_ns:
+        told = self._newest.get(group, ())
+        before = bisect_left(told, operation.called_ns, key=lambda each: each.returned_ns)
+        newest = told[before - 1] if before else None
+        if generation is not None and newest is not None and newest.number > generation:
             self._found.add(
                 "zombie-commit",
                 f"{group}: a commit of {member} in generation {generation} was accepted when"

@@ -63,6 +63,12 @@ _CASES = [
         [TEN, assign(2, "b", P, span=(4, 5)), commit(5, (6, 7), Kind.OK, "a", 1)],
         [TEN, assign(2, "b", P, span=(4, 5)), commit(5, (6, 7), Kind.FAIL, "a", 1)],
     ),
+    # A still newer one was told while it was under way.
+    Golden(
+        "zombie-commit",
+        [TEN, assign(2, "b", P, span=(4, 5)), assign(3, "c", P, span=(5, 7), process=3), commit(5, (6, 8), Kind.OK, "a", 1)],
+        [TEN, assign(2, "b", P, span=(4, 7)), assign(3, "c", P, span=(5, 7), process=3), commit(5, (6, 8), Kind.OK, "a", 1)],
+    ),
     Golden(
         "skipped-record",
         [given(0, 1), given(3, process=2), commit(4, (4, 5))],
