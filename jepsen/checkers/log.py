@@ -19,7 +19,7 @@ One pass, with memory for what is in the logs, and not for what was read of it a
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -375,7 +375,7 @@ class LogChecker:
     @staticmethod
     def _check_real_time(name: str, partition: Partition) -> None:
         """Find a send that began after another had ended, and has the lower offset."""
-        placed = [(v, a) for v, a in partition.acked.items() if partition.stands(v, a)]
+        placed = list(_placed(partition))
         ended = sorted(placed, key=lambda sent: sent[1].returned_ns)
         done, highest, highest_value = 0, NO_OFFSET, 0
         for value, ack in sorted(placed, key=lambda sent: sent[1].called_ns):
@@ -411,12 +411,23 @@ class LogChecker:
             partition.found.add(anomaly, what, **fields)
 
 
+def _placed(partition: Partition) -> Iterator[tuple[int, Ack]]:
+    """Yield what was acknowledged and stands somewhere, with the offset at which it does.
+
+    What is there twice, and was told no offset, may be meant to stand at either.
+    """
+    twice = {copy.value for copy in partition.copies}
+    for value, ack in partition.acked.items():
+        offset = partition.place(value, ack)
+        if offset != NO_OFFSET and (ack.offset != NO_OFFSET or value not in twice):
+            yield value, ack._replace(offset=offset)
+
+
 def _by_producer(partition: Partition) -> dict[Any, list[tuple[Any, int, int]]]:
     """Return (sequence, offset, value) of all that is known to stand somewhere, by producers."""
     sent: dict[Any, list[tuple[Any, int, int]]] = defaultdict(list)
-    for value, ack in partition.acked.items():
-        if partition.stands(value, ack):
-            sent[ack.producer].append((ack.sequence, ack.offset, value))
+    for value, ack in _placed(partition):
+        sent[ack.producer].append((ack.sequence, ack.offset, value))
     for value, (producer, sequence) in partition.ordered.items():
         offset = partition.offsets.get(value)
         if offset is not None:

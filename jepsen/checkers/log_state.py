@@ -162,11 +162,16 @@ class Partition:
             assert operation.returned_ns is not None, "what is known was told"
             self.lag_ns_max = max(self.lag_ns_max, operation.returned_ns - ack.returned_ns)
 
-    def stands(self, value: int, ack: Ack) -> bool:
-        """Return whether an acknowledged value has the offset that was told."""
+    def place(self, value: int, ack: Ack) -> int:
+        """Return the offset at which an acknowledged value stands; NO_OFFSET if nobody knows.
+
+        Without an offset that was told it is that at which it was read; with one of the leader
+        alone, only if it was read there.
+        """
         if ack.offset == NO_OFFSET:
-            return False
-        return value not in self.by_leader_only or self.offsets.get(value) == ack.offset
+            return self.offsets.get(value, NO_OFFSET)
+        is_so = value not in self.by_leader_only or self.offsets.get(value) == ack.offset
+        return ack.offset if is_so else NO_OFFSET
 
     def missing(self) -> Iterator[tuple[int, Ack]]:
         """Yield what was acknowledged and not read."""

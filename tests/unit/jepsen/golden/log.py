@@ -149,6 +149,17 @@ CASES = [
         [sent(0, 1, (0, 5)), sent(1, 0, (6, 7), process=3), read((0, 1), (1, 0))],
         [sent(0, 1, (0, 5)), sent(1, 0, (5, 7), process=3), read((0, 1), (1, 0))],
     ),
+    # One that was acknowledged without an offset is where it was read.
+    Golden(
+        "realtime-order",
+        [sent(0, 1, (0, 5)), sent(1, None, (6, 7), process=3), read((0, 1), (1, 0))],
+        [sent(0, 1, (0, 5)), sent(1, None, (5, 7), process=3), read((0, 1), (1, 0))],
+    ),
+    Golden(
+        "nonmonotonic-send",
+        [sent(0, None, (0, 5), 1, 7, 0), sent(1, 0, (0, 5), 2, 7, 1), read((0, 1), (1, 0))],
+        [sent(0, None, (0, 5), 1, 7, 1), sent(1, 0, (0, 5), 2, 7, 0), read((0, 1), (1, 0))],
+    ),
     Golden(
         "nonmonotonic-poll",
         [*THREE, poll((1, 1)), poll((1, 1)), ALL_THREE],
