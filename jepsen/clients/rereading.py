@@ -48,33 +48,64 @@ class UnreadableError(QuorateError):
 
 
 def read_all(
-    recorder: Recorder, bootstrap: str, partitions: Sequence[TopicPartition], seconds_max: float
+    recorder: Recorder,
+    bootstrap: str,
+    partitions: Sequence[TopicPartition],
+    seconds_max: float,
+    *,
+    finally_: bool = True,
 ) -> None:
-    """Write all of these partitions down, as ``read``.
+    """Write all of these partitions down, as ``read``, or as ``poll`` if it is not in the end.
 
     Raises:
         UnreadableError: it was not possible in time; what was read is written down.
     """
     deadline_s = time.monotonic() + seconds_max
-    scribe = Scribe(recorder)
+    diary = _Diary(recorder, is_final=finally_)
     with Raw(bootstrap) as raw:
         begun_s = time.monotonic()
-        ends = {where: _read(raw, scribe, where, -1, deadline_s) for where in partitions}
+        ends = {where: _read(raw, diary, where, -1, deadline_s) for where in partitions}
         time.sleep(max(0.0, begun_s + STABLE_S - time.monotonic()))
         while ends:  # what came meanwhile; nothing should
             ends = {
                 where: end
                 for where, before in ends.items()
-                if (end := _read(raw, scribe, where, before, deadline_s)) != before
+                if (end := _read(raw, diary, where, before, deadline_s)) != before
             }
 
 
-def _read(raw: Raw, scribe: Scribe, where: TopicPartition, start: int, deadline_s: float) -> int:
+class _Diary:
+    """Writes down what somebody reads; a poll is of another assignment after each failure.
+
+    After that it may be shown by a broker that knows less than the one before.
+    """
+
+    def __init__(self, recorder: Recorder, *, is_final: bool) -> None:
+        self._scribe = Scribe(recorder)
+        self._name = "read" if is_final else "poll"
+        self._assignment = None if is_final else 0
+
+    def begin(self) -> None:
+        """Note that something is to be read."""
+        self._scribe.begin(self._name, self._assignment)
+
+    def end(self, told: list[object]) -> None:
+        """Note what was read."""
+        self._scribe.end(Kind.OK, self._name, told)
+
+    def fail(self, why: str) -> None:
+        """Note that nothing was."""
+        self._scribe.end(Kind.FAIL, self._name, why)
+        if self._assignment is not None:
+            self._assignment += 1
+
+
+def _read(raw: Raw, diary: _Diary, where: TopicPartition, start: int, deadline_s: float) -> int:
     """Write down what there is from an offset on (-1: from the first); return the next one."""
     place = start
     end = -1
     while end < 0 or place < end:
-        scribe.begin("read", None)
+        diary.begin()
         told: Read = ([], [])
         try:
             if place < 0:
@@ -83,13 +114,13 @@ def _read(raw: Raw, scribe: Scribe, where: TopicPartition, start: int, deadline_
                 end = list_offset(raw, where, LATEST)
             told, place, end = _fetch(raw, where, place, end)
         except (NotNowError, ClosedError, WrongLogError) as error:
-            scribe.end(Kind.FAIL, "read", str(error))
+            diary.fail(str(error))
             raw.forget(where.topic)
             if time.monotonic() > deadline_s:
                 raise UnreadableError(f"{where} cannot be read to its end: {error}") from error
             time.sleep(AGAIN_S)
         else:
-            scribe.end(Kind.OK, "read", [[str(where), *told]])
+            diary.end([[str(where), *told]])
     return place
 
 

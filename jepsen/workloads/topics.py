@@ -129,7 +129,13 @@ class _Life:
         try:
             while not self._stopping.wait(READ_S):
                 try:
-                    read_all(recorder, self._context.bootstrap, self.partitions, QUICK_S_MAX)
+                    read_all(
+                        recorder,
+                        self._context.bootstrap,
+                        self.partitions,
+                        QUICK_S_MAX,
+                        finally_=False,  # who has not heard of a deletion may show what was before
+                    )
                 except UnreadableError:  # it is not there now
                     continue
         except Exception as error:  # noqa: BLE001 - a thread has nobody else to tell
