@@ -83,6 +83,8 @@ def audit_replicas(
     First of all what there is to be audited, so that it is missed if it is not: a partition of
     which nobody says who has it as that of nobody.
     """
+    if not lab.brokers:
+        return
     scribe = Scribe(recorder, AUDITOR)
     scribe.tell("audit", [[name, i] for name, ids in replicas.items() for i in ids or (NOBODY,)])
     for name, broker_ids in replicas.items():
@@ -96,7 +98,8 @@ def _audit_replica(scribe: Scribe, name: str, host: Host, end: int) -> None:
     batches: list[list[Any]] = []
     scribe.begin("replica", None)
     try:
-        folder.stat()
+        if end:  # or there need not be a folder yet
+            folder.stat()
         for batch in _batches(folder, end):
             batches.append(batch)
             if len(batches) == BATCHES_AT_ONCE:
@@ -104,9 +107,9 @@ def _audit_replica(scribe: Scribe, name: str, host: Host, end: int) -> None:
                 batches = []
                 scribe.begin("replica", None)
     except OSError as error:
-        scribe.end(Kind.INFO, "replica", [name, host.node_id, str(error)])
+        scribe.end(Kind.FAIL, "replica", [name, host.node_id, str(error)])
     except QuorateError as error:
-        scribe.end(Kind.INFO, "replica", [name, host.node_id, str(error)])
+        scribe.end(Kind.FAIL, "replica", [name, host.node_id, str(error)])
         where = f"{name} of {host.name}, whose high watermark is {end}"
         scribe.tell("complaint", ["replica-damaged", f"{where}: {error}"])
     else:

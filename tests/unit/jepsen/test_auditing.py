@@ -13,7 +13,7 @@ from quorate.jepsen.clients.wire import make_batch
 from quorate.jepsen.history import HistoryReader, Operation, operations
 from quorate.jepsen.judging import Verdict, judge
 from quorate.jepsen.lab.cluster import ClusterView, PartitionView
-from quorate.jepsen.recorder import Recorder
+from quorate.jepsen.recorder import AUDITOR, Recorder, Scribe
 from quorate.jepsen.workloads.workload import Topic
 from quorate.records.compression import Codec
 from quorate.records.record import NO_PRODUCER
@@ -77,6 +77,7 @@ class Disks:
     def audited(self, replicas: dict[str, Any], ends: dict[str, int]) -> list[Operation]:
         recorder = Recorder(self.folder / "history.cbor", {})
         audit_replicas(cast("Lab", SimpleNamespace(brokers=self.hosts)), recorder, replicas, ends)
+        Scribe(recorder, AUDITOR).tell("metadata-log", [])  # as the next one to write does
         recorder.close()
         return read(self.folder / "history.cbor")
 
@@ -114,6 +115,11 @@ def test_a_damaged_batch_below_the_high_watermark_is_an_anomaly(disks: Disks) ->
     assert "replicas-audited" in unmet(verdict)
 
 
+def test_a_partition_to_which_nothing_was_written_has_no_folder_yet(disks: Disks) -> None:
+    verdict = judged(disks.audited({"t-1": BROKERS}, {"t-1": 0}), decided())
+    assert (verdict.anomalies.counts, unmet(verdict)) == ({}, set())
+
+
 def test_what_is_behind_the_high_watermark_may_be_anything(disks: Disks) -> None:
     with disks.file(102).open("ab") as file:
         file.write(b"half of a batch")
@@ -124,7 +130,7 @@ def test_what_is_behind_the_high_watermark_may_be_anything(disks: Disks) -> None
 @pytest.mark.parametrize(
     ("replicas", "ends"),
     [
-        ({"t-0": BROKERS, "t-1": BROKERS}, {"t-0": BATCHES, "t-1": 0}),  # there are no such files
+        ({"t-0": BROKERS, "t-1": BROKERS}, {"t-0": BATCHES, "t-1": 1}),  # there are no such files
         ({"t-0": BROKERS, "t-1": BROKERS}, {"t-0": BATCHES}),  # nobody leads
         ({"t-0": BROKERS, "t-1": ()}, {"t-0": BATCHES}),  # nobody says who has it
     ],
