@@ -30,9 +30,10 @@ from quorate.jepsen.describing import describe
 from quorate.jepsen.history import Kind
 from quorate.jepsen.lab.against import Against
 from quorate.jepsen.lab.cluster import Lab
-from quorate.jepsen.lab.hosts import QUORATE, DiedError, NeverCameUpError
+from quorate.jepsen.lab.hosts import QUORATE, DiedError, Host, NeverCameUpError
 from quorate.jepsen.lab.local import LocalLab, LocalPlan
 from quorate.jepsen.lab.reaper import Reaper
+from quorate.jepsen.mourning import dead_threads_told
 from quorate.jepsen.nemesis import capabilities
 from quorate.jepsen.nemesis.conducting import Conductor, Tell
 from quorate.jepsen.nemesis.fault import Family
@@ -131,6 +132,8 @@ class Run:
         self._workloads: list[Workload] = []
         self._recorded: list[Recorder] = []
         self._missing: list[str] = []
+        self._dead: list[str] = []
+        """Of threads of ours."""
         self._against = Against(options.against) if options.against else None
         self._started = datetime.fromtimestamp(time.time_ns() / 1e9, UTC)
         self.folder = store.create(options.root, self._started, options.workloads, options.seed)
@@ -144,6 +147,7 @@ class Run:
             KeyboardInterrupt: somebody wants it to end; the history ends early.
         """
         with Reaper() as reaper, contextlib.ExitStack() as stack:
+            stack.enter_context(dead_threads_told(self._dead.append))
             lab = self._lab(reaper)
             stack.callback(lab.close)
             header = describe(self._options, self._started)
@@ -219,21 +223,19 @@ class Run:
         lab.check_alive()
         replicas = holders(lab.view(), topics)
         ends = high_watermarks(lab, replicas)
-        controller = lab.active_controller()
-        deadline_s = time.monotonic() + LED_S_MAX
-        while controller is None and lab.controllers and time.monotonic() < deadline_s:
-            controller = lab.active_controller()
+        controller = _active_controller(lab)
         parts.watcher.stop()
         lab.stop()
         if self._options.against:
             _delete(lab, topics)
-        if lab.brokers:
-            audit_replicas(lab, parts.recorder, replicas, ends)
+        audit_replicas(lab, parts.recorder, replicas, ends)
         if controller is not None:
             audit_metadata(controller, parts.recorder)
         for workload in self._workloads:
             for sentence in workload.errors():
                 tell("complaint", ["workload-failed", sentence])
+        for sentence in self._dead:
+            tell("complaint", ["thread-died", sentence])
         for sentence in self._missing:
             tell("complaint", ["fault-missing", sentence])
 
@@ -369,6 +371,15 @@ def wait(is_done: Callable[[], bool], seconds_max: float, complaint: str) -> Non
         if time.monotonic() > deadline_s:
             raise NotReadyError(f"{complaint} after {seconds_max:.0f} s")
         time.sleep(POLL_S)
+
+
+def _active_controller(lab: Lab) -> Host | None:
+    """Return the controller that decides, or will in a moment."""
+    deadline_s = time.monotonic() + LED_S_MAX
+    found = lab.active_controller()
+    while found is None and lab.controllers and time.monotonic() < deadline_s:
+        found = lab.active_controller()
+    return found
 
 
 def _staying(topics: Iterable[Topic]) -> list[str]:

@@ -236,6 +236,9 @@ class OwnReader:
                 await self._live()
             except QuorateError:
                 await trio.sleep(AGAIN_S)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+                self.errors.append(f"a reader of ours: {error!r}")
+                return
 
     async def _live(self) -> None:
         async with Consumer(
