@@ -184,6 +184,8 @@ class Maker:
             kept = [i for i in range(len(log)) if not self.lost or i not in self.gone(name)]
             told = [[name, kept, [log[i] for i in kept]]]
             self.both(now + 10 * MS, next(self.fresh), "read", 0, told)
+        self.both(now + 20 * MS, 2, "audit", None, [])
+        self.both(now + 30 * MS, 2, "metadata-log", None, [[0, "TermStarted", {}, "an election"]])
         self.both(now + 500 * MS, 0, "phase", None, "end")
         yield from self.until(now + SECOND)
 
