@@ -11,6 +11,7 @@ from quorate.client.routing.retries import Remedy, remedy_for
 from quorate.client.spark.batches import BatchReader
 from quorate.client.spark.decode import Decoder
 from quorate.client.spark.losses import report_loss
+from quorate.client.spark.nearest import LEADER, NearestReplica
 from quorate.client.spark.places import EARLIEST, LATEST
 from quorate.errors import MEANINGS, ErrorCode, KafkaError, NetworkError, known_code
 from quorate.protocol.apis import ApiKey
@@ -42,7 +43,7 @@ class _Sent:
 
 
 class RangeReader:
-    """Goes through one range, whoever leads the partition.
+    """Goes through one range, whoever leads the partition, from a replica in its rack if told to.
 
     Invariant: at most one request is on its way, for ``batches.next_offset``; when reading ends in
     any way none is, or its connection is closed.
@@ -63,6 +64,7 @@ class RangeReader:
         self._sent: _Sent | None = None
         self._failures = 0
         self._progress_s = time.monotonic()
+        self._nearest = NearestReplica(options.fetch.rack)
 
     def read(self) -> Iterator[RecordBatch]:
         """Give out the records of the range.
@@ -86,6 +88,7 @@ class RangeReader:
                 for chunk in _chunks(wanted):
                     yield from self.decoder.decode(self.batches.chunk(fetched, chunk))
                 if not fetched:
+                    self._nearest.leave(time.monotonic())  # it may lag behind the leader
                     self._check_progress("no records came")
         finally:
             self._drop()
@@ -93,7 +96,7 @@ class RangeReader:
     # One fetch
 
     def _fetched(self) -> PartitionData | None:
-        """Return what a leader has for the next offset; None if it is to be asked again."""
+        """Return what a replica has for the next offset; None if one is to be asked again."""
         try:
             if self._sent is None:
                 self._send()
@@ -105,12 +108,17 @@ class RangeReader:
         if data is None:
             return None
         code = known_code(data.error_code)
+        if code == ErrorCode.NONE and data.preferred_read_replica != LEADER:
+            self._nearest.follow(data.preferred_read_replica, time.monotonic())
+            return None
         if code == ErrorCode.NONE:
             self._failures = 0
             if data.records:
                 self._progress_s = time.monotonic()
             return data
-        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        if self._nearest.leave(time.monotonic()):
+            self._try_again(MEANINGS[code])  # whatever a follower lacks, the leader may have
+        elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._leave_range()
         elif remedy_for(code) is Remedy.GIVE_UP:
             raise KafkaError(f"cannot read {self.partition}: {MEANINGS[code]}", code=code)
@@ -126,11 +134,13 @@ class RangeReader:
             self._drop()
 
     def _send(self) -> None:
-        """Ask the leader for the next offset; without a leader, do nothing."""
+        """Ask the leader, or whom it named, for the next offset; without a leader, do nothing."""
         leader = self.cluster.leader_of(self.partition)
         if leader is None or self._is_replaced():
             return
-        connection = self.cluster.connection(self.cluster.endpoint_of(leader.broker_id))
+        follower = self._nearest.follower(time.monotonic())
+        asked = leader.broker_id if follower is None else follower
+        connection = self.cluster.connection(self.cluster.endpoint_of(asked))
         connection.send(ApiKey.FETCH, self._request(leader))
         self._sent = _Sent(connection, self.batches.next_offset)
 
@@ -151,7 +161,7 @@ class RangeReader:
             max_bytes=fetch.max_bytes,
             isolation_level=int(fetch.committed_only),
             topics=[FetchTopic(topic=name, topic_id=topic_id, partitions=[partition])],
-            rack_id=fetch.rack,
+            rack_id=self._nearest.rack(time.monotonic()),
         )
 
     def _receive(self) -> PartitionData | None:
@@ -179,7 +189,8 @@ class RangeReader:
     # What goes wrong
 
     def _try_again(self, why: str) -> None:
-        """Wait, and learn anew who leads the partition."""
+        """Wait, and learn anew who leads the partition; from there, if a follower was asked."""
+        self._nearest.leave(time.monotonic())
         self._check_progress(why)
         self._failures += 1
         self.cluster.pause(self._failures)

@@ -48,11 +48,13 @@ class Cluster:
         broker_ids: Sequence[int] = (1, 2, 3),
         security: Security = PLAIN,
         session_s: float | None = SESSION_S,
+        racks: Mapping[int, str] | None = None,
     ) -> None:
         """Start a controller, with its own session timeout unless told, and the brokers."""
         self.directory = directory
         self.broker_ids = tuple(broker_ids)
         self.security = security
+        self.racks = racks or {}
         self.controller_port, *ports = free_ports(1 + len(self.broker_ids))
         self.ports = dict(zip(self.broker_ids, ports, strict=True))
         sessions = (
@@ -84,6 +86,8 @@ class Cluster:
 
     def start(self, broker_id: int) -> None:
         properties = {**BROKER_PROPERTIES, **self.security.broker}
+        if broker_id in self.racks:
+            properties["broker.rack"] = self.racks[broker_id]
         listen = f"{self.security.protocol}://127.0.0.1:{self.ports[broker_id]}"
         words = ["--controllers", f"127.0.0.1:{self.controller_port}", "--listen", listen]
         words += words_of(properties)

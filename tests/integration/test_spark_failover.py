@@ -1,17 +1,21 @@
 """Tasks of Spark read and write on while leaders die, without Spark."""
 
 import threading
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from quorate.client.spark.cluster import Cluster
+from quorate.client.spark.connection import Connection
 from quorate.client.spark.options import parse_batch_read
 from quorate.client.spark.plan import Task
 from quorate.client.spark.sizing import batch_ranges
 from quorate.client.spark.write_options import parse_write
 from quorate.model import TopicPartition
+from quorate.protocol.apis import ApiKey
 from tests.integration.brokers import Cluster as Brokers
 from tests.integration.brokers import wait_until
 
@@ -70,3 +74,69 @@ def test_every_record_is_written_and_read_once_though_leaders_are_killed(tmp_pat
         cluster.close()
     finally:
         brokers.close()
+
+
+def test_a_follower_in_the_readers_rack_is_read_and_the_leader_when_that_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brokers = Brokers(tmp_path, broker_ids=(1, 2), racks={1: "a", 2: "b"})
+    try:
+        brokers.create("t")
+        producer = brokers.producer(**{"batch.num.messages": 10})
+        for i in range(COUNT):
+            producer.produce("t", b"%d" % i, on_delivery=None)
+        assert producer.flush(10) == 0
+        leader = brokers.leader("t")
+        (follower,) = {1, 2} - {leader}
+        asked: list[int] = []
+        send = Connection.send
+
+        def sending(self: Connection, api_key: int, *args: Any, **words: Any) -> None:
+            if api_key == ApiKey.FETCH:
+                asked.extend(i for i, port in brokers.ports.items() if port == self.endpoint.port)
+            send(self, api_key, *args, **words)
+
+        monkeypatch.setattr(Connection, "send", sending)
+        every = [b"%d" % i for i in range(COUNT)]
+
+        assert read_from_rack(brokers, brokers.racks[follower], lambda: None) == every
+        assert asked[0] == leader
+        assert set(asked[1:]) == {follower}
+
+        asked.clear()
+        assert read_from_rack(brokers, brokers.racks[leader], lambda: None) == every
+        assert set(asked) == {leader}
+
+        asked.clear()
+        kill = brokers.brokers[follower].kill
+        assert read_from_rack(brokers, brokers.racks[follower], kill) == every
+        assert asked[:2] == [leader, follower]
+        assert asked[-1] == leader
+    finally:
+        brokers.close()
+
+
+def read_from_rack(
+    brokers: Brokers, rack: str, when_it_has_begun: Callable[[], None]
+) -> list[bytes]:
+    from quorate.client.spark.reading import RangeReader  # noqa: PLC0415 - needs Arrow
+
+    wanted = parse_batch_read(
+        {
+            "kafka.bootstrap.servers": str(brokers.options["bootstrap.servers"]),
+            "subscribe": "t",
+            "kafka.client.rack": rack,
+            "kafka.max.partition.fetch.bytes": "500",
+            "kafkaConsumer.pollTimeoutMs": "10000",
+        },
+        now_ms=0,
+    )
+    cluster = Cluster(wanted.connection)
+    (only,) = batch_ranges(cluster, wanted)
+    found: list[bytes] = []
+    for batch in RangeReader(cluster, wanted, Task(only, ""), ["value"]).read():
+        if not found:
+            when_it_has_begun()
+        found += batch.column(0).to_pylist()
+    cluster.close()
+    return found
