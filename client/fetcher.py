@@ -19,6 +19,7 @@ from quorate.client.receiving.fetches import (
     take_fetched,
     take_found,
 )
+from quorate.client.receiving.merging import by_number, take_earliest
 from quorate.client.receiving.truncation import (
     Check,
     checks_request,
@@ -61,6 +62,9 @@ class Fetcher:
         self, cluster: Cluster, settings: FetchSettings, nursery: trio.Nursery, rng: Random
     ) -> None:
         self.changed = trio.lowlevel.ParkingLot()
+        self.merges = False
+        """Whether partitions of one number are given out together, by the times of records."""
+
         self._cluster = cluster
         self._settings = settings
         self._nursery = nursery
@@ -118,6 +122,8 @@ class Fetcher:
         Raises:
             QuorateError: A partition cannot be read on.
         """
+        if self.merges:
+            return self._take_merged(records_max, begun)
         records: list[Record] = []
         has_room = False
         order = self._streams
@@ -147,6 +153,37 @@ class Fetcher:
                 break
         if has_room:  # also if nobody is to see what made it
             self._request()
+        return records
+
+    def _take_merged(
+        self, records_max: int, begun: dict[TopicPartition, tuple[int, int]]
+    ) -> list[Record]:
+        """Return the next records, those of partitions of one number in the order of their times.
+
+        What is left behind stays in its stream, which fetches no more than it always does.
+        """
+        records: list[Record] = []
+        groups = by_number(self._streams)
+        for turn, group in enumerate(groups):
+            # The next ones come first next time.
+            self._streams = [s for g in groups[turn + 1 :] + groups[: turn + 1] for s in g]
+            before = {s.topic_partition: (s.position.offset or 0, s.position.epoch) for s in group}
+            try:
+                while len(records) < records_max:
+                    found = take_earliest(group, records_max - len(records))
+                    if found is None:
+                        break
+                    stream, taken = found
+                    begun.setdefault(stream.topic_partition, before[stream.topic_partition])
+                    records += taken
+            except QuorateError:
+                if not records:
+                    raise
+                # Nobody has these records yet. So this one comes first next time, with its error.
+                self._streams = [s for g in groups[turn:] + groups[:turn] for s in g]
+            if len(records) >= records_max:
+                break
+        self._request()
         return records
 
     async def run(self) -> None:

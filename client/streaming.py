@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 from uuid import uuid4
 
@@ -188,13 +187,19 @@ class Running:
         settings = self._settings
         async with AsyncExitStack() as stack:
             self._admin = await stack.enter_async_context(Admin(bootstrap, **options))
-            read_committed = partial(
-                Consumer[Any, Any], bootstrap, isolation_level="read_committed", **options
+            restorer = Consumer[Any, Any](
+                bootstrap,
+                isolation_level="read_committed",
+                auto_offset_reset="earliest",
+                **options,
             )
-            restorer = read_committed(auto_offset_reset="earliest")
             self._restorer = await stack.enter_async_context(restorer)
             self._producer = await stack.enter_async_context(self._new_producer(bootstrap, options))
-            consumer = read_committed(
+            source, windowed = self._pipeline.source, self._pipeline.aggregation is not None
+            kind = _MergingConsumer if windowed and len(source.topics) > 1 else Consumer[Any, Any]
+            consumer = kind(
+                bootstrap,
+                isolation_level="read_committed",
                 group_id=settings.application_id,
                 group_instance_id=settings.instance,
                 enable_auto_commit=False,
@@ -202,10 +207,11 @@ class Running:
                 partition_assignment_strategy="range",
                 session_timeout_ms=settings.session_timeout_ms,
                 heartbeat_interval_ms=max(1, min(3_000, settings.session_timeout_ms // 3)),
+                **options,
             )
             self._consumer = await stack.enter_async_context(consumer)
             await self._look_at_topics()
-            consumer.subscribe(self._pipeline.source.topics, listener=_Listener(self))
+            consumer.subscribe(source.topics, listener=_Listener(self))
             task_status.started(self)
             while True:
                 await self._round()
@@ -403,6 +409,20 @@ class Running:
             raise error
         logger.warning("done again: %s", error)
         await trio.sleep(RETRY.first_ms * self._aborts_in_a_row / 1000)
+
+
+class _MergingConsumer(Consumer[Any, Any]):
+    """Gives out the records of a task's partitions by their times.
+
+    A backlog of one topic before that of another would have the windows of the other closed before
+    their records come.
+    """
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        assert self._reading is not None
+        self._reading.fetcher.merges = True
+        return self
 
 
 class _Listener(RebalanceListener):

@@ -24,6 +24,8 @@ from quorate.records.control import ABORT_KEY
 from quorate.records.record import Record, read_records
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from quorate.protocol.messages.data import PartitionData
 
 _offset_of = attrgetter("offset")
@@ -171,6 +173,24 @@ class PartitionStream:
     def has_records(self) -> bool:
         """Whether there may be records to give out, or an error to raise."""
         return self.error is not None or (not self.paused and self.is_buffering)
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether nothing is known to be there that was not fetched; not before the first answer.
+
+        A paused partition is nowhere: nobody asks for what it has.
+        """
+        end = self.last_stable_offset if self._committed_only else self.high_watermark
+        offset = self.fetch_offset
+        return not self.paused and offset is not None and 0 <= end <= offset
+
+    def next_record(self) -> Record | None:
+        """Return the record that comes next, without taking it; None if it must be fetched."""
+        return self._decoded[0] if self._decode_until_wanted() else None
+
+    def decoded(self) -> Sequence[Record]:
+        """Return the next records as far as they are decoded, without taking them."""
+        return self._decoded
 
     def take(self, records_max: int) -> list[Record]:
         """Return the next records: at most so many, none if the next ones must be fetched first.

@@ -8,7 +8,12 @@ import trio
 from trio.testing import MockClock
 
 from quorate.client import Producer
-from quorate.streams import Running, run, stream
+from quorate.protocol.messages.topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from quorate.streams import LongSerde, Running, TimeWindows, run, stream
 from tests.shell.fake_cluster import FakeCluster
 from tests.shell.fake_groups import FakeGroup
 
@@ -54,3 +59,44 @@ async def test_what_was_given_up_is_not_written_and_what_came_back_does_not_wait
                 await trio.sleep(1)
         assert cluster.topics["out"][0].values() == [b"a"]
         assert group.committed["in", 0][0] == 1
+
+
+async def test_a_backlog_of_several_topics_is_read_by_the_times_of_its_records(
+    autojump_clock: MockClock,
+) -> None:
+    minutes, topics = 30, ("a", "b")
+    async with trio.open_nursery() as nursery:
+        cluster = FakeCluster(nursery)
+        for topic in (*topics, "out", "sum-changelog"):
+            cluster.create(topic)
+        FakeGroup(cluster, "sum")
+        created = CreateTopicsResponse(topics=[CreatableTopicResult(name="sum-changelog")])
+        cluster.handlers[CreateTopicsRequest] = lambda _broker_id, _request: created
+        async with Producer(cluster.bootstrap, dial=cluster.dial) as producer:
+            for topic in topics:
+                for second in range(60 * minutes):
+                    await producer.enqueue(topic, b"v", key=b"k", timestamp_ms=second * 1_000)
+        pipeline = (
+            stream(*topics)
+            .group_by_key()
+            .windowed_by(TimeWindows(size_ms=60_000, grace_ms=0), emit="on_window_close")
+            .count()
+            .map(lambda window, count: (window.key, count))
+            .to("out", value=LongSerde())
+        )
+        count = partial(
+            run,
+            "sum",
+            pipeline,
+            cluster.bootstrap,
+            processing_guarantee="at_least_once",
+            dial=cluster.dial,
+        )
+        with trio.fail_after(60):
+            instance = await nursery.start(count)
+            while instance.statistics.records < 2 * 60 * minutes:  # noqa: ASYNC110
+                await trio.sleep(1)
+        assert instance.statistics.late == 0
+        counts = [LongSerde().deserialize("", v or b"") for v in cluster.topics["out"][0].values()]
+        assert counts == [2 * 60] * (minutes - 1)
+        nursery.cancel_scope.cancel()
