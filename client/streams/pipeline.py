@@ -241,7 +241,9 @@ class Windowed(Generic[K, V]):
 
         Args:
             initial: Returns the value of no records, a new one each time.
-            fold: From a key, a value and what there was before to what there is now.
+            fold: From a key, a value and what there was before to what there is now. None removes
+                the window, as in Kafka Streams: it tells None, and its next record begins with
+                ``initial``.
             value: How results are written to the changelog.
 
         Raises:

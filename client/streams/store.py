@@ -59,7 +59,10 @@ class Held(NamedTuple):
 
 
 class Summed(NamedTuple):
-    """The value of a window, and the latest time of a record in it."""
+    """The value of a window, and the latest time of a record in it.
+
+    None is no value, as if there had been no records.
+    """
 
     timestamp_ms: int
     value: Any
@@ -132,6 +135,8 @@ class WindowStore:
             in_time = True
             place = Place(start_ms, key_bytes)
             before = self._changed.get(place) or self._committed(place)
+            if before is not None and before.value is None:
+                before = None
             total = aggregation.initial() if before is None else before.value
             latest_ms = timestamp_ms if before is None else max(before.timestamp_ms, timestamp_ms)
             self._changed[place] = Summed(latest_ms, aggregation.fold(key, value, total))
@@ -149,8 +154,12 @@ class WindowStore:
         if self._stream_time_ms != self._committed_time_ms:
             changelog.append((STREAM_TIME_KEY, INT64.pack(self._stream_time_ms)))
         for place, summed in self._changed.items():
-            if self._is_open(place.start_ms):
+            if not self._is_open(place.start_ms):
+                continue
+            if summed.value is not None:
                 changelog.append((changelog_key(place), _changelog_value(self._held_of(summed))))
+            elif self._is_held(place):
+                changelog.append((changelog_key(place), None))
         closed = self._closed_places()
         changelog += [(changelog_key(place), None) for place in closed]
         if not self._aggregation.on_close:
@@ -158,7 +167,8 @@ class WindowStore:
             return Changes(told, changelog)
         ended = {place: None for place in self._changed if not self._is_open(place.start_ms)}
         ended.update(dict.fromkeys(closed))
-        return Changes([self._last_of(place) for place in sorted(ended)], changelog)
+        last = [self._last_of(place) for place in sorted(ended)]
+        return Changes([told for told in last if told.summed.value is not None], changelog)
 
     def _is_open(self, start_ms: int) -> bool:
         return self._aggregation.windows.is_open(start_ms, self._stream_time_ms)
@@ -180,7 +190,7 @@ class WindowStore:
         """Know that what :meth:`changes` returned is written."""
         for place, summed in self._changed.items():
             if self._is_open(place.start_ms):
-                self._held.setdefault(place.start_ms, {})[place.key] = self._held_of(summed)
+                self._hold(place, None if summed.value is None else self._held_of(summed))
         for start_ms in [start_ms for start_ms in self._held if not self._is_open(start_ms)]:
             del self._held[start_ms]
         self._changed.clear()
@@ -211,15 +221,24 @@ class WindowStore:
             return
         place = _place(key)
         if value is None:
-            keys = self._held.get(place.start_ms, {})
-            keys.pop(place.key, None)
-            if not keys:
-                self._held.pop(place.start_ms, None)
+            self._hold(place, None)
         elif len(value) < INT64.size:
             raise ValueError
         else:
-            held = Held(int(INT64.unpack_from(value)[0]), value[INT64.size :])
+            self._hold(place, Held(int(INT64.unpack_from(value)[0]), value[INT64.size :]))
+
+    def _is_held(self, place: Place) -> bool:
+        return place.key in self._held.get(place.start_ms, {})
+
+    def _hold(self, place: Place, held: Held | None) -> None:
+        """Keep the value of a window, or forget the window."""
+        if held is not None:
             self._held.setdefault(place.start_ms, {})[place.key] = held
+        elif self._is_held(place):
+            keys = self._held[place.start_ms]
+            del keys[place.key]
+            if not keys:
+                del self._held[place.start_ms]
 
 
 def changelog_key(place: Place) -> bytes:

@@ -49,6 +49,67 @@ def test_a_window_that_changed_tells_its_value_once_a_commit() -> None:
     assert told(store) == [(0, b"k", 3)]
 
 
+def clearing(*, on_close: bool = False) -> WindowStore:
+    """Return a store that keeps texts, and of which a record "clear" removes a window."""
+
+    def fold(_key: Any, value: str, text: str) -> str | None:
+        return None if value == "clear" else text + value
+
+    return WindowStore(
+        Aggregation(TUMBLING, on_close, lambda: ">", fold, lambda text: text.encode(), bytes.decode)
+    )
+
+
+@pytest.mark.parametrize("commits_between", [False, True])
+def test_a_value_of_none_removes_a_window_and_the_next_record_begins_it_anew(
+    commits_between: bool,
+) -> None:
+    store, copy = clearing(), clearing()
+    written: list[tuple[bytes, bytes | None]] = []
+
+    def commit() -> list[Any]:
+        changes = store.changes()
+        store.commit()
+        written.extend(changes.changelog)
+        return [(t.summed.timestamp_ms, t.summed.value) for t in changes.told]
+
+    store.take(b"k", "k", "a", 9)
+    assert commit() == [(9, ">a")]
+    store.take(b"k", "k", "clear", 2)
+    if commits_between:
+        assert commit() == [(9, None)]
+        assert store.window_count == 0
+        assert written[-1] == (changelog_key(Place(0, b"k")), None)
+    store.take(b"k", "k", "b", 3)
+    assert commit() == [(3, ">b")]
+    store.take(b"k", "k", "clear", 4)
+    commit()
+    for key, value in written:
+        copy.replay(key, value)
+    assert copy.window_count == store.window_count == 0
+
+
+def test_what_begins_with_none_was_never_there() -> None:
+    store = clearing()
+    store.take(b"k", "k", "clear", 1)
+    changes = store.changes()
+    assert changes.changelog == [(STREAM_TIME_KEY, (1).to_bytes(8, "big"))]
+    assert [t.summed.value for t in changes.told] == [None]
+    store.commit()
+    assert store.window_count == 0
+
+
+def test_a_window_that_was_removed_tells_nothing_when_it_is_closed() -> None:
+    store = clearing(on_close=True)
+    store.take(b"k", "k", "a", 1)
+    store.take(b"l", "l", "a", 1)
+    store.changes()
+    store.commit()
+    store.take(b"k", "k", "clear", 2)
+    store.take(b"k", "k", "a", 30)
+    assert [(t.place.key, t.summed.value) for t in store.changes().told] == [(b"l", ">a")]
+
+
 def test_the_time_of_a_value_is_the_latest_of_its_records() -> None:
     store = counting(TUMBLING)
     take(store, 7, 3)
