@@ -6,12 +6,14 @@ import re
 from dataclasses import dataclass
 from enum import Enum, auto
 from hashlib import sha256
+from itertools import accumulate
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from quorate.errors import QuorateError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 HEAD_BYTES: Final = 256
 """How much of a file's beginning tells it from another one with the same number."""
@@ -129,18 +131,46 @@ def is_rotated(name: str, candidate: str) -> bool:
     return candidate != rest and re.fullmatch(r"[._-]\d[\dTZ:._-]*", rest) is not None
 
 
+NUMBER_DIGITS_MAX: Final = 5
+"""More digits behind a name are a date, or a time."""
+
+
+def _rank(name: str, candidate: str) -> tuple[bool, tuple[int, ...]]:
+    """Return whether a renamed file has a date behind its name, and what is larger for newer ones.
+
+    A date grows; a number is that of the renames since, so that the newest has the smallest.
+    """
+    numbers = re.findall(r"\d+", candidate.removeprefix(name))
+    if len(numbers) == 1 and len(numbers[0]) <= NUMBER_DIGITS_MAX:
+        return False, (-int(numbers[0]),)
+    return True, tuple(map(int, numbers))
+
+
 def rest_of(position: Position, name: str, entries: Iterable[Entry]) -> list[str] | None:
     """Return the files to read from a position on, oldest first, before the one of that name.
 
-    The first is the one that the position is of; then come those that were renamed later. None if
-    the first is not there any more.
+    The first is the one that the position is of; then come those that were renamed later, as their
+    names say. Where names do not (one has a number, another a date) it is said by when they were
+    last written to: those of the same time are taken for later, for no line may be left out. None
+    if the first is not there any more.
     """
     rotated = [entry for entry in entries if is_rotated(name, entry.name)]
     mine = next((entry for entry in rotated if entry.inode == position.inode), None)
     if mine is None:
         return None
-    later = [e for e in rotated if e.modified_ns > mine.modified_ns]
-    return [mine.name, *(e.name for e in sorted(later, key=lambda e: e.modified_ns))]
+    ranks = {entry.name: _rank(name, entry.name) for entry in rotated}
+    kind, rank = ranks[mine.name]
+    by_name = sorted(rotated, key=lambda e: ranks[e.name])
+    alike = [e for e in by_name if ranks[e.name][0] == kind and ranks[e.name][1] > rank]
+    others = [e for e in by_name if ranks[e.name][0] != kind and e.modified_ns >= mine.modified_ns]
+    later = sorted([*_timed(alike), *_timed(others)], key=itemgetter(0))
+    return [mine.name, *(entry.name for _, entry in later)]
+
+
+def _timed(entries: list[Entry]) -> Iterator[tuple[int, Entry]]:
+    """Give files with times in which none is earlier than one that its name says is older."""
+    times_ns = accumulate((entry.modified_ns for entry in entries), max)
+    return zip(times_ns, entries, strict=True)
 
 
 @dataclass(frozen=True, slots=True)

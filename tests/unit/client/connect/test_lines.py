@@ -132,3 +132,37 @@ def test_files_that_were_renamed_later_are_read_too_oldest_first() -> None:
     ]
     assert rest_of(beginning_of(1), "a.log", entries) == ["a.log.3", "a.log.2", "a.log.1"]
     assert rest_of(beginning_of(7), "a.log", entries) is None
+
+
+@pytest.mark.parametrize(
+    ("oldest", "middle", "newest"),
+    [
+        ("a.log.10", "a.log.9", "a.log.1"),
+        ("a.log-20251231", "a.log-20260101", "a.log-20260101-12"),
+        ("a.log.2025-12-31T23", "a.log.2026-01-01T00", "a.log.2026-01-01T01"),
+        ("a.log.2026-01-01.9", "a.log.2026-01-01.10", "a.log.2026-01-02.1"),
+    ],
+)
+@pytest.mark.parametrize("times", [(1, 2, 3), (1, 1, 1), (3, 2, 1), (2, 1, 2)])
+def test_which_file_is_later_its_name_says_whenever_it_was_written_to(
+    oldest: str, middle: str, newest: str, times: tuple[int, int, int]
+) -> None:
+    names = (oldest, middle, newest)
+    entries = [Entry(n, i, t) for i, (n, t) in enumerate(zip(names, times, strict=True))]
+    for begin in range(3):
+        found = rest_of(beginning_of(begin), "a.log", reversed(entries))
+        assert found == [*names[begin:]]
+
+
+def test_where_names_do_not_say_which_is_later_times_do_and_none_is_left_out() -> None:
+    entries = [
+        Entry("a.log-20260101", 1, 30),
+        Entry("a.log.2", 2, 10),
+        Entry("a.log.1", 3, 40),
+        Entry("a.log-20260102", 4, 20),
+        Entry("a.log.3", 5, 30),
+    ]
+    dates = ["a.log-20260101", "a.log-20260102"]
+    assert rest_of(beginning_of(1), "a.log", entries) == [*dates, "a.log.3", "a.log.1"]
+    numbers = ["a.log.2", *dates, "a.log.1"]
+    assert rest_of(beginning_of(2), "a.log", entries) == numbers
