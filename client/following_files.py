@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
@@ -20,8 +21,10 @@ from quorate.client.connect.lines import (
     moved,
     rest_of,
 )
+from quorate.client.connector import ConnectorError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self
 
     from quorate.client.connect.config import FileSource
@@ -52,12 +55,14 @@ class FollowedFile:
     What became records is the user's to know: :meth:`read` starts anew at the position it is given.
     """
 
-    def __init__(self, source: FileSource) -> None:
+    def __init__(self, source: FileSource, clock: Callable[[], float] = time.monotonic) -> None:
         self._source = source
+        self._clock = clock
         self._path = Path(source.path)
         self._descriptor = -1
         self._inode = -1
-        self._waited_ms = 0
+        self._still_since_s: float | None = None
+        """Since when a renamed file has not grown, as far as was seen."""
 
     def __enter__(self) -> Self:
         return self
@@ -69,16 +74,25 @@ class FollowedFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = self._inode = -1
-        self._waited_ms = 0
+        self._still_since_s = None
 
     def _open(self, path: Path) -> bool:
-        """Open another file; whether it is there."""
+        """Open another file; whether it is there.
+
+        Raises:
+            ConnectorError: It is no regular file. A pipe would be waited for, by nobody who could
+                be interrupted.
+        """
         self._close()
         try:
-            self._descriptor = os.open(path, os.O_RDONLY)
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         except FileNotFoundError:
             return False
-        self._inode = os.fstat(self._descriptor).st_ino
+        state = os.fstat(self._descriptor)
+        if not S_ISREG(state.st_mode):
+            self._close()
+            raise ConnectorError(f"{path} is no regular file: only those can be read again")
+        self._inode = state.st_ino
         return True
 
     def _seen(self) -> Seen:
@@ -178,9 +192,14 @@ class FollowedFile:
         return rest_of(beginning_of(self._inode), self._path.name, self._entries())
 
     def _may_grow(self, *, grew: bool) -> bool:
-        """Whether a renamed file may still be written to: for a while after its last line."""
-        self._waited_ms = 0 if grew else self._waited_ms + self._source.poll_interval_ms
-        return self._waited_ms < self._source.rotation_wait_ms
+        """Whether a renamed file may still be written to: for a while after its last line.
+
+        That while begins with a look that saw it renamed: what is written in it is seen by another.
+        """
+        now_s = self._clock()
+        if grew or self._still_since_s is None:
+            self._still_since_s = now_s
+        return (now_s - self._still_since_s) * 1000 < self._source.rotation_wait_ms
 
     def _next(self, position: Position) -> Piece:
         """Go on to the file that came after one that was renamed."""
@@ -196,7 +215,7 @@ class FollowedFile:
         names = rest_of(position, self._path.name, self._entries())
         if names:
             self._open(self._path.with_name(names[0]))
-            self._waited_ms = self._source.rotation_wait_ms
+            self._still_since_s = -float("inf")  # it was waited for already
 
 
 def _entry_of(found: os.DirEntry[str]) -> Entry | None:

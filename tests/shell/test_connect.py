@@ -47,7 +47,8 @@ class Reader:
 
     def __init__(self, given: FileSource) -> None:
         self.source = given
-        self.file = FollowedFile(given)
+        self.now_s = 0.0
+        self.file = FollowedFile(given, lambda: self.now_s)
         self.position: Position | None = None
         self.notices: list[str] = []
 
@@ -59,11 +60,13 @@ class Reader:
             self.position = piece.position
             if piece.notice:
                 self.notices.append(piece.notice)
+            if piece.is_end:
+                self.now_s += self.source.poll_interval_ms / 1_000
         return found
 
     def start_again(self) -> None:
         self.file.__exit__()
-        self.file = FollowedFile(self.source)
+        self.file = FollowedFile(self.source, lambda: self.now_s)
 
 
 @pytest.fixture
@@ -150,6 +153,32 @@ def test_an_old_file_still_grows_for_a_while(path: Path, reader: Reader) -> None
     assert reader.lines(looks=2) == []
     append(old, "two\n")
     assert reader.lines(looks=20) == [b"two", b"three"]
+
+
+@pytest.mark.parametrize("poll_interval_ms", [1, 999, 1_000, 5_000])
+def test_however_rarely_it_looks_an_old_file_is_looked_at_again_before_it_is_left(
+    path: Path, poll_interval_ms: int
+) -> None:
+    rare = Reader(source(path, poll_interval_ms=poll_interval_ms))
+    append(path, "one\n")
+    assert rare.lines() == [b"one"]
+    old = path.with_name("a.log.1")
+    path.rename(old)
+    append(path, "three\n")
+    assert rare.lines(looks=1) == []
+    append(old, "two\n")
+    assert rare.lines(looks=3_000) == [b"two", b"three"]
+    rare.file.__exit__()
+
+
+def test_what_is_no_regular_file_is_refused_at_once(path: Path, reader: Reader) -> None:
+    os.mkfifo(path)
+    with pytest.raises(ConnectorError, match="is no regular file"):
+        reader.lines()
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(ConnectorError, match="is no regular file"):
+        reader.lines()
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["running", "started again"])
