@@ -29,7 +29,7 @@ PAUSE_MS_MAX: Final = 30_000
 
 State: TypeAlias = Literal["running", "done", "failed", "stopped"]
 
-_FINAL: Final = (ConnectorError, PositionError, UnreadableError, ProducerFencedError)
+_FINAL: Final = (ConnectorError, PositionError, UnreadableError)
 """What does not pass by itself."""
 
 _PASSING: Final = (QuorateError, OSError, sqlite3.OperationalError)
@@ -103,10 +103,10 @@ async def _run_again_and_again(connector: Connector, context: Context, status: S
         carried = status.records
         try:
             await _run(connector, context)
-        except _FINAL as error:
-            _fail(context, status, error)
-            return
         except _PASSING as error:
+            if _is_final(error):
+                _fail(context, status, error)
+                return
             trouble: Exception = error
         except sqlite3.Error as error:
             _fail(context, status, error)
@@ -122,6 +122,13 @@ async def _run_again_and_again(connector: Connector, context: Context, status: S
         status.restarts += 1
         context.tell(f"starts again in {pause_ms} ms: {trouble}")
         await trio.sleep(pause_ms / 1000)
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether an error does not pass by itself; nor is a runner that took over to be driven out."""
+    if isinstance(error, ProducerFencedError):
+        return not error.took_too_long
+    return isinstance(error, _FINAL)
 
 
 async def _run(connector: Connector, context: Context) -> None:

@@ -82,9 +82,13 @@ class ProducerFencedError(KafkaError):
 
     What it has not committed is aborted, and it can do nothing more: only the newest producer with
     a transactional id may write.
+
+    Attributes:
+        took_too_long: Whether it was its transaction; then a new producer can do it again.
     """
 
     code = ErrorCode.PRODUCER_FENCED
+    took_too_long = False
 
 
 class TransactionAbortedError(KafkaError):

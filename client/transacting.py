@@ -397,13 +397,15 @@ class Transactions:
         name = "" if ours is None else f", producer id {ours.producer_id} with epoch {ours.epoch},"
         open_ms = now_ms() - self._began_ms
         why = f"transactional_id={self.transactional_id!r} was taken over by another producer"
-        if open_ms >= self._timeout_ms and self.machine.state is not State.UNIDENTIFIED:
+        too_long = open_ms >= self._timeout_ms and self.machine.state is not State.UNIDENTIFIED
+        if too_long:
             why = (
                 f"its transaction was open for {open_ms} ms, longer than"
                 f" transaction_timeout_ms={self._timeout_ms}; the coordinator has aborted it"
             )
         fenced = ProducerFencedError(f"this producer{name} is fenced: {why}{whom}")
         fenced.__cause__ = error
+        fenced.took_too_long = too_long
         return fenced
 
     # The end

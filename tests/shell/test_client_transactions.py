@@ -328,12 +328,15 @@ async def test_a_newer_producer_fences_the_older_one(
     async with producing(fakes) as p:
         await write(p, b"a")
         tx = p.transaction()
-        with pytest.raises(ProducerFencedError, match="taken over by another producer; it belongs"):
+        with pytest.raises(
+            ProducerFencedError, match="taken over by another producer; it belongs"
+        ) as fenced:
             async with tx:
                 await tx.send("t", b"b")
                 async with producing(fakes) as newer:
                     await write(newer, b"c")
                 await tx.send("t", b"d")
+        assert not fenced.value.took_too_long
         assert tx.outcome == "aborted"
         for _ in range(2):
             with pytest.raises(ProducerFencedError):
@@ -363,10 +366,13 @@ async def test_who_takes_too_long_hears_that_this_was_why(
     fakes = fake(nursery)
     fakes.cluster.script(EndTxnRequest, ended(ErrorCode.INVALID_PRODUCER_EPOCH))
     async with producing(fakes, transaction_timeout_ms=1_000) as p:
-        with pytest.raises(ProducerFencedError, match="longer than transaction_timeout_ms=1000"):
+        with pytest.raises(
+            ProducerFencedError, match="longer than transaction_timeout_ms=1000"
+        ) as fenced:
             async with p.transaction() as tx:
                 await tx.enqueue("t", b"a")
                 await trio.sleep(2)
+    assert fenced.value.took_too_long
     assert fakes.cluster.requests_of(InitProducerIdRequest)[0].transaction_timeout_ms == 1_000
 
 

@@ -330,12 +330,21 @@ async def supervised(
 async def test_what_may_pass_is_tried_again_with_longer_and_longer_pauses(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    passing = [NetworkError("gone"), OSError("gone"), sqlite3.OperationalError("locked")]
+    slow = ProducerFencedError("a pause")
+    slow.took_too_long = True
+    passing = [NetworkError("gone"), OSError("gone"), slow]
     status, told = await supervised(monkeypatch, tmp_path, *passing)
     assert (status.state, status.records, status.restarts) == ("done", 1, 3)
     assert [text.partition(":")[0] for text in told] == [
         f"starts again in {pause} ms" for pause in (100, 200, 400)
     ]
+
+
+async def test_a_locked_database_may_pass(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    status, _ = await supervised(monkeypatch, tmp_path, sqlite3.OperationalError("locked"))
+    assert (status.state, status.restarts) == ("done", 1)
 
 
 async def test_it_is_not_tried_for_ever(
