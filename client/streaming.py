@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, cast
 from uuid import uuid4
 
 import trio
@@ -24,6 +24,7 @@ from quorate.client.producer import Producer
 from quorate.client.rebalancing import RebalanceListener
 from quorate.client.sending.partitioner import partition_for_key
 from quorate.client.streams.task import Ownership, Tally, Task
+from quorate.errors import ErrorCode, KafkaError, QuorateError
 from quorate.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -119,14 +120,20 @@ class _AtLeastOnce:
         await self._producer.flush()
         for delivery in self._deliveries:
             if delivery.error is not None:
-                raise delivery.error
+                self._give_up(delivery.error)
         try:
             offsets = self._progress.made()
             if offsets:
                 await self._consumer.commit(offsets)
-        except CommitFailedError as failed:
-            self._progress.undo()
-            raise TransactionAbortedError(f"nothing was committed: {failed}") from failed
+        except KafkaError as failed:
+            self._give_up(failed)
+
+    def _give_up(self, error: QuorateError) -> NoReturn:
+        """Go back to where this began, to do it again if that may help."""
+        self._progress.undo()
+        if isinstance(error, CommitFailedError) or _may_pass(error):
+            raise TransactionAbortedError(f"nothing was committed: {error}") from error
+        raise error
 
     async def enqueue(self, topic: str, value: bytes | None, **options: Any) -> Delivery:
         """Hand over a record."""
@@ -137,6 +144,15 @@ class _AtLeastOnce:
     async def resolve(self) -> str:
         """Say that it was not committed; nobody asks."""
         return "aborted"
+
+
+def _may_pass(error: QuorateError) -> bool:
+    """Whether an error is one of an outage; a topic that is gone does not come back."""
+    return (
+        isinstance(error, KafkaError)
+        and error.retriable
+        and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
 
 
 class Running:

@@ -8,6 +8,19 @@ import trio
 from trio.testing import MockClock
 
 from quorate.client import Producer
+from quorate.errors import ErrorCode
+from quorate.protocol.messages.data import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from quorate.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from quorate.protocol.messages.topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
@@ -59,6 +72,75 @@ async def test_what_was_given_up_is_not_written_and_what_came_back_does_not_wait
                 await trio.sleep(1)
         assert cluster.topics["out"][0].values() == [b"a"]
         assert group.committed["in", 0][0] == 1
+
+
+async def test_what_could_not_be_committed_during_an_outage_is_committed_after_it(
+    autojump_clock: MockClock,
+) -> None:
+    async with running() as (cluster, group, instance):
+        cluster.script(OffsetCommitRequest, *[refuse_commit] * 150)
+        while instance.statistics.aborts < 2:  # noqa: ASYNC110 - another task counts
+            await trio.sleep(1)
+        assert instance.statistics.commits == 0
+        await until_committed(instance)
+        assert group.committed["in", 0][0] == 1
+        assert set(cluster.topics["out"][0].values()) == {b"a"}
+
+
+async def test_what_could_not_be_written_during_an_outage_is_read_and_written_again(
+    autojump_clock: MockClock,
+) -> None:
+    async with running() as (cluster, group, instance):
+        cluster.handlers[ProduceRequest] = lambda _broker_id, request: refused(request)
+        while instance.statistics.aborts < 2:  # noqa: ASYNC110 - another task counts
+            await trio.sleep(1)
+        assert instance.statistics.commits == 0
+        del cluster.handlers[ProduceRequest]
+        await until_committed(instance)
+        assert group.committed["in", 0][0] == 1
+        assert cluster.topics["out"][0].values() == [b"a"]
+
+
+def refuse_commit(_broker_id: int, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=told.partition_index,
+                        error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+                    )
+                    for told in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def refused(request: ProduceRequest) -> ProduceResponse:
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    PartitionProduceResponse(
+                        index=data.index, error_code=ErrorCode.NOT_ENOUGH_REPLICAS
+                    )
+                    for data in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+async def until_committed(instance: Running) -> None:
+    with trio.fail_after(1_000):
+        while instance.statistics.commits == 0:  # noqa: ASYNC110 - another task counts
+            await trio.sleep(1)
 
 
 async def test_a_backlog_of_several_topics_is_read_by_the_times_of_its_records(
