@@ -36,6 +36,12 @@ class LongSerde:
         return int(INT64.unpack(data)[0])
 
 
+def base_key(data: bytes, start_ms: int) -> bytes | None:
+    """Return the bytes of the key in a window that a :class:`WindowedSerde` wrote; None if not."""
+    start = INT64.pack(start_ms)
+    return data.removesuffix(start) if data.endswith(start) else None
+
+
 class WindowedSerde(Generic[K]):
     """A key and the start of its window: the key's bytes, then the start as eight more."""
 

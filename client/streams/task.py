@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from quorate.client.serde.serdes import SerdeError
 from quorate.client.streams.pipeline import Pipeline, run_steps
+from quorate.client.streams.serdes import base_key
 from quorate.client.streams.store import WindowStore
 from quorate.client.streams.windows import Window
 from quorate.errors import QuorateError
@@ -158,6 +159,9 @@ class Task:
         sink = self._pipeline.sink
         key_bytes = sink.write_key(sink.topic, key)
         value_bytes = sink.write_value(sink.topic, value)
+        if isinstance(key, Window) and key_bytes is not None:
+            base = base_key(key_bytes, key.start_ms)
+            partition_key = partition_key if base is None else base
         return Output(key_bytes, value_bytes, timestamp_ms, headers, partition_key)
 
     def outcome(self) -> Outcome:

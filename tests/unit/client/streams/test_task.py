@@ -8,7 +8,7 @@ from quorate.client.serde import JsonSerde, SerdeError, StrSerde
 from quorate.client.streams.pipeline import Pipeline, run_steps, stream
 from quorate.client.streams.serdes import LongSerde, WindowedSerde
 from quorate.client.streams.task import NoTimeError, Output, Ownership, Task
-from quorate.client.streams.windows import TimeWindows
+from quorate.client.streams.windows import TimeWindows, Window
 from quorate.model import TopicPartition
 from quorate.records.record import Record
 
@@ -62,6 +62,41 @@ def test_nulls_are_left_out_and_no_key_stays_none() -> None:
     outcome = task.outcome()
     assert [output.key for output in outcome.outputs] == [None]
     assert (outcome.tally.records, outcome.tally.null, outcome.tally.results) == (2, 1, 1)
+
+
+WINDOWED = WindowedSerde(StrSerde(), size_ms=60_000)
+
+
+def test_windows_that_are_read_go_to_the_partition_of_the_key_in_them() -> None:
+    window = WINDOWED.serialize("", Window("alice", 60_000, 120_000))
+    same = stream("in", key=WINDOWED).to("out", key=WINDOWED)
+    task = task_of(same)
+    task.take(record(b"v", key=window))
+    (output,) = task.outcome().outputs
+    assert (output.key, output.partition_key) == (window, b"alice")
+
+
+def test_windows_of_another_key_go_to_the_partition_of_that() -> None:
+    counts = stream("in", key=StrSerde()).group_by_key().windowed_by(MINUTES).count()
+    sites = counts.map(lambda w, n: (Window(w.key.partition("/")[0], w.start_ms, w.end_ms), n)).to(
+        "out", key=WINDOWED, value=LongSerde()
+    )
+    task = task_of(sites)
+    for page in (b"site/a", b"site/b"):
+        task.take(record(b"v", key=page))
+    assert [output.partition_key for output in task.outcome().outputs] == [b"site", b"site"]
+
+
+def test_windows_that_are_written_otherwise_go_to_the_partition_of_the_key_they_are_of() -> None:
+    counts = stream("in", key=StrSerde()).group_by_key().windowed_by(MINUTES).count()
+    task = task_of(
+        counts.map_values(str).to(
+            "out", key=lambda window: f"{window.start_ms}".encode(), value=StrSerde()
+        )
+    )
+    task.take(record(b"v"))
+    (output,) = task.outcome().outputs
+    assert (output.key, output.partition_key) == (b"0", b"k")
 
 
 def test_steps_behind_windows_see_windows() -> None:
