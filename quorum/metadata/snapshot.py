@@ -77,7 +77,11 @@ def _pieces(image: MetadataImage) -> Iterator[bytes]:
 def _encoded(
     shard: Shard[K, V], records: Callable[[K, V], Iterator[r.MetadataRecord]]
 ) -> Iterator[bytes]:
-    """Yield the entries of a shard as batches, which are made only if they were not before."""
+    """Yield the entries of a shard as batches, which are made only if they were not before.
+
+    Two threads may do this at once, of one image or of different ones; what is kept of a shard is
+    shared. So every step is a single one of the dict, and expects nothing of the one before.
+    """
     known = shard.encoded
     for key, value in shard.entries.items():
         encoded = known.get(key)
@@ -87,7 +91,7 @@ def _encoded(
     if len(known) > 2 * len(shard.entries):
         for key in list(known):
             if key not in shard.entries:
-                del known[key]
+                known.pop(key, None)
 
 
 def image_records(image: MetadataImage) -> Iterator[r.MetadataRecord]:

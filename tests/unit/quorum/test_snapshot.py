@@ -1,5 +1,8 @@
 """Snapshots: bytes of an image, made and read in pieces, the same ones wherever they are made."""
 
+# pyright: reportPrivateUsage=false
+
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +13,13 @@ from quorate.quorum.metadata.applying import apply_records
 from quorate.quorum.metadata.codec import encode_batch
 from quorate.quorum.metadata.features import UnsupportedLevelError, bootstrap_records
 from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionState
-from quorate.quorum.metadata.snapshot import decode_image, encode_image, image_records
+from quorate.quorum.metadata.sharded import Encoded, Shard
+from quorate.quorum.metadata.snapshot import (
+    _encoded,
+    decode_image,
+    encode_image,
+    image_records,
+)
 
 USER = (r.QuotaEntityPart("user", "alice"), r.QuotaEntityPart("client-id", None))
 
@@ -166,3 +175,19 @@ def test_a_snapshot_of_a_newer_cluster_stops_the_node() -> None:
     newer = encode_batch([r.FeatureLevelSet("c", 1, "metadata.version", 99)])
     with pytest.raises(UnsupportedLevelError, match=r"works at metadata.version 99.*upgrade"):
         decode_image(dump_cbor([2, 7, [newer]]))
+
+
+class Shared(dict[str, Encoded[int]]):
+    """What is kept of a shard; another thread tidies up as soon as this one begins to."""
+
+    def __iter__(self) -> Iterator[str]:
+        found = list(super().__iter__())
+        self.pop(found[0])
+        return iter(found)
+
+
+def test_two_threads_may_tidy_up_what_they_keep_of_a_shard() -> None:
+    known = Shared({name: Encoded(1, b"old") for name in ("gone", "gone, too", "here")})
+    shard = Shard({"here": 1}, known)
+    assert list(_encoded(shard, lambda _key, _value: iter(()))) == [b"old"]
+    assert dict(known.items()) == {"here": Encoded(1, b"old")}
