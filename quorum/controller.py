@@ -44,7 +44,7 @@ from quorate.quorum.metadata.effective import MIN_INSYNC_REPLICAS_DEFAULT
 from quorate.quorum.metadata.features import bootstrap_records
 from quorate.quorum.metadata.image import MetadataImage
 from quorate.quorum.metadata.records import MetadataRecord
-from quorate.quorum.quorum_requests import QuorumRequests
+from quorate.quorum.quorum_requests import QuorumRequests, members_of
 from quorate.quorum.raft.outcomes import LeadershipMoved
 from quorate.quorum.raft.rules import rules_of
 from quorate.quorum.raft.voters import NO_VOTERS, VoterSet
@@ -259,8 +259,8 @@ class Controller:
             version,
             self._meta.key.directory_id,
             self._identity.endpoint,
-            _members(self._meta.founders),
-            _members(self._mesh.voters),
+            members_of(self._meta.founders),
+            members_of(self._mesh.voters),
         )
 
     def begin(self, frame: Frame) -> Promise[m.Answer | KafkaError] | None:
@@ -567,10 +567,6 @@ class Controller:
                     data = await trio.to_thread.run_sync(frozen)
                     machine.keep(m.FetchMetadataAnswer(version, (), data))
         return machine.since(request.from_version)
-
-
-def _members(voters: VoterSet) -> tuple[m.Member, ...]:
-    return tuple(m.Member(v.key.node_id, v.key.directory_id, v.endpoint) for v in voters.voters)
 
 
 def _votes_otherwise(voters: VoterSet, now: Standing) -> bool:

@@ -15,6 +15,7 @@ from quorate.model import Endpoint
 from quorate.net.control import ControlStream, introduce
 from quorate.quorum.control.greeting import common_version
 from quorate.quorum.directory import ControllerDirectory
+from quorate.quorum.quorum_requests import members_of
 from quorate.quorum.raft.forming import Found, Introduction, Join, Refuse, Wait, form
 from quorate.quorum.raft.voters import DIRECTORY_ID_BYTES, NO_VOTERS, ReplicaKey, Voter, VoterSet
 from quorate.quorum.raft_mesh import Connect
@@ -125,6 +126,9 @@ class Forming:
     def greet(self, hello: Hello) -> HelloAnswer:
         """Tell other controllers who we are; all others have to wait.
 
+        Whose directory is formatted already, and only recovers, says so: who heard that it is in no
+        cluster would found another one with it.
+
         Raises:
             KafkaError: there is no cluster to be part of yet.
         """
@@ -133,8 +137,15 @@ class Forming:
             raise NotControllerError("this controller is not in a cluster yet")
         if hello.purpose is Purpose.MESH:
             raise NetworkError("this controller is not in a cluster yet")
-        key = self._directory.meta.key
-        return HelloAnswer("", key.node_id, version, key.directory_id, self._plan.endpoint)
+        meta = self._directory.meta
+        return HelloAnswer(
+            meta.cluster_id,
+            meta.node_id,
+            version,
+            meta.key.directory_id,
+            self._plan.endpoint,
+            members_of(meta.founders),
+        )
 
     def begin(self, frame: Frame) -> None:
         """Begin nothing."""

@@ -140,7 +140,7 @@ class QuorumRequests:
         """Let an observer vote."""
         voter = self._voter_of(request)
         outcome = await self._raft.add_voter(voter, asked.deadline_s)
-        return m.AddVoterAnswer(_members(self._changed(outcome)))
+        return m.AddVoterAnswer(members_of(self._changed(outcome)))
 
     async def remove_voter(self, request: m.RemoveVoter, asked: Asked) -> m.RemoveVoterAnswer:
         """Let a voter vote no more."""
@@ -154,7 +154,7 @@ class QuorumRequests:
                 )
             key = voter.key
         outcome = await self._raft.remove_voter(key, asked.deadline_s)
-        return m.RemoveVoterAnswer(_members(self._changed(outcome)))
+        return m.RemoveVoterAnswer(members_of(self._changed(outcome)))
 
     async def transfer(
         self, request: m.TransferLeadership, asked: Asked
@@ -231,5 +231,6 @@ def _refused(refusal: Refusal, message: str) -> KafkaError:
     return KafkaError(message, code=CODES.get(refusal, ErrorCode.INVALID_REQUEST))
 
 
-def _members(voters: VoterSet) -> tuple[m.Member, ...]:
+def members_of(voters: VoterSet) -> tuple[m.Member, ...]:
+    """Return voters as they are told to others."""
     return tuple(m.Member(v.key.node_id, v.key.directory_id, v.endpoint) for v in voters.voters)

@@ -22,7 +22,7 @@ from quorate.net.control import (
 from quorate.quorum.directory import ControllerDirectory, open_controller_directory
 from quorate.quorum.forming import Forming, FormingError, FormingPlan
 from quorate.quorum.raft.forming import cluster_id_for
-from quorate.quorum.raft.voters import NO_VOTERS, ReplicaKey
+from quorate.quorum.raft.voters import NO_VOTERS, ReplicaKey, Voter, VoterSet
 
 
 def at(node_id: int) -> Endpoint:
@@ -190,6 +190,27 @@ async def test_it_says_for_whom_it_waits(
         (told,) = [r.getMessage() for r in caplog.records if "waiting" in r.getMessage()]
         assert "host:2, host:3" in told
         assert "host:1" not in told
+
+
+async def test_who_recovers_is_in_its_cluster_for_whoever_lost_a_disk_meanwhile(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with a_network() as network:
+        recovering = [Starting(network, tmp_path / str(n), n) for n in (1, 2)]
+        keys = [*(c.directory.meta.key for c in recovering), ReplicaKey(3, b"o" * 16)]
+        founders = VoterSet.of(Voter(key, at(key.node_id)) for key in keys)
+        for controller in recovering:
+            controller.directory.format(cluster_id_for(keys), founders)
+        wiped = Starting(network, tmp_path / "3", 3)
+        await wiped.run()
+        assert wiped.directory.meta.cluster_id == cluster_id_for(keys)
+        assert wiped.directory.meta.founders == NO_VOTERS, "it joins, and does not vote"
+        _, answer = await introduce(
+            await network.connect(at(1)), Hello("", 4, directory_id=b"4" * 16, endpoint=at(4))
+        )
+        assert [member.node_id for member in answer.founders] == [1, 2, 3]
+        for controller in recovering:
+            controller.directory.close()
 
 
 async def test_meanwhile_brokers_wait_and_controllers_hear_who_it_is(
