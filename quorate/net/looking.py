@@ -34,9 +34,10 @@ async def _refuses(endpoint: Endpoint) -> bool:
 
 
 async def _address_refuses(family: int, address: tuple[object, ...]) -> bool:
-    with trio.socket.socket(family, socket.SOCK_STREAM) as sock:
-        try:
+    try:
+        # Already this fails where there is no such family, or no descriptor left: that is about us.
+        with trio.socket.socket(family, socket.SOCK_STREAM) as sock:
             await sock.connect(address)
-        except OSError as error:
-            return error.errno == errno.ECONNREFUSED
+    except OSError as error:
+        return error.errno == errno.ECONNREFUSED
     return False
