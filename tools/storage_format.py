@@ -23,6 +23,7 @@ from quorate.quorum.directory import (
 from quorate.quorum.raft.voters import (
     DIRECTORY_ID_BYTES,
     NO_VOTERS,
+    VOTERS_MAX,
     ReplicaKey,
     Voter,
     VoterSet,
@@ -35,6 +36,7 @@ from quorate.tools.storage import Owned, owned_by
 
 CONTROLLER: Final = "controller"
 BROKER: Final = "broker"
+NODE_ID_MAX: Final = 2**31 - 1
 CLUSTER_ID: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -108,16 +110,18 @@ def parse_controllers(text: str) -> VoterSet:
     """Return the controllers that a cluster begins with, from ``ID@HOST:PORT:DIRECTORY-ID,...``.
 
     Raises:
-        UsageError: the text has another form, or names one twice.
+        UsageError: the text has another form, or names one twice, or what cannot be.
     """
     voters = [_parse_voter(one) for one in text.split(",")]
+    if len(voters) > VOTERS_MAX:
+        raise _no_controllers(text, f"at most {VOTERS_MAX} can vote")
     if len({voter.key.node_id for voter in voters}) != len(voters):
         raise _no_controllers(text, "an id is there twice")
     return VoterSet.of(voters)
 
 
 def _parse_voter(text: str) -> Voter:
-    match = re.fullmatch(r"(\d+)@(.+):(\d+):([A-Za-z0-9_-]{22})", text.strip())
+    match = re.fullmatch(r"([0-9]{1,10})@(.+):([0-9]{1,5}):([A-Za-z0-9_-]{22})", text.strip())
     if match is None:
         raise _no_controllers(text, "a controller is ID@HOST:PORT:DIRECTORY-ID")
     try:
@@ -126,9 +130,12 @@ def _parse_voter(text: str) -> Voter:
         directory_id = b""
     if len(directory_id) != DIRECTORY_ID_BYTES or not any(directory_id):
         raise _no_controllers(text, f"{match[4]} is no directory id")
-    return Voter(
-        ReplicaKey(int(match[1]), directory_id), Endpoint(match[2].strip("[]"), int(match[3]))
-    )
+    node_id, endpoint = int(match[1]), Endpoint(match[2].strip("[]"), int(match[3]))
+    if node_id > NODE_ID_MAX:
+        raise _no_controllers(text, f"ids go up to {NODE_ID_MAX}")
+    if not endpoint.can_be_dialed:
+        raise _no_controllers(text, f"nobody can connect to {endpoint}")
+    return Voter(ReplicaKey(node_id, directory_id), endpoint)
 
 
 def _no_controllers(text: str, why: str) -> UsageError:

@@ -140,6 +140,12 @@ def test_initial_controllers_are_written_as_kafka_writes_them() -> None:
         ("1@host:9190", "ID@HOST"),
         (f"1@a:1:{ONE},1@b:2:{TWO}", "twice"),
         ("1@host:9190:AAAAAAAAAAAAAAAAAAAAAA", "no directory id"),
+        (f"1@host:91900:{ONE}", "nobody can connect to host:91900"),
+        (f"1@host:0:{ONE}", "nobody can connect"),
+        (f"1@a..b:9190:{ONE}", "nobody can connect"),
+        (f"5000000000@host:9190:{ONE}", "ids go up to 2147483647"),
+        ("1" * 5000 + f"@host:9190:{ONE}", "ID@HOST"),
+        (",".join(f"{n}@host:9190:{ONE}" for n in range(64)), "at most 63"),
     ],
 )
 def test_what_names_no_controllers_is_refused(text: str, complaint: str) -> None:
