@@ -38,7 +38,7 @@ CODES: Final = {
     Refusal.NOT_TAKEN_OVER: ErrorCode.REQUEST_TIMED_OUT,
     Refusal.UNKNOWN_VOTER: ErrorCode.VOTER_NOT_FOUND,
     Refusal.ALREADY_A_VOTER: ErrorCode.DUPLICATE_VOTER,
-    Refusal.OTHER_DIRECTORY: ErrorCode.INVALID_VOTER_KEY,
+    Refusal.OTHER_DIRECTORY: ErrorCode.DUPLICATE_VOTER,
 }
 """What refusals are to a Kafka client; all others are INVALID_REQUEST."""
 

@@ -58,3 +58,11 @@ async def test_who_cannot_be_connected_to_does_not_vote(
     error = await refusal(m.AddVoter(2, b"2" * 16, endpoint))
     assert error.code == ErrorCode.INVALID_REQUEST
     assert "nobody can connect to controller 2-" in error.message
+
+
+@pytest.mark.parametrize("directory_id", [ME.directory_id, b"2" * 16, m.NO_DIRECTORY])
+async def test_an_id_votes_with_one_directory(
+    directory_id: bytes, autojump_clock: MockClock
+) -> None:
+    error = await refusal(m.AddVoter(1, directory_id, Endpoint("other", 9190)))
+    assert error.code == ErrorCode.DUPLICATE_VOTER, "as Kafka answers, whichever directory it is"
