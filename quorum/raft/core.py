@@ -258,6 +258,7 @@ class RaftCore(Generic[R]):
         if key != self._me:
             self._engine.disconnected(key)
             self._pacer.disconnected(key)
+            self._streams.finish(key)  # it may never come back, and a stream holds a whole snapshot
             self._progress.forget(key)
 
     def receive(self, source: ReplicaKey, message: RaftMessage) -> None:

@@ -9,6 +9,7 @@ from quorate.quorum.raft.messages import (
     Heartbeat,
     ReadProbeAnswer,
     SnapshotAnswer,
+    SnapshotChunk,
     TimeoutNow,
     decode_message,
     encode_message,
@@ -107,3 +108,17 @@ def test_a_stream_begins_with_the_newest_snapshot_though_an_older_one_is_under_w
         puppet.wait(0.11)
     assert streams[key(2)].head.end.last.log_index == older
     assert streams[key(9)].head.end.last.log_index == puppet.rounds.snapshot_index > older
+
+
+def test_a_stream_to_who_has_gone_is_forgotten_and_begins_anew_when_that_one_is_back() -> None:
+    puppet = streaming(1000)
+    puppet.hear(2, AppendAnswer(1, 2, True, False, 0))
+    puppet.wait(0.11)
+    streams = puppet.rounds._core._streams._streams
+    assert key(2) in streams
+    puppet.rounds.peer_disconnected(key(2))
+    puppet.wait(0.11)
+    assert key(2) not in streams
+    puppet.rounds.peer_connected(key(2))
+    sent = [message for _ in range(3) for message in puppet.wait(0.11)]
+    assert any(isinstance(message, SnapshotChunk) for message in sent)
