@@ -177,7 +177,9 @@ class _Judges:
         self._log = LogChecker(acks)
         brokers = int(header.get("brokers") or 0)
         self._acceptance = AcceptanceChecker(acks, header.get("clock"), brokers)
-        self._insync = InsyncChecker(brokers, int(header.get("min_insync") or 0), acks)
+        replicas = int(header.get("replication_factor") or 0)
+        min_insync = int(header.get("min_insync") or 0)
+        self._insync = InsyncChecker(brokers, min_insync, acks, replicas)
         self._availability = AvailabilityChecker(header.get("liveness", {}))
         self._metadata = MetadataChecker()
         self._quorum = QuorumChecker()
@@ -198,7 +200,7 @@ class _Judges:
     def _checkers(self) -> Iterator[tuple[Checker, str]]:
         yield self._log, "send txn poll read high-watermark replica delete"
         yield self._acceptance, "send fault heal replica metadata-log"
-        yield self._insync, "send fault heal"
+        yield self._insync, "send fault heal metadata-log"
         yield self._availability, "send txn fault heal phase delete"
         yield self._metadata, "phase view high-watermark metadata-log create delete"
         yield self._quorum, "view"

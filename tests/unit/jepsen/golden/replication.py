@@ -157,6 +157,19 @@ CASES = [
         [*two_silent(7 * S), read((0, 0))],
         {"brokers": 3, "min_insync": 2},
     ),
+    # Of five brokers; the two are replicas of it, and there may have been others.
+    Golden(
+        "below-min-insync",
+        [*two_silent(8 * S), read((0, 0)), decided()],
+        [*two_silent(8 * S), read((0, 0)), decided(changed(1, 0, [1, 2, 3], replicas=[1, 2, 3, 5]))],
+        {"brokers": 5, "replication_factor": 3, "min_insync": 2},
+    ),
+    Golden(
+        "below-min-insync",
+        [*two_silent(8 * S), read((0, 0)), decided()],
+        [*two_silent(8 * S), read((0, 0)), decided(cause=SNAPSHOT)],
+        {"brokers": 5, "replication_factor": 3, "min_insync": 2},
+    ),
     Golden(
         "ack-before-isr",
         silence(until_ns=10 * S, shrunk_ms=9_500, isr=[1, 2]),
