@@ -1,7 +1,8 @@
 """Which brokers certainly do nothing, or hear nothing, out of the faults of a history.
 
 A fault whose detail names brokers as ``silent`` was seen to bite: they do nothing from then on,
-until something else is done to them, be it that this fault is healed. One whose detail has
+until something else is done to them, be it that this fault is healed, or a scenario (``directed``)
+begins or ends, which starts whoever does not run. One whose detail has
 ``cuts``, which was seen to bite and is not ``flapping``, cuts the network from one place to another
 until it is healed; brokers have the first places.
 """
@@ -16,6 +17,7 @@ from quorate.jepsen.history import Kind, Operation
 
 FIRST_BROKER_ID: Final = 101
 FLAPPING: Final = ":flapping"
+SCENARIO: Final = "directed:"
 
 
 class Silences:
@@ -32,9 +34,10 @@ class Silences:
     def heed(self, operation: Operation) -> list[str]:
         """Return the brokers whose silence was certain until this began, and is not any more."""
         asked = operation.asked
+        everybody = list(self.since_ns) if asked["fault"].startswith(SCENARIO) else []
         if operation.name == "heal":
-            return self._ended(self._targets.pop(asked["fault"], ()))
-        ended = self._ended(asked["targets"])
+            return self._ended([*everybody, *self._targets.pop(asked["fault"], ())])
+        ended = self._ended([*everybody, *asked["targets"]])
         self._targets[asked["fault"]] = asked["targets"]
         if operation.kind is Kind.OK and operation.told.get("verified"):
             assert operation.returned_ns is not None, "what is known was told"
