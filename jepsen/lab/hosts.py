@@ -215,8 +215,12 @@ class Host:
         """End it, and forget what it did not sync; return about how much that was.
 
         Needs a disk that forgets.
+
+        Raises:
+            DiedError: it had ended by itself.
         """
         assert self.disk is not None, f"{self.name} has a disk that keeps all"
+        self.check_alive()
         self._end()
         return self.disk.cut_power(rng)
 
