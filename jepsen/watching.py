@@ -56,4 +56,10 @@ def _plain(view: ClusterView) -> dict[str, Any]:
         for name, state in view.partitions.items()
     }
     terms = [[said.controller, said.term, said.leader] for said in view.terms]
-    return {"controller": view.controller, "partitions": partitions, "terms": terms}
+    plain: dict[str, Any] = {"partitions": partitions, "terms": terms}
+    if view.disputed:
+        plain["disputed"] = [
+            [name, state.leader, state.leader_epoch, sorted(state.in_sync)]
+            for name, state in view.disputed
+        ]
+    return {"controller": view.controller, **plain}

@@ -2,8 +2,10 @@
 
 It goes by the log of the controllers' decisions, ``metadata-log`` (see the module
 ``metadata_log``), and by what was seen while it went on, ``view``, told ``{"partitions":
-{partition: [leader, epoch, isr]}}``. A ``high-watermark`` asks for a broker's id and is told
-``[[partition, high watermark, leader epoch], ...]`` of what that broker leads.
+{partition: [leader, epoch, isr]}}``, and ``"disputed"``, ``[[partition, leader, epoch, isr],
+...]``, if somebody says of the same epoch that another one leads. A ``high-watermark`` asks for a
+broker's id and is told ``[[partition, high watermark, leader epoch], ...]`` of what that broker
+leads.
 """
 
 from collections import defaultdict
@@ -62,6 +64,8 @@ class MetadataChecker:
             self._is_loaded = told == "load"
         elif name == "view":
             for partition, (leader, epoch, isr) in told["partitions"].items():
+                self._add_view(operation, partition, (leader, epoch), isr)
+            for partition, leader, epoch, isr in told.get("disputed", ()):
                 self._add_view(operation, partition, (leader, epoch), isr)
         elif name == "high-watermark":
             for partition, offset, *epoch in told:

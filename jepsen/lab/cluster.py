@@ -37,11 +37,13 @@ class ClusterView:
         controller: The active controller; None if nobody says.
         partitions: By name, such as ``t-0``.
         terms: What controllers of ours say.
+        disputed: What others say of partitions in the same epoch, where that is another leader.
     """
 
     controller: int | None
     partitions: Mapping[str, PartitionView]
     terms: tuple[TermView, ...] = ()
+    disputed: tuple[tuple[str, PartitionView], ...] = ()
 
 
 class Lab(Protocol):

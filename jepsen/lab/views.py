@@ -165,11 +165,21 @@ def merged(
 ) -> ClusterView:
     """Return one view: of each partition, what those say that know of the newest election."""
     newest: dict[str, PartitionView] = {}
+    others: list[tuple[str, PartitionView]] = []
     for view in said:
         for name, state in view.partitions.items():
             if name not in newest or state.leader_epoch > newest[name].leader_epoch:
                 newest[name] = state
-    return ClusterView(None if controller == NOBODY else controller, newest, terms)
+            elif _is_disputed(newest[name], state):
+                others.append((name, state))
+    disputed = tuple(each for each in others if _is_disputed(newest[each[0]], each[1]))
+    return ClusterView(None if controller == NOBODY else controller, newest, terms, disputed)
+
+
+def _is_disputed(one: PartitionView, other: PartitionView) -> bool:
+    """Whether two say that different brokers lead in the same epoch."""
+    led = {one.leader, other.leader}
+    return one.leader_epoch == other.leader_epoch and len(led) > 1 and NOBODY not in led
 
 
 def are_whole(said: Sequence[BrokerSaid], topics: Iterable[str], brokers: int) -> bool:

@@ -101,6 +101,12 @@ CASES = [
         [view(1, 4, [1, 2]), view(2, 4, [1, 2])],
         [view(1, 4, [1, 2]), view(2, 5, [1, 2]), view(1, 4, [1, 2]), view(-1, 4, [])],
     ),
+    # By what two brokers say at once.
+    Golden(
+        "two-leaders",
+        [did("view", None, {"controller": 1, "partitions": {"t-0": [1, 4, [1, 2]]}, "disputed": [["t-0", 2, 4, [1, 2]]]})],
+        [did("view", None, {"controller": 1, "partitions": {"t-0": [1, 4, [1, 2]]}, "disputed": [["t-0", 2, 3, [1, 2]]]})],
+    ),
     Golden(
         "two-leaders",
         [view(2, 0, [1, 2]), decided()],
@@ -155,6 +161,13 @@ CASES = [
         "below-min-insync",
         [*two_silent(8 * S), read((0, 0))],
         [*two_silent(7 * S), read((0, 0))],
+        {"brokers": 3, "min_insync": 2},
+    ),
+    # A scenario that ends starts whoever another fault has killed.
+    Golden(
+        "below-min-insync",
+        [*two_silent(8 * S), read((0, 0))],
+        [*two_silent(8 * S)[:2], heal("directed:isolated-leader", (5 * S, 6 * S - 1)), *two_silent(8 * S)[2:], read((0, 0))],
         {"brokers": 3, "min_insync": 2},
     ),
     # Of five brokers; the two are replicas of it, and there may have been others.

@@ -19,6 +19,15 @@ def test_of_each_partition_the_newest_epoch_holds() -> None:
     assert merged([], NOBODY).controller is None
 
 
+def test_another_leader_of_the_same_epoch_is_told_too() -> None:
+    other = PartitionView(2, 3, frozenset({2}), (1, 2))
+    assert merged([said(t_0=WHOLE), said(t_0=other)], 5).disputed == (("t-0", other),)
+    assert merged([said(t_0=WHOLE), said(t_0=SHRUNK)], 5).disputed == ()
+    newer = PartitionView(2, 4, frozenset({2}), (1, 2))
+    assert merged([said(t_0=WHOLE), said(t_0=other), said(t_0=newer)], 5).disputed == ()
+    assert merged([said(t_0=newer), said(t_0=LEADERLESS)], 5).disputed == ()
+
+
 def test_the_controller_of_the_newest_term_leads() -> None:
     terms = [TermView(1, 4, 1), TermView(2, 5, 3), TermView(3, 6, NOBODY)]
     assert newest_leader(terms) == 3
