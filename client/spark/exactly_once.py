@@ -120,8 +120,11 @@ class ExactlyOnce:
             KafkaError: It cannot be found out, or not be done.
         """
         decision = decision_from(self._offsets(decision_group(self._prefix)))
-        if decision is None or not decision.is_about(query, batch):
-            self._end(tuple(transactions), committed=False)
+        if decision is not None and decision.is_about(query, batch):
+            # A repetition of the micro-batch may have left others than those it was decided about.
+            named = set(decision.transactions)
+            transactions = [each for each in transactions if each not in named]
+        self._end(tuple(transactions), committed=False)
 
     def _carry_out(self, decision: Decision) -> tuple[Decision, list[OpenTransaction]]:
         """Commit what is open, and return what has become of it, with what is lost."""

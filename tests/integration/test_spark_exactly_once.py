@@ -16,6 +16,7 @@ from quorate.client.spark.plan import Task
 from quorate.client.spark.sizing import batch_ranges
 from quorate.client.spark.two_phase import LostTransactionError, OpenTransaction, Place
 from quorate.client.sync import Admin
+from quorate.client.transactions.describing import TransactionDescription
 from quorate.errors import KafkaError
 from quorate.protocol.apis import ApiKey
 from tests.compat import serving
@@ -234,6 +235,26 @@ def test_transactions_that_took_too_long_are_lost_before_the_commit_and_it_says_
     query.wire.armed = False
     query.until_done()
     assert sorted(committed(servers, topic).elements()) == query.wanted
+
+
+def test_abort_of_a_repeated_micro_batch_ends_what_its_tasks_have_left_open(
+    servers: str, topic: str
+) -> None:
+    from quorate.client.spark.sink import ExactlyOnceWriter  # noqa: PLC0415 - needs PySpark
+
+    slow = Query(servers, topic, "again", Wire(armed=True), timeout_ms=300)
+    lost: list[Any] = [slow.task(ExactlyOnceWriter(slow.options), Place("again", 0, 0))]
+    time.sleep(0.8)
+    with pytest.raises(LostTransactionError):
+        ExactlyOnceWriter(slow.options).commit(lost, 0)
+    query = Query(servers, topic, "again", Wire(armed=True))
+    writer = ExactlyOnceWriter(query.options)
+    open_again: list[Any] = [query.task(writer, Place("again", 0, 0))]
+    writer.abort(open_again, 0)
+    with Admin(servers) as admin:
+        described = admin.describe_transactions(["again-0"])["again-0"]
+    assert isinstance(described, TransactionDescription)
+    assert described.state == "CompleteAbort"
 
 
 def test_a_driver_that_is_not_dead_after_all_cannot_commit_what_another_one_wrote(
