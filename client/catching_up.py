@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from quorate.client.admin_results import NewTopic, OffsetSpec
+from quorate.client.admin_results import ConfigResource, NewTopic, OffsetSpec
 from quorate.client.offsets import TimestampOffset
 from quorate.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from quorate.client.admin import Admin
     from quorate.client.consumer import Consumer
@@ -77,7 +78,7 @@ async def ensure_compacted(admin: Admin, name: str, partitions: int) -> None:
 
     Raises:
         KafkaError: It cannot be created.
-        ValueError: It has another number of partitions.
+        ValueError: It has another number of partitions, or does not keep the last record of a key.
     """
     topic = NewTopic(name, partitions, None, {"cleanup.policy": "compact"})
     error = (await admin.create_topics([topic]))[name]
@@ -88,3 +89,18 @@ async def ensure_compacted(admin: Admin, name: str, partitions: int) -> None:
     there = len((await admin.connected().topic(name)).partitions)
     if there != partitions:
         raise ValueError(f"topic {name!r} has {there} partitions, but should have {partitions}")
+    if error is not None:
+        await _check_compacted(admin, name)
+
+
+async def _check_compacted(admin: Admin, name: str) -> None:
+    resource = ConfigResource.topic(name)
+    configs = (await admin.describe_configs([resource]))[resource]
+    if not isinstance(configs, Mapping):
+        raise configs
+    policy = configs["cleanup.policy"].value
+    if policy != "compact":
+        raise ValueError(
+            f"topic {name!r} has cleanup.policy={policy}, but needs compact: what is kept there"
+            " would be deleted when it is old. Change that, or take another name"
+        )

@@ -11,6 +11,7 @@ import trio
 from quorate.client.admin import Admin
 from quorate.client.catching_up import ensure_compacted, read_up
 from quorate.client.connect.lines import Position, PositionError
+from quorate.client.connector import ConnectorError
 from quorate.client.consumer import Consumer
 from quorate.client.following_files import FollowedFile
 from quorate.client.producer import Producer
@@ -66,7 +67,10 @@ def _key(source: FileSource) -> bytes:
 
 async def _stored_position(source: FileSource, context: Context, admin: Admin) -> Position | None:
     topic, wanted = context.offsets_topic, _key(source)
-    await ensure_compacted(admin, topic, 1)
+    try:
+        await ensure_compacted(admin, topic, 1)
+    except ValueError as error:
+        raise ConnectorError(str(error)) from error
     found: list[bytes | None] = [None]
 
     def apply(record: Record) -> None:

@@ -25,6 +25,16 @@ def publish(
     context = tls_context(settings.security) if settings.security.tls else None
     try:
         with Admin([str(e) for e in settings.bootstrap], ssl_context=context) as admin:
-            admin.alter_group_offsets(group, dict(offsets))
+            told = admin.alter_group_offsets(group, dict(offsets))
     except QuorateError as error:
         logger.warning("offsets of group %r were not published: %s", group, error)
+        return
+    refused = {partition: error for partition, error in told.items() if error is not None}
+    for partition, error in sorted(refused.items())[:1]:
+        logger.warning(
+            "offsets of %d partitions were not published for group %r, as that of %s: %s",
+            len(refused),
+            group,
+            partition,
+            error,
+        )

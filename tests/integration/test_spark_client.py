@@ -14,9 +14,10 @@ from quorate.client.spark.cluster import Cluster
 from quorate.client.spark.connection import Connection
 from quorate.client.spark.options import ReadOptions, parse_batch_read
 from quorate.client.spark.plan import DataLossError, OffsetRange, Task
+from quorate.client.spark.publishing import publish
 from quorate.client.spark.sizing import batch_ranges, log_bytes
 from quorate.client.spark.write_options import parse_write
-from quorate.client.sync import Admin, Producer
+from quorate.client.sync import Admin, Consumer, Producer
 from quorate.errors import NetworkError, UnknownTopicOrPartitionError, UnsupportedVersionError
 from quorate.model import Endpoint, TopicPartition
 from quorate.protocol.apis import APIS, ApiKey
@@ -330,3 +331,16 @@ def test_a_broker_that_is_not_there_is_said() -> None:
     cluster = Cluster(options("127.0.0.1:1", "t").connection)
     with pytest.raises(NetworkError, match=r"no broker at 127\.0\.0\.1:1: cannot"):
         cluster.refresh(["t"])
+
+
+def test_offsets_that_a_group_refuses_to_have_published_are_told(
+    bootstrap: str, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = options(bootstrap, topic).connection
+    publish(settings, "free", {TopicPartition(topic, 0): 5})
+    assert caplog.messages == []
+    with Consumer(bootstrap, group_id="busy", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe([topic])
+        assert consumer.poll(timeout_ms=10_000)
+        publish(settings, "busy", {TopicPartition(topic, 0): 5})
+    assert any("were not published for group 'busy'" in told for told in caplog.messages)
