@@ -47,7 +47,7 @@ class LineSender:
         self._line_number = 0
         self.sent = 0
         self.skipped = 0
-        self.first_error: QuorateError | None = None
+        self.first_error: QuorateError | OSError | None = None
 
     async def send(self, line: bytes) -> None:
         """Hand a line to the producer.
@@ -84,8 +84,11 @@ class LineSender:
         error = delivery.error
         if error is not None:
             self.first_error = self.first_error or error
-        elif self._plan.on_delivered is not None:
-            self._plan.on_delivered(delivery)
+        elif self._plan.on_delivered is not None and self.first_error is None:
+            try:
+                self._plan.on_delivered(delivery)
+            except OSError as failure:  # whoever reads what we print has gone: "| head"
+                self.first_error = failure
 
 
 async def produce_input(
@@ -96,6 +99,7 @@ async def produce_input(
     Raises:
         CommandError: a line is no record.
         QuorateError: a record could not be delivered; it says why.
+        OSError: what ``on_delivered`` raised; nothing more was read then.
     """
     async with Producer(bootstrap, **settings) as producer:
         await producer.partitions_of(plan.topic)
