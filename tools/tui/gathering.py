@@ -156,7 +156,7 @@ class _Inside:
     async def _act(self, request: Request) -> None:
         try:
             answer = await self._actor.do(request, self._looker.snapshot)
-        except (QuorateError, OSError, ExceptionGroup) as error:
+        except Exception as error:  # noqa: BLE001 - else the screen would go on without its thread
             answer = Answer(request, problem=explain(error))
         self._tell(answer)
         if not isinstance(request, READING):
@@ -166,11 +166,9 @@ class _Inside:
         while True:
             try:
                 await self._looker.look_on(lambda: self._place, self._tick)
-            except (QuorateError, OSError, ExceptionGroup) as error:
+            except Exception as error:  # noqa: BLE001 - shown, also if it is a bug
                 cause = root_error(error)
-                if not isinstance(cause, QuorateError | OSError):
-                    raise
-                self._looker.trouble(cause)
+                self._looker.trouble(cause if isinstance(cause, Exception) else error)
                 await self._tick()
                 self._look_elsewhere()
 

@@ -239,7 +239,7 @@ def record_lines(record: Record) -> list[str]:
         "",
     ]
     text = bytes_shown(record.value)
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):  # no JSON, or too deep a one
         text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     return lines + text.splitlines()
 

@@ -4,14 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.client.admin_results import ConfigChange, ConfigEntry, ConfigOperation
-from quorate.tools.configs import SOURCES
+from quorate.client.admin_results import ConfigChange, ConfigEntry, ConfigOperation, ResourceType
+from quorate.tools.configs import SOURCES, parse_resource
 from quorate.tools.tui.views.cells import Column, Frame, Line, Part, Row, Tone, text_cell
 from quorate.tools.tui.views.snapshot import Snapshot
 
 HIDDEN: Final = "(hidden)"
-OWN_SOURCES: Final = {"topic": frozenset({1}), "broker": frozenset({2}), "default": frozenset({3})}
+OWN_SOURCES: Final = {ResourceType.TOPIC: 1, ResourceType.BROKER: 2, ResourceType.GROUP: 8}
 """The protocol's numbers of values that were set on a resource itself."""
+
+ALL_BROKERS_SOURCE: Final = 3
 
 CONFIG_COLUMNS: Final = (
     Column("name", shrinks=True), Column("value", shrinks=True), Column("source"),
@@ -46,12 +48,13 @@ def value_shown(entry: ConfigEntry) -> str:
 
 def own_values(resource: str, entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
     """Return what was set on a resource itself, by name; secrets are left out."""
-    kind, _, name = resource.partition("/")
-    own = OWN_SOURCES["default" if name == "default" else kind]
+    whose = parse_resource(resource)
+    of_all = whose.type is ResourceType.BROKER and not whose.name
+    own = ALL_BROKERS_SOURCE if of_all else OWN_SOURCES[whose.type]
     return {
         entry.name: entry.value or ""
         for entry in sorted(entries.values(), key=lambda entry: entry.name)
-        if entry.source in own and not entry.is_sensitive
+        if entry.source == own and not entry.is_sensitive
     }
 
 

@@ -182,6 +182,11 @@ def test_only_what_was_set_on_a_resource_itself_is_edited() -> None:
     assert own_values("topic/orders", entries) == {"a": "1"}
     assert own_values("broker/default", entries) == {"c": "3"}
     assert own_values("broker/1", entries) == {}
+    assert (
+        own_values("topics/orders", entries) == own_values("topic/default", entries) == {"a": "1"}
+    )
+    assert own_values("brokers", entries) == {"c": "3"}
+    assert own_values("group/billing", {"d": clusters.entry("d", "4", 8)}) == {"d": "4"}
 
 
 def test_a_target_of_a_reset_is_a_word_an_offset_a_shift_or_a_time() -> None:
@@ -220,6 +225,8 @@ def test_everything_can_be_described() -> None:
 def test_a_record_that_is_json_is_laid_out() -> None:
     assert record_lines(SNAPSHOT.records[0])[-3:] == ["{", '  "a": 1', "}"]
     assert record_lines(SNAPSHOT.records[2])[-1] == "0xff00"
+    deep = "[" * 100_000
+    assert record_lines(clusters.record(4, deep.encode()))[-1] == deep
 
 
 def test_a_row_as_a_document_has_numbers_as_numbers() -> None:
