@@ -38,8 +38,8 @@ THROTTLE_ALL: Final = "*"
 class PlanRequest:
     """What to plan: which topics or partitions, and for which brokers.
 
-    ``to``: these brokers and no others; else all that are in service, with ``add`` and without
-    ``remove``.
+    ``to``: these brokers and no others; else all that are in service, or, with ``add``, those of
+    them that are in use, and these; always without ``remove``.
     """
 
     wanted: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ async def make_plan(client: Client, request: PlanRequest) -> Plan:
         if partition in now:
             now[partition] = move.target
     brokers = {broker.broker_id: broker for broker in cluster.brokers}
-    racks = _candidates(request, brokers, now)
+    racks = candidates(request, brokers, now)
     try:
         moves = plan_moves(now, racks)
     except PlanError as error:
@@ -90,7 +90,7 @@ async def make_plan(client: Client, request: PlanRequest) -> Plan:
     return Plan(now, tuple(moves), sizes, tuple(sorted(brokers)))
 
 
-def _candidates(
+def candidates(
     request: PlanRequest, brokers: Mapping[int, BrokerDescription], now: Assignment
 ) -> dict[int, str]:
     """Return the brokers that may have replicas, and their racks.
@@ -114,10 +114,11 @@ def _candidates(
             )  # fmt: skip
     if request.to:
         ids = set(request.to)
-    elif request.add:
-        ids = {broker_id for replicas in now.values() for broker_id in replicas} | set(request.add)
     else:
         ids = {b.broker_id for b in brokers.values() if not (b.is_fenced or b.is_draining)}
+        if request.add:
+            in_use = {broker_id for replicas in now.values() for broker_id in replicas}
+            ids = ids & in_use | set(request.add)
     return {b: brokers[b].rack or "" for b in sorted(ids - set(request.remove)) if b in brokers}
 
 
