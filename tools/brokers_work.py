@@ -1,6 +1,7 @@
 """Trio shell of ``quorate brokers``: what brokers have; draining them, and retiring them."""
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -31,7 +32,7 @@ from quorate.tools.partitions.retiring import (
 from quorate.tools.partitions_work import find, replicas_on_brokers, topics_of
 from quorate.tools.problems import CommandError, RefusedError, UsageError
 from quorate.tools.reaching import find_controllers, tls_of
-from quorate.tools.session import print_table, say
+from quorate.tools.session import print_table
 from quorate.tools.topics import Client
 
 POLL_S: Final = 0.2
@@ -107,7 +108,7 @@ async def describe(options: GlobalOptions, client: Client, broker_id: int) -> No
     ]
     if options.format in {"table", "wide"}:
         for line in _lines(broker, load, log_dirs, made):
-            say(options, line)
+            sys.stdout.write(line + "\n")
         return
     columns = (
         "id",

@@ -2,6 +2,7 @@
 
 import base64
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -215,7 +216,7 @@ async def describe(options: GlobalOptions, client: Client, names: Sequence[str])
     if options.format in {"table", "wide"}:
         for described in found:
             for line in described.lines(wide=options.format == "wide"):
-                say(options, line)
+                sys.stdout.write(line + "\n")
     else:
         print_table(options, Table("topics", DESCRIBE_COLUMNS, tuple(t.row() for t in found)))
     raise_first(topics)

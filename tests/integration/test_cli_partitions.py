@@ -101,6 +101,8 @@ def test_a_broker_is_drained_and_leads_again_when_it_is_asked_to(run: Run) -> No
     described = run("brokers", "describe", "1").out
     assert "broker 1 at 127.0.0.1:" in described
     assert re.search(r"directory  /.*, [0-9.]+ [kMGT]B free$", described, re.MULTILINE)
+    assert run("brokers", "describe", "1", "-q").out, "that is data"
+    assert "Topic: t\t" in run("topics", "describe", "t", "-q").out
     assert run("brokers", "describe", "9").code == 2
 
 
