@@ -155,8 +155,14 @@ def parse_duration(text: str) -> int | None:
 
 
 def time_text(time_ms: int) -> str:
-    """Return a time as people read it: UTC, to the millisecond."""
-    moment = _EPOCH + timedelta(milliseconds=time_ms)
+    """Return a time as people read it: UTC, to the millisecond.
+
+    Producers write what they like: beyond the year 9999, as with microseconds, it stays a number.
+    """
+    try:
+        moment = _EPOCH + timedelta(milliseconds=time_ms)
+    except OverflowError:
+        return str(time_ms)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z"
 
 

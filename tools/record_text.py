@@ -60,7 +60,7 @@ class LineParts:
         if self.offset:
             parts.append(b"Offset:%d" % record.offset)
         if self.headers:
-            parts.append(headers_text(record).replace(b"=", b":") or b"NO_HEADERS")
+            parts.append(headers_text(record, b":") or b"NO_HEADERS")
         if self.key:
             parts.append(self.null if record.key is None else record.key)
         if self.value:

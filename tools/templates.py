@@ -23,10 +23,11 @@ def _length(data: bytes | None) -> bytes:
     return b"%d" % (-1 if data is None else len(data))
 
 
-def headers_text(record: Record) -> bytes:
-    """Return headers as ``name=value,name=value``."""
+def headers_text(record: Record, between: bytes = b"=") -> bytes:
+    """Return headers as ``name=value,name=value``, or with something else ``between``."""
     return b",".join(
-        name.encode() + b"=" + (NULL if value is None else value) for name, value in record.headers
+        name.encode() + between + (NULL if value is None else value)
+        for name, value in record.headers
     )
 
 

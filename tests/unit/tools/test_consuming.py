@@ -91,12 +91,12 @@ def test_records_as_json_keep_bytes_that_are_no_text() -> None:
 
 
 def test_lines_have_the_parts_that_kafkas_properties_ask_for() -> None:
-    some = Record(A, 1, 2, b"k", None, (("h", b"x"),))
+    some = Record(A, 1, 2, b"k", None, (("h", b"x=y"),))
     assert LineParts().line(some) == b"NULL\n"
     everything = LineParts(
         timestamp=True, partition=True, offset=True, headers=True, key=True, separator=b"|",
         null=b"null",
     )  # fmt: skip
-    assert everything.line(some) == b"CreateTime:2|Partition:0|Offset:1|h:x|k|null\n"
+    assert everything.line(some) == b"CreateTime:2|Partition:0|Offset:1|h:x=y|k|null\n"
     assert everything.line(record(A, 0)) == b"CreateTime:0|Partition:0|Offset:0|NO_HEADERS|null|\n"
     assert LineParts(key=True, value=False).line(some) == b"k\n"

@@ -85,6 +85,11 @@ def test_a_time_that_is_written_can_be_read(time_ms: int) -> None:
     assert parse_time(time_text(time_ms), NOW_MS) == time_ms
 
 
+@pytest.mark.parametrize("time_ms", [NOW_MS * 1000, -NOW_MS * 1000, 2**63 - 1, -(2**63)])
+def test_a_time_that_no_calendar_has_stays_a_number(time_ms: int) -> None:
+    assert time_text(time_ms) == str(time_ms)
+
+
 @pytest.mark.parametrize(
     ("text", "duration_ms"),
     [("1h30m", 5_400_000), ("500ms", 500), ("2w", 1_209_600_000), ("1", None), ("h", None)],
