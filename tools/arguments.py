@@ -11,6 +11,8 @@ from quorate.tools.problems import UsageError
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_S: Final = 10.0
+TIMEOUT_MAX_S: Final = 2_000_000.0
+"""Milliseconds are sent in four bytes."""
 GLANCE_TIMEOUT_S: Final = 3.0
 """How long to look for a broker only to show how all is: somebody waits to hear that none is."""
 
@@ -38,7 +40,8 @@ class GlobalOptions:
     """The options that stand before or after any command.
 
     ``properties`` are those of ``-F`` and ``-X``; what they mean is the command's business.
-    ``profile`` is the one that was named, if one was.
+    ``profile`` is the one that was named, if one was; ``timeout_is_given`` says whether somebody
+    asked for just that timeout, which may be the usual one.
     """
 
     bootstrap: str = DEFAULT_BOOTSTRAP
@@ -53,10 +56,12 @@ class GlobalOptions:
     color: bool = True
     log_format: str = "text"
     profile: str = ""
+    timeout_is_given: bool = False
 
     def patience_s(self, usual_s: float) -> float:
         """Return the timeout that somebody asked for, else what is usual for the command."""
-        return usual_s if self.timeout_s == DEFAULT_TIMEOUT_S else self.timeout_s
+        given = self.timeout_is_given or self.timeout_s != DEFAULT_TIMEOUT_S
+        return self.timeout_s if given else usual_s
 
 
 def glancing(options: GlobalOptions) -> GlobalOptions:
@@ -95,6 +100,11 @@ def parse_properties(texts: Sequence[str]) -> dict[str, str]:
             )
         properties[name.strip()] = value.strip()
     return properties
+
+
+def says_true(text: str) -> bool:
+    """Return whether a property of a reader or a formatter is on, as Kafka's tools read it."""
+    return text.strip().lower() == "true"
 
 
 def bootstrap_of(given: str, properties: Mapping[str, str], environment: Mapping[str, str]) -> str:

@@ -19,6 +19,7 @@ from quorate.tools.arguments import (
     DEFAULT_TIMEOUT_S,
     DEFAULT_VERBS,
     NOUNS,
+    TIMEOUT_MAX_S,
     VERBS,
     GlobalOptions,
 )
@@ -73,7 +74,16 @@ def read_globals(  # noqa: PLR0913 - a parameter per option
     ] = None,
     no_color: Annotated[bool, typer.Option("--no-color", help="No colors.")] = False,
 ) -> GlobalOptions:
-    """Return the options of all commands."""
+    """Return the options of all commands.
+
+    Raises:
+        UsageError: the timeout is none.
+    """
+    if timeout is not None and not timeout <= TIMEOUT_MAX_S:  # nan is neither more nor less
+        raise UsageError(
+            f"nobody can wait for {timeout:g} s", why=f"at most {TIMEOUT_MAX_S:,.0f} s can be",
+            hint="--timeout 30; quorate --help",
+        )  # fmt: skip
     return GlobalOptions(
         bootstrap=bootstrap_server,
         controllers=bootstrap_controller or os.environ.get("QUORATE_CONTROLLERS", ""),
@@ -81,6 +91,7 @@ def read_globals(  # noqa: PLR0913 - a parameter per option
         properties=tuple(command_property or ()),
         format="json" if json else output_format or "table",
         timeout_s=DEFAULT_TIMEOUT_S if timeout is None else timeout,
+        timeout_is_given=timeout is not None,
         quiet=quiet,
         verbose=verbose,
         debug=debug,

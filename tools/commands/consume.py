@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quorate.tools.arguments import GlobalOptions, parse_properties
+from quorate.tools.arguments import GlobalOptions, parse_properties, says_true
 from quorate.tools.command_line import Command, command_app, options_of
 from quorate.tools.problems import UsageError
 from quorate.tools.session import (
@@ -207,7 +207,7 @@ def _text_of(
             hint="--property print.key=true --property key.separator=:",
         )
     shown = {
-        argument: printing[name] == "true"
+        argument: says_true(printing[name])
         for name, argument in PRINT_PROPERTIES.items()
         if name in printing
     }

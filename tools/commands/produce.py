@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quorate.tools.arguments import GlobalOptions, parse_properties
+from quorate.tools.arguments import GlobalOptions, parse_properties, says_true
 from quorate.tools.command_line import Command, command_app, options_of
 from quorate.tools.lines import LineError, LineFormat, parse_header
 from quorate.tools.problems import UsageError
@@ -95,7 +95,7 @@ def produce(
         pattern=compile_input(line_format) if line_format else None,
         key_separator=_key_separator(key_separator, reading),
         headers_delimiter=_text(reading, "headers.delimiter", "\\t")
-        if reading.get("parse.headers") == "true"
+        if says_true(reading.get("parse.headers", ""))
         else None,
         headers_separator=_text(reading, "headers.separator", ","),
         headers_key_separator=_text(reading, "headers.key.separator", ":"),
@@ -111,7 +111,7 @@ def produce(
         lines=lines,
         whole=whole,
         sync=sync,
-        skip_bad_lines=reading.get("ignore.error") == "true",
+        skip_bad_lines=says_true(reading.get("ignore.error", "")),
         on_delivered=partial(_tell, options) if wants_places else None,
     )
     addresses = bootstrap(options, os.environ)
@@ -182,7 +182,7 @@ def _line_properties(texts: "list[str] | tuple[()]") -> dict[str, str]:
 def _key_separator(given: str | None, reading: dict[str, str]) -> bytes | None:
     if given is not None:
         return unescape(given)
-    if reading.get("parse.key") == "true":
+    if says_true(reading.get("parse.key", "")):
         return _text(reading, "key.separator", "\\t")
     return None
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from quorate.errors import QuorateError
 from quorate.records.record import Record
+from quorate.tools.arguments import says_true
 from quorate.tools.consuming import ConsumePlan, consume
 from quorate.tools.group_consuming import consume_in_group
 from quorate.tools.lines import LineFormat
@@ -75,11 +76,11 @@ def line_format(own: Mapping[str, str]) -> LineFormat:
     marker = own.get("null.marker")
     return LineFormat(
         key_separator=(
-            own.get("key.separator", "\t").encode() if own.get("parse.key") == "true" else None
+            own.get("key.separator", "\t").encode() if says_true(own.get("parse.key", "")) else None
         ),
         headers_delimiter=(
             own.get("headers.delimiter", "\t").encode()
-            if own.get("parse.headers") == "true"
+            if says_true(own.get("parse.headers", ""))
             else None
         ),
         headers_separator=own.get("headers.separator", ",").encode(),
@@ -127,8 +128,8 @@ class Formatter:
 def formatter(own: Mapping[str, str]) -> Formatter:
     """Return how records are written, from the properties of Kafka's DefaultMessageFormatter."""
     names = ("timestamp", "partition", "offset", "headers", "key")
-    shows = {name for name in names if own.get(f"print.{name}") == "true"}
-    if own.get("print.value", "true") == "true":
+    shows = {name for name in names if says_true(own.get(f"print.{name}", ""))}
+    if says_true(own.get("print.value", "true")):
         shows.add("value")
     return Formatter(
         frozenset(shows),

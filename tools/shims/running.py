@@ -100,6 +100,9 @@ def run_shim(name: str, words: Sequence[str]) -> int:
             return EXIT_OK
         lines: Iterable[str] = run(function, given, os.environ)
         sys.stdout.writelines(line + "\n" for line in lines)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise  # whoever reads has gone, as with "| head": the command line ends without a word
     except ShimError as error:
         stream = sys.stdout if error.on_stdout else sys.stderr
         stream.write(error.text + "\n")

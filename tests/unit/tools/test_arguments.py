@@ -45,3 +45,4 @@ def test_an_address_comes_from_the_option_then_a_property_then_the_environment()
 def test_who_only_shows_how_all_is_does_not_look_for_long_unless_told_to() -> None:
     assert glancing(GlobalOptions()).timeout_s == 3
     assert glancing(GlobalOptions(timeout_s=30)).timeout_s == 30
+    assert glancing(GlobalOptions(timeout_s=10, timeout_is_given=True)).timeout_s == 10

@@ -111,6 +111,9 @@ def test_a_verb_that_is_not_there_is_answered_with_those_that_are() -> None:
     [
         (["version", "--timeout", "0"], "0.001"),
         (["version", "--timeout", "ten"], "ten"),
+        (["version", "--timeout", "nan"], "nobody can wait for nan s"),
+        (["version", "--timeout", "inf"], "nobody can wait for inf s"),
+        (["version", "--timeout", "1e300"], "nobody can wait"),
         (["version", "--fromat", "json"], "--format"),
         (["version", "--form", "json"], "--form"),
         (["version", "--timeout"], "requires an argument"),

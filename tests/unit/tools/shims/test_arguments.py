@@ -7,7 +7,7 @@ from quorate.records.record import Record
 from quorate.tools.cli import KAFKA_TOOLS, run_command
 from quorate.tools.shims.arguments import ShimError, options, parse, split
 from quorate.tools.shims.console import formatter, line_format
-from quorate.tools.shims.running import SHIMS
+from quorate.tools.shims.running import SHIMS, Shim, run_shim
 
 KNOWN = options("list create", "topic config", "state")
 
@@ -63,7 +63,7 @@ def test_records_are_written_as_kafkas_formatter_does() -> None:
     record = Record(TopicPartition("t", 2), 7, 99, None, b"v", (("h", b"1"), ("n", None)))
     everything = {f"print.{n}": "true" for n in ("timestamp", "partition", "offset", "headers")}
     assert formatter({}).text(record) == b"v\n"
-    assert formatter({**everything, "print.key": "true"}).text(record) == (
+    assert formatter({**everything, "print.key": "True "}).text(record) == (
         b"CreateTime:99\tPartition:2\tOffset:7\th:1,n:null\tnull\tv\n"
     )
     own = {"print.value": "false", "print.key": "true", "null.literal": "-"}
@@ -74,5 +74,17 @@ def test_lines_are_read_as_kafkas_reader_does() -> None:
     own = {"parse.key": "true", "key.separator": ":", "null.marker": "NULL"}
     read = line_format(own).parse(b"k:NULL")
     assert (read.key, read.value) == (b"k", None)
-    headers = line_format({"parse.headers": "true", "parse.key": "true"}).parse(b"a:1\tk\tv")
+    headers = line_format({"parse.headers": "TRUE", "parse.key": " True "}).parse(b"a:1\tk\tv")
     assert (headers.headers, headers.key, headers.value) == ((("a", b"1"),), b"k", b"v")
+
+
+def test_who_reads_no_more_ends_a_tool_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def lines(*_: object) -> list[str]:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(Shim, "load", lambda _: (lines, KNOWN))
+    with pytest.raises(BrokenPipeError):  # which the command line takes for the end
+        run_shim("kafka-topics", ["--list"])
+    assert capsys.readouterr().err == ""
