@@ -1,5 +1,6 @@
 """Client properties of ``-F`` and ``-X``, with Kafka's names: what our tools understand of them."""
 
+import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -78,6 +79,8 @@ _CONSUMER: Final = (
     Setting("auto.commit.interval.ms", Kind.INT, 5_000, "How often to commit.", low=1, unit="ms"),
 )
 
+_SEPARATOR: Final = re.compile("[=:]")
+
 COMMON: Final = {setting.name: setting for setting in _COMMON}
 PRODUCER: Final = {**COMMON, **{setting.name: setting for setting in _PRODUCER}}
 CONSUMER: Final = {**COMMON, **{setting.name: setting for setting in _CONSUMER}}
@@ -113,6 +116,8 @@ def check_properties(texts: Mapping[str, str], known: Mapping[str, Setting]) -> 
 def read_properties_file(path: Path) -> dict[str, str]:
     """Return the properties of a file in Kafka's form: ``name=value`` lines, ``#`` for comments.
 
+    ``name: value`` is Java's other form. A line that is none is not shown: it may be a password.
+
     Raises:
         UsageError: it cannot be read, or a line has another form.
     """
@@ -127,12 +132,14 @@ def read_properties_file(path: Path) -> dict[str, str]:
         text = line.strip()
         if not text or text.startswith(("#", "!")):
             continue
-        name, equals, value = text.partition("=")
-        if not equals:
+        name, *rest = _SEPARATOR.split(text, maxsplit=1)
+        if not rest:
             raise UsageError(
-                f"{path}, line {number}, is no property", why=repr(text), hint="name=value"
+                f"{path}, line {number}, is no property",
+                why="there is neither = nor : in it",
+                hint="name=value",
             )
-        properties[name.strip()] = value.strip()
+        properties[name.strip()] = rest[0].strip()
     return properties
 
 

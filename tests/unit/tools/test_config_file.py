@@ -121,3 +121,15 @@ def test_tls_is_spoken_if_the_protocol_says_so(tmp_path: Path) -> None:
     nowhere = {"security.protocol": "SSL", "ssl.ca.location": str(tmp_path / "none.pem")}
     with pytest.raises(UsageError, match="TLS"):
         tls_context(check_properties(nowhere, COMMON))
+
+
+def test_properties_have_javas_other_form_too_and_what_is_none_is_not_repeated(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("acks: all\nbootstrap.servers = a:1,b:2\nssl.key.password secret\n")
+    with pytest.raises(UsageError, match="line 3, is no property") as refused:
+        read_properties_file(path)
+    assert "secret" not in "".join((refused.value.what, refused.value.why, refused.value.hint))
+    path.write_text("acks: all\nbootstrap.servers = a:1,b:2\n")
+    assert read_properties_file(path) == {"acks": "all", "bootstrap.servers": "a:1,b:2"}
