@@ -15,6 +15,7 @@ from quorate.tools.log_files import (
     LOG,
     TXN_INDEX,
     aborted_entries,
+    base_offset_of,
     batches_of,
     describe_batch,
     describe_marker,
@@ -113,7 +114,7 @@ def _dump_index(path: Path, out: TextIO, *, as_json: bool) -> None:
         out.write((json.dumps(fields) if as_json else "entry  " + _fields_text(fields)) + "\n")
     if path.suffix == TXN_INDEX:
         return
-    base_offset = int(path.stem)
+    base_offset = base_offset_of(path)
     for first, second in index_entries(path):
         if path.suffix == ".index":
             entry = {"last_offset": base_offset + first, "position": second}

@@ -24,6 +24,7 @@ from quorate.tools.problems import CommandError
 LOG: Final = ".log"
 TXN_INDEX: Final = ".txnindex"
 INDEXES: Final = (".index", ".timeindex", TXN_INDEX)
+NAME_DIGITS: Final = 20
 RECORD_BYTES_MAX: Final = 1 << 30
 """What the records of one batch may take once decompressed."""
 
@@ -143,13 +144,28 @@ def codec_text(header: BatchHeader) -> str:
     return Codec(number).name.lower() if number in set(Codec) else str(number)
 
 
+def base_offset_of(path: Path) -> int:
+    """Return the offset that the name of a segment, or of an index, is.
+
+    Raises:
+        CommandError: it is none.
+    """
+    if not path.stem.isascii() or not path.stem.isdecimal() or len(path.stem) > NAME_DIGITS:
+        raise CommandError(
+            f"{path} has another name than a segment",
+            why="that is the offset of its first record, by which the others are checked",
+            hint=f"name it as it was, such as {0:0{NAME_DIGITS}d}{path.suffix}",
+        )
+    return int(path.stem)
+
+
 def verify_segment(path: Path) -> SegmentReport:
     """Read a segment whole: checksums, offsets, records, and what its indexes point to.
 
     Raises:
         CommandError: it cannot be read at all.
     """
-    base_offset = int(path.stem)
+    base_offset = base_offset_of(path)
     problems: list[str] = []
     places: dict[int, int] = {}
     aborts: dict[int, int] = {}

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Final
 
+from quorate.setting_fields import LONG_MAX
 from quorate.tools.problems import UsageError
 
 _UNIT_MS: Final = {
@@ -91,9 +92,9 @@ def _parse_mark(text: str, now_ms: int) -> Mark | None:
         return END
     if text.startswith("@"):
         time_ms = parse_time(text[1:], now_ms)
-        return None if time_ms is None else Mark(Anchor.TIME, time_ms)
+        return None if time_ms is None else _time_mark(time_ms)
     match = re.fullmatch(r"([+-]?)([0-9]+)", text)
-    if match is None:
+    if match is None or _is_too_large(match[2]):
         return None
     anchor = {"": Anchor.OFFSET, "+": Anchor.START, "-": Anchor.END}[match[1]]
     return Mark(anchor, int(text))
@@ -106,7 +107,7 @@ def _parse_time_span(text: str, now_ms: int) -> Span:
         start_ms = parse_time(text[:split], now_ms)
         if start_ms is None:
             continue
-        start = Mark(Anchor.TIME, start_ms)
+        start = _time_mark(start_ms)
         if split == len(text):
             return Span(start, None)
         stop = _parse_stop(text[split + 1 :], start_ms, now_ms)
@@ -120,9 +121,18 @@ def _parse_stop(text: str, start_ms: int, now_ms: int) -> Mark | None:
         return END
     length_ms = parse_duration(text)
     if length_ms is not None:
-        return Mark(Anchor.TIME, start_ms + length_ms)
+        return _time_mark(start_ms + length_ms)
     stop_ms = parse_time(text.removeprefix("@"), now_ms)
-    return None if stop_ms is None else Mark(Anchor.TIME, stop_ms)
+    return None if stop_ms is None else _time_mark(stop_ms)
+
+
+def _time_mark(time_ms: int) -> Mark:
+    """Return the place of a time; before 1970 there is none: such numbers mean other things."""
+    return Mark(Anchor.TIME, min(max(0, time_ms), LONG_MAX))
+
+
+def _is_too_large(digits: str) -> bool:
+    return len(digits) > len(str(LONG_MAX)) or int(digits) > LONG_MAX
 
 
 def parse_time(text: str, now_ms: int) -> int | None:
@@ -137,6 +147,8 @@ def parse_time(text: str, now_ms: int) -> int | None:
         ago_ms = parse_duration(text[1:])
         return None if ago_ms is None else now_ms - ago_ms
     if text.isdecimal() and text.isascii() and len(text) != len("20260301"):
+        if _is_too_large(text):
+            return None
         return int(text) * (1000 if len(text) <= _SECONDS_DIGITS_MAX else 1)
     try:
         moment = datetime.fromisoformat(text)
@@ -151,7 +163,10 @@ def parse_duration(text: str) -> int | None:
     """Return the milliseconds of ``90s``, ``1h30m`` and the like, or None if it is none."""
     if _DURATION.fullmatch(text) is None:
         return None
-    return sum(int(n) * _UNIT_MS[unit] for n, unit in _DURATION_PART.findall(text))
+    parts = _DURATION_PART.findall(text)
+    if any(_is_too_large(n) for n, _ in parts):
+        return None
+    return sum(int(n) * _UNIT_MS[unit] for n, unit in parts)
 
 
 def time_text(time_ms: int) -> str:

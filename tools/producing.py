@@ -4,14 +4,14 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import trio
 
 from quorate.client.delivery import Delivery
 from quorate.client.producer import Producer
 from quorate.tools.lines import LineError, LineFormat, LineSplitter
-from quorate.tools.problems import CommandError
+from quorate.tools.problems import CommandError, UsageError
 
 if TYPE_CHECKING:
     from quorate.errors import QuorateError
@@ -136,6 +136,12 @@ def input_descriptor(path: str | None) -> int:
     """Return the descriptor of a file, or of standard input.
 
     Raises:
+        UsageError: standard input is closed.
         OSError: the file cannot be read.
     """
-    return sys.stdin.fileno() if path in (None, "-") else os.open(str(path), os.O_RDONLY)
+    if path not in (None, "-"):
+        return os.open(str(path), os.O_RDONLY)
+    given = cast("TextIO | None", sys.stdin)
+    if given is None:
+        raise UsageError("there is nothing to read", why="standard input is closed", hint="--file")
+    return given.fileno()

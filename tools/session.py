@@ -5,7 +5,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, cast
 
 from quorate.setting_fields import Setting
 from quorate.tools.arguments import (
@@ -145,7 +145,8 @@ def confirm(question: str, *, yes: bool) -> None:
     """
     if yes:
         return
-    if not sys.stdin.isatty():
+    given = cast("TextIO | None", sys.stdin)
+    if given is None or not given.isatty():
         raise UsageError(
             question.rstrip("?") + "? Nobody is there to ask",
             why="standard input is not a terminal; nothing was done",
@@ -153,6 +154,6 @@ def confirm(question: str, *, yes: bool) -> None:
         )
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+    if given.readline().strip().lower() not in {"y", "yes"}:
         sys.stderr.write("nothing was done\n")
         raise SystemExit(EXIT_USAGE)

@@ -26,6 +26,7 @@ from quorate.errors import (
 from quorate.model import TopicPartition
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.output import Column, Table, topic_config_text
+from quorate.tools.problems import UsageError
 from quorate.tools.session import note, print_table, say
 
 if TYPE_CHECKING:
@@ -265,16 +266,38 @@ async def matching(client: Client, names: Sequence[str], *, regex: bool) -> list
     """Return the names given, or those of all topics that match one of the expressions whole.
 
     Raises:
+        UsageError: one is no expression.
         UnknownTopicOrPartitionError: none matches.
     """
     if not regex:
         return list(names)
+    for name in names:
+        try:
+            re.compile(name)
+        except re.error as error:
+            raise UsageError(
+                f"{name!r} is no regular expression", why=str(error), hint="'app.*'"
+            ) from None
     async with client.admin() as admin:
         listed = await admin.list_topics()
     found = [t.name for t in listed if any(re.fullmatch(name, t.name) for name in names)]
     if not found:
         raise UnknownTopicOrPartitionError(f"no topic matches {' or '.join(names)}")
     return found
+
+
+async def existing(client: Client, names: Sequence[str], *, if_exists: bool) -> list[str]:
+    """Return those of the names that topics have.
+
+    Raises:
+        UnknownTopicOrPartitionError: one is none, and nobody said that this is allowed.
+    """
+    async with client.admin() as admin:
+        there = {topic.name for topic in await admin.list_topics(include_internal=True)}
+    missing = [name for name in names if name not in there]
+    if missing and not if_exists:
+        raise UnknownTopicOrPartitionError(f"there is no topic {missing[0]!r}")
+    return [name for name in names if name in there]
 
 
 async def delete(

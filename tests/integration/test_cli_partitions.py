@@ -195,6 +195,7 @@ def test_moves_are_called_off_and_throttles_stay_as_long_as_others_need_them(run
         (("partitions", "reassign", "apply", "nofile"), 2, "cannot read nofile"),
         (("partitions", "elect",), 2, "name partitions, or say --all"),
         (("partitions", "elect", "t", "--preferred", "--unclean"), 2, "exclude each other"),
+        (("topics", "delete", "nosuch", "--dry-run"), 1, "there is no topic 'nosuch'"),
         (("partitions", "list", "nosuch"), 2, "there is no topic 'nosuch'"),
         (("brokers", "drain", "9", "-y"), 2, "there is no broker 9"),
         (("brokers", "decommission", "1", "--dry-run"), 5, "there are too few brokers"),

@@ -49,7 +49,9 @@ def machine(
     directory: Annotated[Path, typer.Option("--dir", help="Where data is to be.")] = Path(
         ".quorate"
     ),
-    port: Annotated[int, typer.Option("--port", help="That a broker is to listen on.")] = 9092,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65_535, help="That a broker is to listen on.")
+    ] = 9092,
 ) -> None:
     """Look at disk, open files, port, clock and versions. Exit code 3 if something is missing."""
     from quorate.tools.doctor import look_at_machine

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from quorate.setting_fields import INT_MAX
 from quorate.tools import topics as work
 from quorate.tools.arguments import parse_properties
 from quorate.tools.command_line import Command, DryRun, Yes, noun_app, options_of
@@ -20,6 +21,9 @@ app = noun_app(
     "Create, list, describe, alter, delete and trim topics; find, export and count records."
 )
 
+REPLICAS_MAX = 32_767
+"""Their number is sent in two bytes."""
+
 Names = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...")]
 Topics = Annotated[list[str] | None, typer.Option("--topic", "-t", help="A topic.")]
 
@@ -31,10 +35,12 @@ def create(
     *,
     topic: Topics = None,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", help="How many; the cluster's default.")
+        int | None,
+        typer.Option("--partitions", "-p", max=INT_MAX, help="How many; the cluster's default."),
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option("--replication-factor", "-r", help="Replicas of each.")
+        int | None,
+        typer.Option("--replication-factor", "-r", max=REPLICAS_MAX, help="Replicas of each."),
     ] = None,
     replica_assignment: Annotated[
         str | None,
@@ -149,7 +155,8 @@ def alter(
     *,
     topic: Annotated[str, typer.Option("--topic", "-t", help="The topic.")] = "",
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", help="In total, from now on.")
+        int | None,
+        typer.Option("--partitions", "-p", max=INT_MAX, help="In total, from now on."),
     ] = None,
     config: Annotated[list[str] | None, typer.Option("--config", "-c", help="key=value")] = None,
     delete_config: Annotated[
@@ -188,7 +195,7 @@ def delete(
     client = client_of(options)
     wanted: list[str] = run(work.matching, client, topic_names(names, topic), regex=regex)
     if dry_run:
-        for name in wanted:
+        for name in run(work.existing, client, wanted, if_exists=if_exists):
             say(options, f"Would delete topic {name}.")
         return
     confirm(f"Delete {', '.join(wanted)} with all records?", yes=yes)
@@ -212,8 +219,13 @@ def trim(
     client = client_of(options)
     from quorate.tools.positions import parse_span
 
-    mark = parse_span(before, time.time_ns() // 1_000_000).start
-    plan = run(work.plan_trim, client, name, partition, mark)
+    span = parse_span(before, time.time_ns() // 1_000_000)
+    if span.stop is not None:
+        raise UsageError(
+            f"{before!r} is more than a place", why="a trim deletes all records before one",
+            hint="--before 5000",
+        )  # fmt: skip
+    plan = run(work.plan_trim, client, name, partition, span.start)
     print_table(options, work.trim_table(plan))
     if dry_run:
         return

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from quorate.client.admin_results import LogDirReplica, Reassignment
 from quorate.model import TopicPartition
+from quorate.setting_fields import LONG_MAX
 from quorate.tools.output import Column, Table, bytes_text
 from quorate.tools.partitions.planning import Assignment, Move, loads
 from quorate.tools.problems import UsageError
@@ -208,9 +209,9 @@ def parse_rate(text: str) -> int:
     factor = factors.get(unit[-1:], 1)
     try:
         rate = int(float(unit.rstrip("KMG")) * factor)
-    except ValueError:
+    except (ValueError, OverflowError):
         rate = 0
-    if rate <= 0:
+    if not 0 < rate <= LONG_MAX:
         raise UsageError(
             f"{text!r} is no rate", why="that is bytes a second", hint="--throttle 50MB"
         )

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from quorate.errors import QuorateError
+from quorate.setting_fields import LONG_MAX
 
 
 class ShimError(QuorateError):
@@ -57,18 +58,21 @@ class Given:
         """Return the last value of an option."""
         return (self.values.get(name) or [default])[-1]
 
-    def number(self, name: str) -> int | None:
+    def number(self, name: str, most: int = LONG_MAX) -> int | None:
         """Return the value of an option as a number, None if it was not given.
 
         Raises:
-            ShimError: it is none.
+            ShimError: it is none, or more than ``most``.
         """
         if name not in self:
             return None
         try:
-            return int(self.one(name))
+            number = int(self.one(name))
         except ValueError:
-            raise ShimError(f"Cannot parse argument '{self.one(name)}' of option {name}") from None
+            number = None
+        if number is None or abs(number) > most:
+            raise ShimError(f"Cannot parse argument '{self.one(name)}' of option {name}")
+        return number
 
     def check(self, *names: str) -> None:
         """Refuse a command line without some options.

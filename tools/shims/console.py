@@ -14,7 +14,7 @@ from quorate.tools.group_consuming import consume_in_group
 from quorate.tools.lines import LineFormat
 from quorate.tools.positions import Anchor, Mark, Span
 from quorate.tools.problems import CommandError
-from quorate.tools.producing import ProducePlan, produce_input
+from quorate.tools.producing import ProducePlan, input_descriptor, produce_input
 from quorate.tools.shims.arguments import Given, ShimError, options
 from quorate.tools.shims.asking import client, message_of
 
@@ -63,7 +63,7 @@ async def console_producer(given: Given, environment: Mapping[str, str]) -> list
         on_delivered=None,
     )
     try:
-        await produce_input(made.bootstrap, plan, settings, sys.stdin.fileno())
+        await produce_input(made.bootstrap, plan, settings, input_descriptor(None))
     except CommandError as error:
         raise ShimError(f"{error.what}: {error.why}") from None
     except QuorateError as error:

@@ -15,6 +15,7 @@ from quorate.client.admin_results import (
 )
 from quorate.errors import ErrorCode, KafkaError, QuorateError
 from quorate.model import TopicPartition
+from quorate.setting_fields import INT_MAX
 from quorate.settings import TOPIC_SETTINGS
 from quorate.tools.clusters.health import (
     is_at_min_isr,
@@ -43,6 +44,7 @@ TOPICS: Final = options(
     "topic topic-id partitions replication-factor replica-assignment config delete-config"
     " partition-size-limit-per-response",
 )
+SHORT_MAX: Final = 32_767
 ACTIONS: Final = ("list", "describe", "create", "alter", "delete")
 BELONGS_TO: Final = {
     "config": {"create"},
@@ -154,7 +156,8 @@ async def _create(admin: Admin, given: Given) -> list[str]:
     for config in configs:
         if config not in TOPIC_SETTINGS:
             raise KafkaError(f"Unknown topic config name: {config}", code=ErrorCode.INVALID_CONFIG)
-    partitions, replicas = given.number("partitions"), given.number("replication-factor")
+    partitions = given.number("partitions", INT_MAX)
+    replicas = given.number("replication-factor", SHORT_MAX)
     topic = NewTopic(name, partitions, replicas, configs, assignments)
     error = (await admin.create_topics([topic]))[name]
     exists = isinstance(error, KafkaError) and error.code == ErrorCode.TOPIC_ALREADY_EXISTS
@@ -166,7 +169,7 @@ async def _create(admin: Admin, given: Given) -> list[str]:
 
 
 async def _alter(admin: Admin, given: Given) -> list[str]:
-    count = given.number("partitions")
+    count = given.number("partitions", INT_MAX)
     names = await _names(admin, given)
     if count is not None and names:
         for error in (await admin.create_partitions(dict.fromkeys(names, count))).values():
