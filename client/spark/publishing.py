@@ -26,8 +26,8 @@ def publish(
     try:
         with Admin([str(e) for e in settings.bootstrap], ssl_context=context) as admin:
             told = admin.alter_group_offsets(group, dict(offsets))
-    except QuorateError as error:
-        logger.warning("offsets of group %r were not published: %s", group, error)
+    except QuorateError as trouble:
+        logger.warning("offsets of group %r were not published: %s", group, trouble)
         return
     refused = {partition: error for partition, error in told.items() if error is not None}
     for partition, error in sorted(refused.items())[:1]:
