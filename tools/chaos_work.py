@@ -189,6 +189,7 @@ async def act(
 async def _start_missing(path: Path) -> None:
     """Start what does not run: whoever runs the cluster does it, or it goes on by itself."""
     words = [sys.executable, "-m", "quorate.tools.cli", "up", "--dir", str(path), "--detach", "-q"]
+    words += ClusterDirectory(path).kept_options()
     done = await trio.run_process(
         words, stdin=subprocess.DEVNULL, capture_stdout=True, capture_stderr=True, check=False
     )

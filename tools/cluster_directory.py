@@ -20,6 +20,9 @@ from quorate.tools.processes import ProcessId, is_running, process_id
 LOCK_NAME: Final = "cluster.lock"
 PIDS_NAME: Final = "pids.json"
 LOGS_NAME: Final = "logs"
+PROPERTIES_NAME: Final = "node.properties"
+CONFIG_NAME: Final = "node.config"
+"""What every node was told: the properties of -F and -X, and the file of --config."""
 CHAOS_NAME: Final = "chaos"
 """What ``up --chaos`` puts below nodes, if it was ever said."""
 PARTITION: Final = re.compile(r".+-\d+")
@@ -135,6 +138,25 @@ class ClusterDirectory:
         """Remember the nodes of the cluster."""
         self._write(LAYOUT_NAME, encode(layout))
 
+    def keep_options(self, properties: Mapping[str, str], config: Path | None) -> None:
+        """Remember what every node is told, for those that are started later.
+
+        Only the owner may read it: a property may be a password. For that reason, nodes are told
+        the name of the file, too: anybody sees the arguments of a process.
+        """
+        lines = [f"{name}={text}\n" for name, text in properties.items()]
+        self._write(PROPERTIES_NAME, "".join(lines), mode=0o600)
+        self._write(CONFIG_NAME, "" if config is None else str(config.absolute()))
+
+    def kept_options(self) -> list[str]:
+        """Return the words that tell what was remembered."""
+        try:
+            config = (self.path / CONFIG_NAME).read_text().strip()
+        except FileNotFoundError:  # an older version made the cluster
+            return []
+        words = ["-F", str(self.path / PROPERTIES_NAME)]
+        return [*words, "--config", config] if config else words
+
     def running(self) -> Running:
         """Return what was started."""
         try:
@@ -184,8 +206,10 @@ class ClusterDirectory:
         """Return where a node's output goes."""
         return self.path / LOGS_NAME / f"{name}.log"
 
-    def _write(self, name: str, text: str) -> None:
+    def _write(self, name: str, text: str, *, mode: int = 0o666) -> None:
         """Replace a file as a whole: a reader sees the old or the new one."""
         temporary = self.path / f"{name}.new"
-        temporary.write_text(text + "\n")
+        temporary.unlink(missing_ok=True)  # it would keep its mode
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:  # noqa: PTH123
+            file.write(text + "\n")
         temporary.replace(self.path / name)

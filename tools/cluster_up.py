@@ -78,9 +78,13 @@ class UpRequest:
 
 
 def node_options(
-    options: GlobalOptions, config: Path | None, *, metrics: bool = False
+    options: GlobalOptions,
+    config: Path | None,
+    directory: ClusterDirectory,
+    *,
+    metrics: bool = False,
 ) -> list[str]:
-    """Return what every node is told besides what makes it this node.
+    """Return what every node is told besides what makes it this node; keep it in the directory.
 
     Raises:
         CommandError: a property is given that cannot be the same for all of them.
@@ -95,9 +99,8 @@ def node_options(
             )
     if metrics:
         properties.setdefault(METRICS_LISTENER, ANY_PORT)
-    words = [word for name, text in properties.items() for word in ("-X", f"{name}={text}")]
-    if config is not None:
-        words += ["--config", str(config.absolute())]
+    directory.keep_options(properties, config)
+    words = directory.kept_options()
     words += ["--log-format", options.log_format]
     return [*words, *(["--verbose"] if options.verbose else [])]
 
@@ -118,7 +121,6 @@ async def up(options: GlobalOptions, request: UpRequest) -> None:
         CommandError: it cannot be run; says why.
     """
     directory = ClusterDirectory(request.directory or DEFAULT_DIRECTORY)
-    words = node_options(options, request.config, metrics=request.metrics)
     directory.make()
     if request.chaos:
         from quorate.tools.chaos_equipment import make_equipment
@@ -128,6 +130,7 @@ async def up(options: GlobalOptions, request: UpRequest) -> None:
         await _have_it_started(options, request, directory)
         return
     try:
+        words = node_options(options, request.config, directory, metrics=request.metrics)
         await _up(options, request, directory, words)
     finally:
         directory.unlock()
