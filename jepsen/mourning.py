@@ -1,12 +1,12 @@
 """Threads of the harness that die: without them a run shows less than it seems to."""
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 
-@contextlib.contextmanager
-def dead_threads_told(tell: Callable[[str], None]) -> Iterator[None]:
+@contextmanager
+def dead_threads_told(tell: Callable[[str], None]) -> Generator[None]:
     """While this lasts, tell of every thread that ends with an exception, besides what is usual.
 
     Args:

@@ -38,7 +38,7 @@ class GroupChecker:
     """Takes the operations of a history in the order of their ends, then judges."""
 
     def __init__(self) -> None:
-        self._owners: dict[tuple[str, int, str], str] = {}
+        self._owners: dict[tuple[str, int | None, str], str] = {}
         self._told: dict[tuple[str, str | int], _Generation] = {}
         """By group, and by member or process: the last generation that it was told of."""
         self._newest: dict[str, list[_Generation]] = defaultdict(list)

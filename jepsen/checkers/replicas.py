@@ -49,7 +49,7 @@ class ReplicaChecker:
             self._to_audit = {(partition, broker) for partition, broker in operation.told}
         elif operation.name == "replica" and operation.kind is Kind.OK:
             self._add_batches(*operation.told)
-        elif operation.name == "replica" and isinstance(operation.told, list):
+        elif operation.name == "replica" and not isinstance(operation.told, str | None):
             partition, broker, _ = operation.told
             self._unread.add((partition, broker))
 

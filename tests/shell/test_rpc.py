@@ -27,6 +27,7 @@ from quorate.protocol.messages.metadata import (
     MetadataResponse,
 )
 from quorate.protocol.messages.session import ApiVersion, ApiVersionsResponse
+from tests.resolving import every_host_is_at
 
 MINUTE_MS = 60_000
 SPOKEN: dict[int, VersionRange] = {
@@ -323,37 +324,18 @@ async def test_a_host_that_cannot_be_looked_up_is_an_error_of_the_network(host: 
         await connect(Endpoint(host, 9092), ssl_context=None, timeout_ms=5_000)
 
 
-class _EveryNameIsHere(trio.abc.HostnameResolver):
-    """Knows every host: this one."""
-
-    def __init__(self, port: int) -> None:
-        self._here = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))
-
-    async def getaddrinfo(self, *_args: object) -> Any:
-        await trio.lowlevel.checkpoint()
-        return [self._here]
-
-    async def getnameinfo(self, *_args: object) -> Any:
-        raise NotImplementedError
-
-
 @pytest.mark.parametrize("host", ["", "h." * 2500 + "h"])
 async def test_a_host_that_tls_cannot_ask_for_is_an_error_of_the_network(host: str) -> None:
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port: int = listener.socket.getsockname()[1]
-    before = trio.socket.set_custom_hostname_resolver(_EveryNameIsHere(port))
-    try:
-        with pytest.raises(NetworkError):
+    async with listener:
+        with every_host_is_at(socket.AF_INET, ("127.0.0.1", port)), pytest.raises(NetworkError):
             await connect(
                 Endpoint(host, port), ssl_context=ssl.create_default_context(), timeout_ms=5_000
             )
-        accepted = await listener.accept()
         with trio.fail_after(5):
-            assert await accepted.receive_some() == b"", "it hung up"
-        await accepted.aclose()
-    finally:
-        trio.socket.set_custom_hostname_resolver(before)
-        await listener.aclose()
+            async with await listener.accept() as accepted:
+                assert await accepted.receive_some() == b"", "it hung up"
 
 
 async def test_tls_is_spoken_with_peers_we_trust_and_no_others(nursery: trio.Nursery) -> None:

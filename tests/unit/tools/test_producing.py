@@ -49,7 +49,7 @@ def test_when_nobody_reads_what_is_told_of_records_no_more_are_sent(tmp_path: Pa
     sender = LineSender(cast("Producer", sending), plan)
     (tmp_path / "lines").write_bytes(b"one\ntwo\nthree\n")
     given = os.open(tmp_path / "lines", os.O_RDONLY)
-    trio.run(producing._pump, sender, plan, given)
+    trio.run(producing._pump, sender, plan, given)  # pyright: ignore[reportPrivateUsage]
     os.close(given)
     assert isinstance(sender.first_error, BrokenPipeError)
     assert (sending.values, len(told)) == ([b"one"], 1)

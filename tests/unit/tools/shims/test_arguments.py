@@ -84,7 +84,10 @@ def test_who_reads_no_more_ends_a_tool_without_a_word(
     async def lines(*_: object) -> list[str]:
         raise BrokenPipeError
 
-    monkeypatch.setattr(Shim, "load", lambda _: (lines, KNOWN))
+    def load(_self: Shim) -> object:
+        return lines, KNOWN
+
+    monkeypatch.setattr(Shim, "load", load)
     with pytest.raises(BrokenPipeError):  # which the command line takes for the end
         run_shim("kafka-topics", ["--list"])
     assert capsys.readouterr().err == ""

@@ -8,6 +8,7 @@ from quorate.tools.shims.configs import CONFIGS, configs
 from quorate.tools.shims.topics import TOPICS, topics
 
 NOWHERE = ["--bootstrap-server", "127.0.0.1:1"]
+NO_ENVIRONMENT: dict[str, str] = {}
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ NOWHERE = ["--bootstrap-server", "127.0.0.1:1"]
 def test_topics_are_not_changed_without_saying_which_and_how(words: str, complaint: str) -> None:
     given = parse([*NOWHERE, *words.split()], TOPICS)
     with pytest.raises(ShimError) as refused:
-        trio.run(topics, given, {})
+        trio.run(topics, given, NO_ENVIRONMENT)
     assert complaint in refused.value.text
     assert not refused.value.on_stdout
 
@@ -48,5 +49,5 @@ def test_configurations_are_not_changed_without_saying_whose(words: str, complai
     line = [*NOWHERE, "--alter", *words.split(), "--add-config", "retention.ms=3"]
     given = parse(line, CONFIGS)
     with pytest.raises(ShimError) as refused:
-        trio.run(configs, given, {})
+        trio.run(configs, given, NO_ENVIRONMENT)
     assert complaint in refused.value.text

@@ -32,7 +32,8 @@ def test_a_title_is_shown_as_it_is(screen: type[ModalScreen[object]]) -> None:
         await seat.pilot.pause()
         box = seat.app.screen.query(".dialog").first()
         assert isinstance(box, Vertical | VerticalScroll)
-        assert box._border_title is not None
-        assert box._border_title.plain == TITLE
+        title = box._border_title  # pyright: ignore[reportPrivateUsage]
+        assert title is not None
+        assert title.plain == TITLE
 
     sit(body)
