@@ -9,7 +9,7 @@ from typing import Final
 
 from quorate.errors import InvalidConfigError, NetworkError, QuorateError
 from quorate.model import PORT_MAX, Endpoint, is_host
-from quorate.net.pem import default_context, load_own
+from quorate.net.pem import VERIFY_MODES, default_context, load_own
 from quorate.quorum.metadata.image import MetadataImage
 from quorate.settings import NodeConfig
 
@@ -18,11 +18,6 @@ SSL: Final = "SSL"
 PROTOCOLS: Final = (PLAINTEXT, SSL)
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - to recognize it
 
-_VERIFY_MODES: Final = {
-    "none": ssl.CERT_NONE,
-    "requested": ssl.CERT_OPTIONAL,
-    "required": ssl.CERT_REQUIRED,
-}
 _LISTENER: Final = re.compile(r"([A-Za-z_]+)://(?:\[([0-9A-Fa-f:.]+)\]|([^:/\[\]]*)):([0-9]{1,5})")
 
 
@@ -160,7 +155,7 @@ def tls_context(config: NodeConfig) -> ssl.SSLContext:
     if not config.ssl_keystore_location:
         raise InvalidConfigError("ssl.keystore.location: an SSL listener needs a PEM file")
     context = _context(config, ssl.Purpose.CLIENT_AUTH)
-    context.verify_mode = _VERIFY_MODES[config.ssl_client_auth]
+    context.verify_mode = VERIFY_MODES[config.ssl_client_auth]
     return context
 
 

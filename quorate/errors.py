@@ -325,6 +325,13 @@ MESSAGE_CHARACTERS_MAX: Final = 2000
 """Of what was wrong: it may repeat what a client sent, and has room in every version of an answer,
 in old ones of which a text has at most 32,767 bytes."""
 
+SHOWN_MAX: Final = 256
+
+
+def shortened(text: str) -> str:
+    """Return a text, or its beginning, for a message that has the reason behind it."""
+    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}..."
+
 
 class KafkaError(QuorateError):
     """An error with a code of the Kafka protocol.

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 Value = bool | int | float | str | tuple[str, ...]
 
+SHORT_MAX: Final = 2**15 - 1
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 WEEK_MS: Final = 7 * 24 * 3_600_000

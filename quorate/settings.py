@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from quorate.errors import InvalidConfigError
+from quorate.errors import InvalidConfigError, shortened
 from quorate.group_settings import OwnGroupConfig
 from quorate.setting_fields import (
     LONG_MAX,
@@ -412,8 +412,6 @@ _TIME_UNITS: Final = {
 _UNITS: Final = {"": {"": 1}, "bytes": _BYTE_UNITS, "ms": _TIME_UNITS}
 _QUANTITY: Final = re.compile(r"(-?)([0-9]+)\s*([A-Za-z]*)")
 _DIGITS_MAX: Final = len(str(LONG_MAX))
-_SHOWN_MAX: Final = 256
-"""Of a value that is refused: what is expected stands behind it, where a long message is cut off."""
 
 
 def find_setting(table: Mapping[str, Setting], name: str) -> Setting:
@@ -499,8 +497,7 @@ def _range_text(setting: Setting) -> str:
 
 
 def _invalid(setting: Setting, text: str, wanted: str) -> InvalidConfigError:
-    if len(text) > _SHOWN_MAX:
-        text = f"{text[:_SHOWN_MAX]}..."
+    text = shortened(text)
     return InvalidConfigError(f"invalid value {text!r} for {setting.name}: expected {wanted}")
 
 

@@ -2,18 +2,11 @@
 
 import ipaddress
 import ssl
-from typing import Final
 
 from quorate.errors import InvalidConfigError
 from quorate.model import Endpoint
-from quorate.net.pem import default_context, load_own
+from quorate.net.pem import VERIFY_MODES, default_context, load_own
 from quorate.settings import NodeConfig
-
-VERIFY_MODES: Final = {
-    "none": ssl.CERT_NONE,
-    "requested": ssl.CERT_OPTIONAL,
-    "required": ssl.CERT_REQUIRED,
-}
 
 
 def controller_server_context(config: NodeConfig) -> ssl.SSLContext | None:

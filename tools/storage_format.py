@@ -28,6 +28,7 @@ from quorate.quorum.raft.voters import (
     Voter,
     VoterSet,
 )
+from quorate.setting_fields import INT_MAX
 from quorate.settings import NodeConfig
 from quorate.tools.node import controller_endpoint
 from quorate.tools.output import Column, Table
@@ -36,7 +37,6 @@ from quorate.tools.storage import Owned, owned_by
 
 CONTROLLER: Final = "controller"
 BROKER: Final = "broker"
-NODE_ID_MAX: Final = 2**31 - 1
 CLUSTER_ID: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -131,8 +131,8 @@ def _parse_voter(text: str) -> Voter:
     if len(directory_id) != DIRECTORY_ID_BYTES or not any(directory_id):
         raise _no_controllers(text, f"{match[4]} is no directory id")
     node_id, endpoint = int(match[1]), Endpoint(match[2].strip("[]"), int(match[3]))
-    if node_id > NODE_ID_MAX:
-        raise _no_controllers(text, f"ids go up to {NODE_ID_MAX}")
+    if node_id > INT_MAX:
+        raise _no_controllers(text, f"ids go up to {INT_MAX}")
     if not endpoint.can_be_dialed:
         raise _no_controllers(text, f"nobody can connect to {endpoint}")
     return Voter(ReplicaKey(node_id, directory_id), endpoint)

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from quorate.broker.groups.consumer_errors import InvalidRegularExpressionError
+from quorate.errors import shortened
 
 NESTING_MAX: Final = 100
 REPEATS_MAX: Final = 1000
 """The largest count in braces, as in RE2."""
-SHOWN_MAX: Final = 256
-"""So much is repeated of an expression that is none: the reason stands behind it."""
 
 CharSet: TypeAlias = int
 """Which characters: bit n is the one with the code n."""
@@ -139,10 +138,9 @@ class _Parser:
 
     def error(self, what: str) -> InvalidRegularExpressionError:
         """Return the error to raise; of a long expression, it repeats the beginning."""
-        text = self._text if len(self._text) <= SHOWN_MAX else f"{self._text[:SHOWN_MAX]}..."
         return InvalidRegularExpressionError(
-            f"SubscribedTopicRegex `{text}` is not a valid regular expression: {what} (at "
-            f"character {self._at})."
+            f"SubscribedTopicRegex `{shortened(self._text)}` is not a valid regular expression:"
+            f" {what} (at character {self._at})."
         )
 
     def more(self) -> bool:

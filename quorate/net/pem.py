@@ -4,6 +4,14 @@ import ssl
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+
+VERIFY_MODES: Final = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+"""What ``ssl.client.auth`` means."""
 
 
 def load_own(context: ssl.SSLContext, path: str, password: str) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from quorate.setting_fields import INT_MAX
+from quorate.setting_fields import INT_MAX, SHORT_MAX
 from quorate.tools import topics as work
 from quorate.tools.arguments import parse_properties
 from quorate.tools.command_line import Command, DryRun, Yes, noun_app, options_of
@@ -20,9 +20,6 @@ from quorate.tools.topic_options import client_of, topic_names
 app = noun_app(
     "Create, list, describe, alter, delete and trim topics; find, export and count records."
 )
-
-REPLICAS_MAX = 32_767
-"""Their number is sent in two bytes."""
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...")]
 Topics = Annotated[list[str] | None, typer.Option("--topic", "-t", help="A topic.")]
@@ -40,7 +37,7 @@ def create(
     ] = None,
     replication_factor: Annotated[
         int | None,
-        typer.Option("--replication-factor", "-r", max=REPLICAS_MAX, help="Replicas of each."),
+        typer.Option("--replication-factor", "-r", max=SHORT_MAX, help="Replicas of each."),
     ] = None,
     replica_assignment: Annotated[
         str | None,

@@ -15,7 +15,7 @@ from quorate.client.admin_results import (
 )
 from quorate.errors import ErrorCode, KafkaError, QuorateError
 from quorate.model import TopicPartition
-from quorate.setting_fields import INT_MAX
+from quorate.setting_fields import INT_MAX, SHORT_MAX
 from quorate.settings import TOPIC_SETTINGS
 from quorate.tools.clusters.health import (
     is_at_min_isr,
@@ -44,7 +44,6 @@ TOPICS: Final = options(
     "topic topic-id partitions replication-factor replica-assignment config delete-config"
     " partition-size-limit-per-response",
 )
-SHORT_MAX: Final = 32_767
 ACTIONS: Final = ("list", "describe", "create", "alter", "delete")
 BELONGS_TO: Final = {
     "config": {"create"},
