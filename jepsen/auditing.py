@@ -6,9 +6,10 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from quorate.broker.log.files import OsFileSystem
 from quorate.broker.log.scan import scan_headers
@@ -30,8 +31,20 @@ AGAIN_S: Final = 0.1
 NOT_FIELDS: Final = frozenset({"offset", "term", "time", "type", "cause", "topic"})
 
 
+T = TypeVar("T")
+
+
 class UnreadError(QuorateError):
     """The metadata of a controller that has ended cannot be read; says why."""
+
+
+def patiently(ask: Callable[[], T | None], deadline_s: float) -> T | None:
+    """Ask until somebody knows, or the time is over: who leads may be known in a moment only."""
+    found = ask()
+    while found is None and time.monotonic() < deadline_s:
+        time.sleep(AGAIN_S)
+        found = ask()
+    return found
 
 
 def high_watermarks(lab: Lab, partitions: Iterable[str]) -> dict[str, int]:
@@ -42,10 +55,7 @@ def high_watermarks(lab: Lab, partitions: Iterable[str]) -> dict[str, int]:
     deadline_s = time.monotonic() + LED_S_MAX
     found: dict[str, int] = {}
     for name in partitions:
-        end = _high_watermark(lab, name)
-        while end is None and time.monotonic() < deadline_s:
-            time.sleep(AGAIN_S)
-            end = _high_watermark(lab, name)
+        end = patiently(partial(_high_watermark, lab, name), deadline_s)
         if end is not None:
             found[name] = end
     return found

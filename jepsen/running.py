@@ -23,6 +23,7 @@ from quorate.jepsen.auditing import (
     audit_replicas,
     high_watermarks,
     holders,
+    patiently,
 )
 from quorate.jepsen.checkers.log import ACKS_NONE
 from quorate.jepsen.clients.wire import Client, ClosedError, RefusedConfigError, create_topic
@@ -375,11 +376,8 @@ def wait(is_done: Callable[[], bool], seconds_max: float, complaint: str) -> Non
 
 def _active_controller(lab: Lab) -> Host | None:
     """Return the controller that decides, or will in a moment."""
-    deadline_s = time.monotonic() + LED_S_MAX
-    found = lab.active_controller()
-    while found is None and lab.controllers and time.monotonic() < deadline_s:
-        found = lab.active_controller()
-    return found
+    patience_s = LED_S_MAX if lab.controllers else 0.0
+    return patiently(lab.active_controller, time.monotonic() + patience_s)
 
 
 def _staying(topics: Iterable[Topic]) -> list[str]:

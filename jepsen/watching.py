@@ -5,7 +5,7 @@ import time
 from typing import Any, Final
 
 from quorate.jepsen.gauging import Gauge
-from quorate.jepsen.lab.cluster import ClusterView, Lab
+from quorate.jepsen.lab.cluster import ClusterView, Lab, PartitionView
 from quorate.jepsen.recorder import WATCHER, Recorder, Scribe
 
 LOOK_S: Final = 0.2
@@ -51,15 +51,13 @@ class Watcher:
 
 
 def _plain(view: ClusterView) -> dict[str, Any]:
-    partitions = {
-        name: [state.leader, state.leader_epoch, sorted(state.in_sync)]
-        for name, state in view.partitions.items()
-    }
+    partitions = {name: _led(state) for name, state in view.partitions.items()}
     terms = [[said.controller, said.term, said.leader] for said in view.terms]
     plain: dict[str, Any] = {"partitions": partitions, "terms": terms}
     if view.disputed:
-        plain["disputed"] = [
-            [name, state.leader, state.leader_epoch, sorted(state.in_sync)]
-            for name, state in view.disputed
-        ]
+        plain["disputed"] = [[name, *_led(state)] for name, state in view.disputed]
     return {"controller": view.controller, **plain}
+
+
+def _led(state: PartitionView) -> list[Any]:
+    return [state.leader, state.leader_epoch, sorted(state.in_sync)]
