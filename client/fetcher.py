@@ -164,27 +164,37 @@ class Fetcher:
         """
         records: list[Record] = []
         groups = by_number(self._streams)
-        for turn, group in enumerate(groups):
-            # The next ones come first next time.
-            self._streams = [s for g in groups[turn + 1 :] + groups[: turn + 1] for s in g]
-            before = {s.topic_partition: (s.position.offset or 0, s.position.epoch) for s in group}
-            try:
-                while len(records) < records_max:
-                    found = take_earliest(group, records_max - len(records))
-                    if found is None:
-                        break
-                    stream, taken = found
-                    begun.setdefault(stream.topic_partition, before[stream.topic_partition])
-                    records += taken
-            except QuorateError:
-                if not records:
-                    raise
-                # Nobody has these records yet. So this one comes first next time, with its error.
-                self._streams = [s for g in groups[turn:] + groups[:turn] for s in g]
-            if len(records) >= records_max:
-                break
+        first = 0
+        try:
+            for turn, group in enumerate(groups):
+                first = turn + 1  # the next ones come first next time
+                self._take_of_group(group, records, records_max, begun)
+                if len(records) >= records_max:
+                    break
+        except QuorateError:
+            if not records:
+                raise
+            first -= 1  # nobody has these records yet: this one is next, with its error
+        finally:
+            self._streams = [s for g in groups[first:] + groups[:first] for s in g]
         self._request()
         return records
+
+    @staticmethod
+    def _take_of_group(
+        group: list[PartitionStream],
+        records: list[Record],
+        records_max: int,
+        begun: dict[TopicPartition, tuple[int, int]],
+    ) -> None:
+        before = {s.topic_partition: (s.position.offset or 0, s.position.epoch) for s in group}
+        while len(records) < records_max:
+            found = take_earliest(group, records_max - len(records))
+            if found is None:
+                break
+            stream, taken = found
+            begun.setdefault(stream.topic_partition, before[stream.topic_partition])
+            records += taken
 
     async def run(self) -> None:
         """Send requests whenever there is a reason to, until the consumer is closed."""

@@ -2,8 +2,8 @@
 
 A fault whose detail names brokers as ``silent`` was seen to bite: they do nothing until something
 else is done to them. A record that was sent after that, and acknowledged with acks=all before, is
-is on none of them. So the others must be as many as ``min.insync.replicas`` demands;
-and only those can have it that ever were replicas of its partition, if the controllers' decisions
+on none of them. So the others must be as many as ``min.insync.replicas`` demands; and only those
+can have it that ever were replicas of its partition, if the controllers' decisions
 (``metadata-log``) say who was.
 """
 

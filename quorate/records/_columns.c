@@ -220,7 +220,8 @@ typedef struct {
     PyObject *offsets, *timestamps, *types, *lists, *lists_validity;
 } Columns;
 
-/* Goes through the records of all batches, and counts what is wanted; 0 if they are no records. */
+/* Goes through the records of all batches, and counts what is wanted; 0 if they are no records, or
+ * the name of a header is no UTF-8, of which the twin replaces what must be. */
 static int
 count_all(Columns *all)
 {

@@ -70,12 +70,9 @@ read_header(Reader *reader)
         reader->why = "a header does not fit its record";
         return NULL;
     }
-    PyObject *name = PyUnicode_DecodeUTF8((const char *)reader->at, (Py_ssize_t)size, NULL);
+    /* What is no UTF-8 is replaced, as Java does: nobody reads past a record that is refused. */
+    PyObject *name = PyUnicode_DecodeUTF8((const char *)reader->at, (Py_ssize_t)size, "replace");
     if (name == NULL) {
-        if (PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
-            PyErr_Clear();
-            reader->why = "a header's name is not UTF-8";
-        }
         return NULL;
     }
     reader->at += size;

@@ -581,8 +581,5 @@ def _read_headers(data: bytes, at: int, end: int) -> tuple[tuple[Header, ...], i
         value, at = read_bytes(data, at)
         if name is None or at > end:
             _refuse("a header does not fit its record")
-        try:
-            headers.append((name.decode(), value))
-        except UnicodeDecodeError:
-            _refuse("a header's name is not UTF-8")
+        headers.append((name.decode(errors="replace"), value))  # as Java reads it
     return tuple(headers), at

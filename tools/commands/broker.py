@@ -184,7 +184,7 @@ def decommission(
         str, typer.Option("--throttle", help="Bytes a second of each broker: 50MB.")
     ] = "",
     cancel: Annotated[
-        bool, typer.Option("--cancel", help="Call the moves off, and let it lead again.")
+        bool, typer.Option("--cancel", help="Call off the moves that are not done yet.")
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,

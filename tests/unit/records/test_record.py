@@ -343,7 +343,6 @@ def test_the_smallest_record_is_read() -> None:
         (b"\x0e\x00\x00\x00\x01\x02a\x05", 1, "more headers"),
         (b"\x0e\x00\x00\x00\x01\x02a\x40", 1, "more headers"),
         (b"\x14\x00\x00\x00\x01\x02a\x02\x01\x01\x00", 1, "header does not fit"),
-        (b"\x14\x00\x00\x00\x01\x02a\x02\x02\xff\x01", 1, "not UTF-8"),
         (b"\x14\x00\x00\x00\x01\x02a\x02\x10\xff\x01", 1, "cut off|does not fit"),
         (b"\xff" * 20, 1, "ten bytes"),
         (b"\x7e\x00" + b"\xff" * 62, 1, "ten bytes"),
@@ -354,6 +353,11 @@ def test_the_smallest_record_is_read() -> None:
 def test_bytes_that_are_not_records_are_refused(records: bytes, count: int, why: str) -> None:
     with pytest.raises(CorruptRecordError, match=why):
         read(sealed(records, count))
+
+
+def test_a_headers_name_that_is_no_text_is_replaced_as_java_does() -> None:
+    (only,) = read(sealed(b"\x16\x00\x00\x00\x01\x02a\x02\x04b\xff\x01", 1))
+    assert (only.value, only.headers) == (b"a", (("b\ufffd", None),))
 
 
 @given(data=st.data())

@@ -182,7 +182,7 @@ def broken(records: bytes, count: int = 1) -> Chunk:
         b"\x1e\x00" + b"\x80" * 9 + b"\x02\x00\x01\x01\x00",  # a number of more than 64 bits
         b"\xff\xff\xff\xff\xff\x01",  # a record of gigabytes
         b"\x80",  # cut off within a length
-        b"\x14\x00\x00\x00\x01\x01\x02\x02\xff\x01",  # a header's name that is not UTF-8
+        b"\x14\x00\x00\x00\x01\x01\x02\x02\xff\x01",  # a byte longer than its batch
         b"\x12\x00\x00\x00\x01\x01\x02\x01\x01",  # a header without a name
         b"\x12\x00\x00\x00\x01\x01\x02\x00\x03",  # a header's value of length -2
         b"\x14\x00\x00\x00\x01\x01\x02\x00\x01\x00",  # a byte behind the headers
@@ -194,6 +194,13 @@ def test_bytes_that_are_no_records_are_refused(records: bytes) -> None:
     reader = BatchReader(T, 0, committed_only=False)
     with pytest.raises(CorruptRecordError, match="partition 4, at offset 0"):
         Decoder(reader, ALL, 0, FAR).decode(broken(records))
+
+
+def test_a_headers_name_that_is_no_text_is_replaced() -> None:
+    reader = BatchReader(T, 0, committed_only=False)
+    chunk = broken(b"\x12\x00\x00\x00\x01\x01\x02\x02\xff\x01")
+    (only,) = Decoder(reader, ALL, 0, FAR).decode(chunk)
+    assert only.column("headers").to_pylist() == [[{"key": "\ufffd", "value": None}]]
 
 
 @pytest.mark.parametrize("size", [60, 100, 10_000, 300_000, 3_000_000])
