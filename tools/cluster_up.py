@@ -2,9 +2,9 @@
 
 import random
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,6 @@ from quorate.tools.cluster_looking import (
     whole_picture,
 )
 from quorate.tools.clusters.layout import (
-    HOST,
     Layout,
     Wish,
     new_layout,
@@ -38,6 +37,7 @@ from quorate.tools.clusters.picture import DEAD, Picture
 from quorate.tools.metrics_server import ANY_PORT, METRICS_LISTENER
 from quorate.tools.nearby import DEFAULT_DIRECTORY
 from quorate.tools.node import wait_for_end
+from quorate.tools.port_claims import PortClaims
 from quorate.tools.problems import CommandError, ProblemFoundError
 from quorate.tools.processes import send
 from quorate.tools.session import given_properties
@@ -105,15 +105,6 @@ def node_options(
     return [*words, *(["--verbose"] if options.verbose else [])]
 
 
-def is_free(port: int) -> bool:
-    """Whether a node could listen on a port now."""
-    try:
-        socket.create_server((HOST, port)).close()
-    except OSError:
-        return False
-    return True
-
-
 async def up(options: GlobalOptions, request: UpRequest) -> None:
     """Run a cluster until told to stop, or start what is missing of one that runs.
 
@@ -163,12 +154,12 @@ async def _up(
     hint = "Ctrl-C ends all nodes."
     if detached:
         hint = f"they go on by themselves; see quorate status, quorate down{_dir(directory)}"
-    with display_of(options, stop_hint=hint) as display:
+    with display_of(options, stop_hint=hint) as display, closing(PortClaims()) as ports:
         if orphans:
             display.say("ending the nodes of a quorate up that was killed")
             await stop_processes(orphans, trio.Event(), display.say)
             running = Running()
-        layout = _settle(request, directory, running, display)
+        layout = _settle(request, directory, running, display, ports)
         supervisor = Supervisor(directory, words, attached=not detached)
         supervisor.adopt(running.alive)
         try:
@@ -185,7 +176,11 @@ def _dir(directory: ClusterDirectory) -> str:
 
 
 def _settle(
-    request: UpRequest, directory: ClusterDirectory, running: Running, display: Display
+    request: UpRequest,
+    directory: ClusterDirectory,
+    running: Running,
+    display: Display,
+    ports: PortClaims,
 ) -> Layout:
     """Return the layout, each node with a port that is free, and write it down.
 
@@ -196,13 +191,13 @@ def _settle(
     if directory.exists:
         layout = directory.layout()
         layout = resized(layout, request.wish, directory.idle(layout, running.alive))
-        _check_controllers(layout, running)
+        _check_controllers(layout, running, ports)
     else:
         first = DEFAULT_PORT if first is None else first
-        layout = settle_controllers(new_layout(request.wish), _random_port(), is_free)
+        layout = settle_controllers(new_layout(request.wish), _random_port(), ports.claim)
     if first == 0:
         first = _random_port()
-    layout, moved = settle_brokers(layout, running.alive.keys(), first, is_free)
+    layout, moved = settle_brokers(layout, running.alive.keys(), first, ports.claim)
     for each in moved if request.port != 0 else ():
         title, port = each.member.title, each.member.port
         display.say(f"port {each.wanted} is taken, so {title} listens on {port} instead")
@@ -214,9 +209,9 @@ def _random_port() -> int:
     return random.choice(RANDOM_PORTS)  # noqa: S311 - guards nothing
 
 
-def _check_controllers(layout: Layout, running: Running) -> None:
+def _check_controllers(layout: Layout, running: Running, ports: PortClaims) -> None:
     for member in layout.controllers:
-        if member.name not in running.alive and not is_free(member.port):
+        if member.name not in running.alive and not ports.claim(member.port):
             raise CommandError(
                 f"port {member.port}, on which {member.title} has to listen, is taken",
                 why="the other controllers know it by this address",
@@ -235,10 +230,10 @@ async def _have_it_started(
     running = directory.running()
     assert running.supervisor is not None
     layout = directory.layout()
-    with display_of(options, stop_hint="") as display:
+    with display_of(options, stop_hint="") as display, closing(PortClaims()) as ports:
         bigger = resized(layout, request.wish)
         if bigger != layout:
-            layout, _ = settle_brokers(bigger, [m.name for m in layout.members], None, is_free)
+            layout, _ = settle_brokers(bigger, [m.name for m in layout.members], None, ports.claim)
             directory.write_layout(layout)
         missing = [m.title for m in layout.members if m.name not in running.alive]
         where = f"process {running.supervisor.pid} runs this cluster"

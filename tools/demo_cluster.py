@@ -22,6 +22,7 @@ CONTROLLERS: Final = 3
 START_TIMEOUT_S: Final = 40.0
 STOP_TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.02
+TRY: Final = "quorate up --brokers 3 --controllers 3"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,19 +132,37 @@ async def _wait_until_ready(process: trio.Process, log: Path, directory: Path) -
         while process.poll() is None:
             ready = _ready_event(log)
             if ready is not None:
-                nodes = ready["nodes"]
-                return DemoCluster(
-                    ready["bootstrap"],
-                    directory / "logs" / "broker-1.log",
-                    ready["seconds"],
-                    directory,
-                    {node["id"]: node["pid"] for node in nodes if node["role"] == "broker"},
-                )
+                return serving_cluster(ready, directory)
             await trio.sleep(POLL_S)
     raise CommandError(
         "the demo's cluster did not start",
         why=_last_lines(log),
-        hint="quorate up --brokers 3 --controllers 3",
+        hint=TRY,
+    )
+
+
+def serving_cluster(ready: dict[str, Any], directory: Path) -> DemoCluster:
+    """Return the cluster that ``quorate up`` says is ready.
+
+    Raises:
+        CommandError: a node ended at once. The others serve, and what fails then does not say why.
+    """
+    nodes = ready["nodes"]
+    logs = directory / "logs"
+    for node in nodes:
+        if node["pid"] is None:
+            name = f"{node['role']}-{node['id']}"
+            raise CommandError(
+                f"{name} of the demo's cluster did not start",
+                why=_last_lines(logs / f"{name}.log"),
+                hint=TRY,
+            )
+    return DemoCluster(
+        ready["bootstrap"],
+        logs / "broker-1.log",
+        ready["seconds"],
+        directory,
+        {node["id"]: node["pid"] for node in nodes if node["role"] == "broker"},
     )
 
 
