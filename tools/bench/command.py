@@ -17,6 +17,8 @@ from tests.compat.peers import cache, nodes
 REPORTS = cache.ROOT / "docs" / "benchmarks"
 FILE_COLUMNS = 160
 QUICK_REPORTS = cache.CACHE / "benchmarks"
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -150,7 +152,10 @@ def keep(console: Console, run: results.Run, folder: Path, name: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns its exit code: 1 if a sample failed, 2 if nothing could run."""
+    """Run the command; returns its exit code: 1 if a sample failed, 2 if nothing could run.
+
+    It is INTERRUPTED after Ctrl-C.
+    """
     options = parser().parse_args(arguments)
     console = Console()
     if not console.is_terminal:  # a file is as wide as its lines
@@ -166,6 +171,9 @@ def main(arguments: Sequence[str]) -> int:
     except (cache.PeerUnavailableError, nodes.NodeFailedError) as error:
         print(f"cannot run: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("interrupted: nothing was kept, and nothing runs on", file=sys.stderr)
+        return INTERRUPTED
     report.print_report(console, run.outcomes)
     folder = options.output or (QUICK_REPORTS if options.quick else REPORTS)
     keep(console, run, folder, options.name)
