@@ -143,7 +143,7 @@ def keep(console: Console, run: results.Run, folder: Path, name: str) -> None:
     machine = run.machine
     brokers_named = " and ".join(f"{name} {version}" for name, version in run.versions.items())
     title = (
-        f"How many times better the first of each pair is (above 1x: better). {brokers_named}; "
+        f"How many times better the first of each pair is (above 1x: better).\n{brokers_named}; "
         f"{machine['cores']} cores, {machine['kernel']}, {machine['python']}, "
         f"{machine['when'][:10]}"
     )

@@ -42,7 +42,7 @@ def write_plot(outcomes: Sequence[Outcome], path: Path, *, title: str) -> bool:
         "tuple[Any, Any]", plt.subplots(figsize=(10, 1.2 + 1.3 * ROW_INCHES * len(bars)))
     )
     _draw(axes, bars)
-    figure.suptitle(title, fontsize=9, x=0.01, ha="left")
+    figure.suptitle(title, fontsize=9, x=0.01, ha="left", y=1, va="bottom")  # above it all
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110, bbox_inches="tight")
