@@ -113,7 +113,22 @@ def _everything(
 
 def main() -> None:
     """Run the command line of this process, and end it."""
+    _occupy_what_is_closed()
     sys.exit(run_command(sys.argv[1:]))
+
+
+def _occupy_what_is_closed() -> None:
+    """Have what is printed go nowhere if output is closed (``>&-``).
+
+    Else the first file or socket that is opened gets its number, and what others print.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
+            if name != "stdin":  # a command that would read it says that it is closed
+                setattr(sys, name, os.fdopen(number, "w"))
 
 
 def run_command(words: list[str]) -> int:

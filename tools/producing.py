@@ -1,17 +1,17 @@
 """Sends lines of a file or of standard input to a topic."""
 
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any
 
 import trio
 
 from quorate.client.delivery import Delivery
 from quorate.client.producer import Producer
 from quorate.tools.lines import LineError, LineFormat, LineSplitter
-from quorate.tools.problems import CommandError, UsageError
+from quorate.tools.problems import CommandError
+from quorate.tools.session import standard_input
 
 if TYPE_CHECKING:
     from quorate.errors import QuorateError
@@ -141,7 +141,4 @@ def input_descriptor(path: str | None) -> int:
     """
     if path not in (None, "-"):
         return os.open(str(path), os.O_RDONLY)
-    given = cast("TextIO | None", sys.stdin)
-    if given is None:
-        raise UsageError("there is nothing to read", why="standard input is closed", hint="--file")
-    return given.fileno()
+    return standard_input().fileno()

@@ -136,6 +136,20 @@ def note(options: GlobalOptions, text: str) -> None:
         sys.stderr.write(text + "\n")
 
 
+def standard_input() -> TextIO:
+    """Return what a command reads if no file is named.
+
+    Raises:
+        UsageError: it is closed.
+    """
+    given = cast("TextIO | None", sys.stdin)
+    if given is None:
+        raise UsageError(
+            "there is nothing to read", why="standard input is closed", hint="name a file"
+        )
+    return given
+
+
 def confirm(question: str, *, yes: bool) -> None:
     """Ask before something is destroyed.
 

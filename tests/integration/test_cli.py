@@ -20,6 +20,7 @@ from confluent_kafka import Producer
 
 from quorate.tools.arguments import DEFAULT_TIMEOUT_S
 from quorate.tools.cli import run_command
+from quorate.tools.nearby import LISTENING_NAME
 from quorate.tools.node import PORTS_TRIED
 from tests.integration.brokers import wait_until
 
@@ -554,3 +555,23 @@ def test_a_demo_that_is_interrupted_leaves_nothing_either(
     assert (process.returncode, "Traceback" in told) == (130, False), told
     assert not list(tmp_path.iterdir())
     assert processes_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_what_is_printed_goes_nowhere_if_output_is_closed(closed: str) -> None:
+    command = f"exec {sys.executable} -m quorate.tools.cli storage random-uuid {closed}"
+    done = subprocess.run(["bash", "-c", command], env=environment(), check=False)
+    assert done.returncode == 0
+
+
+def test_no_file_of_a_node_gets_the_number_of_an_output_that_is_closed(tmp_path: Path) -> None:
+    words = f"up --port 0 --dir {tmp_path / 'data'}"
+    command = f"exec {sys.executable} -m quorate.tools.cli {words} <&- >&- 2>&-"
+    node = subprocess.Popen(["bash", "-c", command], env=environment())
+    try:
+        wait_until((tmp_path / "data" / LISTENING_NAME).exists, "the node serves")
+        numbers = [str(Path(f"/proc/{node.pid}/fd/{number}").readlink()) for number in range(3)]
+    finally:
+        node.terminate()
+    assert numbers == [os.devnull] * 3
+    assert node.wait(TIMEOUT_S) == 0

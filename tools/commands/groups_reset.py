@@ -11,7 +11,7 @@ import typer
 
 from quorate.tools.command_line import options_of
 from quorate.tools.problems import CommandError, UsageError
-from quorate.tools.session import confirm, note, print_table, run, say
+from quorate.tools.session import confirm, note, print_table, run, say, standard_input
 from quorate.tools.topic_options import client_of
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _check_scope(
 
 def _read(path: Path) -> str:
     try:
-        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        return standard_input().read() if str(path) == "-" else path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             f"cannot read {path}", why=str(error), hint="--export writes such a file"

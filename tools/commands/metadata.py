@@ -11,7 +11,7 @@ import typer
 
 from quorate.tools.command_line import Command, noun_app, options_of
 from quorate.tools.problems import CommandError, UsageError
-from quorate.tools.session import run
+from quorate.tools.session import run, standard_input
 
 if TYPE_CHECKING:
     from quorate.tools.arguments import GlobalOptions
@@ -89,7 +89,7 @@ def shell(
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     browser = Browser(lambda: read_root(source), lambda: read_records(source), Screen(columns))
     if not words:
-        browse(browser, interactive=sys.stdin.isatty())
+        browse(browser, interactive=standard_input().isatty())
         return
     try:
         for line in browser.run(words):

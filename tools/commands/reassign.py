@@ -8,7 +8,7 @@ import typer
 
 from quorate.tools.command_line import Command, DryRun, Yes, noun_app, options_of
 from quorate.tools.problems import UsageError
-from quorate.tools.session import confirm, note, print_table, run, say
+from quorate.tools.session import confirm, note, print_table, run, say, standard_input
 from quorate.tools.topic_options import client_of
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _targets(sources: "Sequence[str]") -> "dict[TopicPartition, tuple[int, ...]]
             targets[partition] = replicas
             continue
         try:
-            text = sys.stdin.read() if source == "-" else Path(source).read_text()
+            text = standard_input().read() if source == "-" else Path(source).read_text()
         except OSError as error:
             raise UsageError(
                 f"cannot read {source}", why=error.strerror or str(error),

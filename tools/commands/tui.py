@@ -56,7 +56,7 @@ def tui(
         lens = Lens(pattern, sort.lstrip("-"), sort.startswith("-"), options.format == "wide")
         running.print_once(asked, place, lens)
         return
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             "there is no terminal to draw on",
             why="standard input or output goes elsewhere",
