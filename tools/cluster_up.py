@@ -12,6 +12,7 @@ from typing import Final
 
 import trio
 
+from quorate.net.ports import UNASSIGNED, PortClaims, is_free
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.cluster_directory import (
     LOCK_NAME,
@@ -37,16 +38,12 @@ from quorate.tools.clusters.picture import DEAD, Picture
 from quorate.tools.metrics_server import ANY_PORT, METRICS_LISTENER
 from quorate.tools.nearby import DEFAULT_DIRECTORY
 from quorate.tools.node import wait_for_end
-from quorate.tools.port_claims import PortClaims
 from quorate.tools.problems import CommandError, ProblemFoundError
 from quorate.tools.processes import send
 from quorate.tools.session import given_properties
 from quorate.tools.supervisor import Node, Supervisor, stop_processes, wait_gone
 
 DEFAULT_PORT: Final = 9092
-RANDOM_PORTS: Final = range(15_000, 30_000)
-"""Below those that systems give to outgoing connections, which come and go."""
-
 READY_TIMEOUT_S: Final = 60.0
 LOCK_TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.05
@@ -191,13 +188,14 @@ def _settle(
     if directory.exists:
         layout = directory.layout()
         layout = resized(layout, request.wish, directory.idle(layout, running.alive))
-        _check_controllers(layout, running, ports)
+        _check_controllers(layout, running)
     else:
         first = DEFAULT_PORT if first is None else first
         layout = settle_controllers(new_layout(request.wish), _random_port(), ports.claim)
+    free = is_free
     if first == 0:
-        first = _random_port()
-    layout, moved = settle_brokers(layout, running.alive.keys(), first, ports.claim)
+        first, free = _random_port(), ports.claim
+    layout, moved = settle_brokers(layout, running.alive.keys(), first, free)
     for each in moved if request.port != 0 else ():
         title, port = each.member.title, each.member.port
         display.say(f"port {each.wanted} is taken, so {title} listens on {port} instead")
@@ -206,12 +204,12 @@ def _settle(
 
 
 def _random_port() -> int:
-    return random.choice(RANDOM_PORTS)  # noqa: S311 - guards nothing
+    return random.choice(UNASSIGNED)  # noqa: S311 - guards nothing
 
 
-def _check_controllers(layout: Layout, running: Running, ports: PortClaims) -> None:
+def _check_controllers(layout: Layout, running: Running) -> None:
     for member in layout.controllers:
-        if member.name not in running.alive and not ports.claim(member.port):
+        if member.name not in running.alive and not is_free(member.port):
             raise CommandError(
                 f"port {member.port}, on which {member.title} has to listen, is taken",
                 why="the other controllers know it by this address",
@@ -230,10 +228,10 @@ async def _have_it_started(
     running = directory.running()
     assert running.supervisor is not None
     layout = directory.layout()
-    with display_of(options, stop_hint="") as display, closing(PortClaims()) as ports:
+    with display_of(options, stop_hint="") as display:
         bigger = resized(layout, request.wish)
         if bigger != layout:
-            layout, _ = settle_brokers(bigger, [m.name for m in layout.members], None, ports.claim)
+            layout, _ = settle_brokers(bigger, [m.name for m in layout.members], None, is_free)
             directory.write_layout(layout)
         missing = [m.title for m in layout.members if m.name not in running.alive]
         where = f"process {running.supervisor.pid} runs this cluster"

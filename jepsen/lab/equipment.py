@@ -17,8 +17,9 @@ from quorate.jepsen.lab.disks import SHIM_C, MachineDisk
 from quorate.jepsen.lab.hosts import PRELOADED, Host
 from quorate.jepsen.lab.namespaces import Namespaces
 from quorate.jepsen.lab.native import build_library
-from quorate.jepsen.lab.network import LOOPBACK, REDIRECT_C, Network, Pair, free_ports
+from quorate.jepsen.lab.network import REDIRECT_C, Network, Pair
 from quorate.jepsen.lab.reaper import Reaper
+from quorate.net.ports import LOOPBACK, free_ports
 
 NETWORK: Final = "network"
 DISKS: Final = "disks"

@@ -13,13 +13,11 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
-from random import SystemRandom
 from typing import Final
 
+from quorate.net.ports import LOOPBACK
+
 REDIRECT_C: Final = Path(__file__).with_name("redirect.c")
-LOOPBACK: Final = "127.0.0.1"
-UNASSIGNED: Final = range(10_000, 32_000)
-"""Ports below those that the system takes for outgoing connections (Linux: from 32768 on)."""
 CHUNK_BYTES: Final = 1 << 16
 CONNECT_S_MAX: Final = 5.0
 
@@ -184,23 +182,6 @@ def isolated(who: int, count: int, *, sends: bool, receives: bool) -> frozenset[
 def apart(first: int, second: int) -> frozenset[Pair]:
     """Return what to cut so that two do not hear of each other; a third one hears both."""
     return frozenset({(first, second), (second, first)})
-
-
-def free_ports(count: int) -> tuple[int, ...]:
-    """Return ports that nobody listens on, and that the system gives to no connection meanwhile.
-
-    Raises:
-        OSError: there are not so many.
-    """
-    ports: list[int] = []
-    with contextlib.ExitStack() as stack:
-        for port in SystemRandom().sample(UNASSIGNED, len(UNASSIGNED)):
-            with contextlib.suppress(OSError):
-                stack.enter_context(socket.create_server((LOOPBACK, port)))
-                ports.append(port)
-            if len(ports) == count:
-                return tuple(ports)
-    raise OSError(f"there are no {count} free ports on {LOOPBACK}")
 
 
 def _start(run: object, *arguments: object) -> None:

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, Producer
 from confluent_kafka import admin as kafka_admin
 from confluent_kafka.admin import AdminClient
 
-from quorate.jepsen.lab.network import free_ports
+from quorate.net.ports import free_ports
 from tests.robustness.node import Process
 
 LAG_S = 1.5

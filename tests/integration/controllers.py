@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from quorate.jepsen.lab.network import free_ports
+from quorate.net.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 60.0

@@ -5,12 +5,11 @@ import pty
 import random
 import re
 import shutil
-import socket
 import stat
 import subprocess
 import sys
 import time
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from fcntl import ioctl
 from pathlib import Path
@@ -19,6 +18,7 @@ from termios import TIOCSWINSZ
 from threading import Thread
 from typing import Final, Self
 
+from quorate.net.ports import PortClaims
 from tests.pasted import CTRL_C, ENDED, GIVEN, INSTEAD, NOT_RUN, WAYS, Way
 from tests.typed import ROOT, TYPED
 
@@ -27,7 +27,12 @@ PORT: Final = re.compile(r"\b(?:localhost|127\.0\.0\.1|broker):(9\d{3})\b|(?<=--
 SETTING: Final = re.compile(r"(export )?[A-Z_]+=\S+")
 FILE: Final = re.compile(r"^```toml\n# ([\w-]+\.toml)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 MARKS: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()=>][B0]?")
+NAMED: Final = (*range(9092, 9098), *range(9190, 9194), 9308)
+"""Ports that pages name."""
 NOT_EVERYWHERE: Final = {"curl"}
+
+
+_CLAIMS: Final = PortClaims()
 
 
 class PasteError(AssertionError):
@@ -36,7 +41,7 @@ class PasteError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Free ports in place of those that a page names; none that the system gives to others."""
+    """Free ports in place of those that a page names; none that somebody else is given."""
 
     first: int
 
@@ -45,13 +50,8 @@ class Ports:
         """Find a thousand with nobody on those that pages name."""
         while True:
             ports = cls(random.SystemRandom().randrange(10_000, 31_000))
-            try:
-                for wanted in (*range(9092, 9098), *range(9190, 9194), 9308):
-                    with closing(socket.socket()) as probe:
-                        probe.bind(("127.0.0.1", ports.of(wanted)))
-            except OSError:
-                continue
-            return ports
+            if all(_CLAIMS.claim(ports.of(wanted)) for wanted in NAMED):
+                return ports
 
     def of(self, port: int) -> int:
         """Return what stands for a port of the page."""

@@ -13,7 +13,8 @@ from quorate.control import messages as m
 from quorate.jepsen.clients.controllers import MaybeDoneError, NotDoneError, QuorumClient
 from quorate.jepsen.lab.disks import SHIM_C, MachineDisk
 from quorate.jepsen.lab.native import build_library
-from quorate.jepsen.lab.network import LOOPBACK, REDIRECT_C, Network, free_ports
+from quorate.jepsen.lab.network import REDIRECT_C, Network
+from quorate.net.ports import LOOPBACK, free_ports
 from tests.robustness.node import Process
 
 CONTROLLERS: Final = 3

@@ -30,7 +30,7 @@ from quorate.jepsen.clients.controllers import (
     QuorumClient,
     new_request_id,
 )
-from quorate.jepsen.lab.network import LOOPBACK
+from quorate.net.ports import LOOPBACK
 from quorate.quorum.metadata.image import BROKER
 from tests.robustness.fuzz_command import fuzz_command
 from tests.robustness.mutations import MUTATIONS

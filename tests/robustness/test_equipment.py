@@ -19,9 +19,10 @@ from quorate.jepsen.lab.equipment import CLOCKS, DISKS, NETWORK, Equipment, Equi
 from quorate.jepsen.lab.hosts import Host
 from quorate.jepsen.lab.namespaces import CLIENTS, Namespaces
 from quorate.jepsen.lab.native import build_library, compiler
-from quorate.jepsen.lab.network import LOOPBACK, Network
+from quorate.jepsen.lab.network import Network
 from quorate.jepsen.lab.reaper import Reaper
 from quorate.jepsen.lab.refusing import REFUSE_C, Refusals
+from quorate.net.ports import LOOPBACK
 
 pytestmark = [
     pytest.mark.integration,

@@ -14,7 +14,7 @@ from quorate.control import messages as m
 from quorate.jepsen.clients.controllers import ControlSocket, MaybeDoneError, NotDoneError
 from quorate.jepsen.lab.disks import UNLIMITED
 from quorate.jepsen.lab.native import compiler
-from quorate.jepsen.lab.network import LOOPBACK, free_ports
+from quorate.net.ports import LOOPBACK, free_ports
 from tests.robustness.node import Process
 from tests.robustness.quorum_cluster import Cluster, Machine
 from tests.robustness.quorum_history import History

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import quorate
-from quorate.jepsen.lab.network import free_ports
+from quorate.net.ports import free_ports
 from quorate.tools.bench.quorum_cluster import QUORATE, QUORATE_ENV, property_words, quorum
 from tests.compat.peers import java, nodes, process
 from tests.compat.peers.nodes import HOST, Node

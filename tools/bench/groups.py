@@ -19,8 +19,8 @@ if __name__ == "__main__":
 
 import quorate
 from quorate.errors import ErrorCode
-from quorate.jepsen.lab.network import free_ports
 from quorate.model import TopicPartition
+from quorate.net.ports import free_ports
 from quorate.protocol.apis import ApiKey
 from quorate.protocol.consumer_protocol import Subscription, encode_assignment, encode_subscription
 from quorate.protocol.messages.groups import ListGroupsRequest

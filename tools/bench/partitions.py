@@ -20,7 +20,7 @@ if __name__ == "__main__":
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 import quorate
-from quorate.jepsen.lab.network import free_ports
+from quorate.net.ports import free_ports
 from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.frames import encode_request, read_response_header
 from quorate.protocol.message import decoder

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from quorate.control import messages as m
 from quorate.jepsen.clients.controllers import MaybeDoneError, NotDoneError, QuorumClient
-from quorate.jepsen.lab.network import free_ports
+from quorate.net.ports import free_ports
 from quorate.tools.bench.measuring import MeasurementFailedError
 from tests.compat.peers import cache, nodes
 from tests.compat.peers.nodes import Node

@@ -18,7 +18,7 @@ if __name__ == "__main__":
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 import quorate
-from quorate.jepsen.lab.network import free_ports
+from quorate.net.ports import free_ports
 from quorate.tools.bench import command_line, figures
 from quorate.tools.bench.clusters import (
     BROKERS,

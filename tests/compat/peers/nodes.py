@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from quorate.net.ports import free_ports
 from tests.compat.peers import cache, java, process
 
 HOST = "127.0.0.1"
@@ -96,11 +97,8 @@ class Node:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on.  Somebody may, a moment later."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a port that nobody listens on.  A stranger may, a moment later."""
+    return free_ports(1)[0]
 
 
 def launch(
