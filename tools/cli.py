@@ -10,9 +10,8 @@ import typer
 
 from quorate.tools.arguments import refuse_zookeeper
 from quorate.tools.command_line import PROGRAM, Group
-from quorate.tools.problems import EXIT_OK, UsageError, explain, leaf_errors
+from quorate.tools.problems import EXIT_INTERRUPTED, EXIT_OK, UsageError, explain, leaf_errors
 
-EXIT_INTERRUPTED: Final = 130
 COMPLETION_VARIABLE: Final = f"_{PROGRAM.upper()}_COMPLETE"
 
 COMMANDS: Final = {

@@ -13,6 +13,8 @@ EXIT_USAGE: Final = 2
 EXIT_PROBLEM_FOUND: Final = 3
 EXIT_UNREACHABLE: Final = 4
 EXIT_REFUSED: Final = 5
+EXIT_INTERRUPTED: Final = 130
+"""After Ctrl-C, as shells have it."""
 
 _ADVICE: Final = re.compile(r"; try |\. [A-Z][^.?]*\? Try ")
 """How messages of the client lead over to what a person may try."""

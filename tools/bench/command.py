@@ -12,13 +12,12 @@ from quorate.tools.bench import brokers, plot, report, results, runner, suite
 from quorate.tools.bench.machine import machine_facts
 from quorate.tools.bench.measuring import Bench
 from quorate.tools.bench.scenarios import Scenario
+from quorate.tools.problems import EXIT_INTERRUPTED
 from tests.compat.peers import cache, nodes
 
 REPORTS = cache.ROOT / "docs" / "benchmarks"
 FILE_COLUMNS = 160
 QUICK_REPORTS = cache.CACHE / "benchmarks"
-INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -154,7 +153,7 @@ def keep(console: Console, run: results.Run, folder: Path, name: str) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code: 1 if a sample failed, 2 if nothing could run.
 
-    It is INTERRUPTED after Ctrl-C.
+    It is EXIT_INTERRUPTED after Ctrl-C.
     """
     options = parser().parse_args(arguments)
     console = Console()
@@ -173,7 +172,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     except KeyboardInterrupt:
         print("interrupted: nothing was kept, and nothing runs on", file=sys.stderr)
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     report.print_report(console, run.outcomes)
     folder = options.output or (QUICK_REPORTS if options.quick else REPORTS)
     keep(console, run, folder, options.name)
