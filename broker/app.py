@@ -2,7 +2,7 @@
 
 import secrets
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -33,6 +33,7 @@ from quorate.broker.replication.deadlines import Deadlines
 from quorate.broker.replication.fetching import FetchRules
 from quorate.broker.replication.replicas import Replicas
 from quorate.broker.server import RequestServer, wall_clock_ms
+from quorate.broker.syncer import Syncer
 from quorate.errors import QuorateError
 from quorate.model import Endpoint
 from quorate.net.collector import OF_BROKERS, calm_collector
@@ -207,9 +208,14 @@ async def _run_parts(
     broker, call = parts.broker, parts.plan.call
     begin_turn, end_turn = parts.server.begin_turn, parts.server.end_turn
     broker.aside = aside = Aside(begin_turn, end_turn)
+    reactor = Reactor(parts.server.service(PLAINTEXT))
     with scope:
         async with trio.open_nursery() as nursery:
             # Before any log is led: what was recovered may have to be synced before it counts.
+            syncer = Syncer(broker, begin_turn, end_turn)
+            nursery.start_soon(syncer.run)
+            reactor.watch(syncer.done_fd, syncer.end_round)
+            nursery.start_soon(reactor.run)
             nursery.start_soon(Housekeeping(broker, begin_turn, end_turn).run)
             nursery.start_soon(Cleaner(broker, begin_turn).run)
             await nursery.start(aside.run)
@@ -218,25 +224,18 @@ async def _run_parts(
             nursery.start_soon(ReplicaFetchers(broker, begin_turn, end_turn, between).run)
             nursery.start_soon(Peers(broker, begin_turn, end_turn, between).run)
             await nursery.start(parts.link.run)
-            traffic = _serve(nursery, parts.plan.listeners, parts.ways.context, parts.server)
+            _serve(nursery, reactor, parts)
             calm_collector(OF_BROKERS)
-            task_status.started(traffic)
+            task_status.started(reactor.traffic)
 
 
-def _serve(
-    nursery: trio.Nursery,
-    listeners: Sequence[Listener],
-    context: ssl.SSLContext | None,
-    server: RequestServer,
-) -> Traffic:
-    """Start serving every listener; return the counters of the plain ones."""
-    plain = [x.sock for x in listeners if x.protocol == PLAINTEXT]
-    reactor = Reactor(plain, server.service(PLAINTEXT))
-    nursery.start_soon(reactor.run)
+def _serve(nursery: trio.Nursery, reactor: Reactor, parts: _Parts) -> None:
+    """Start serving every listener."""
+    listeners, context = parts.plan.listeners, parts.ways.context
+    reactor.listen(x.sock for x in listeners if x.protocol == PLAINTEXT)
     for listener in listeners:
         if listener.protocol != PLAINTEXT:
             assert context is not None, "made whenever a listener is encrypted"
             stream = trio.SocketListener(trio.socket.from_stdlib_socket(listener.sock))
-            tls = TlsServer([stream], context, server.service(listener.protocol))
+            tls = TlsServer([stream], context, parts.server.service(listener.protocol))
             nursery.start_soon(tls.run)
-    return reactor.traffic

@@ -2,14 +2,13 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import trio
 
 from quorate.broker.handlers.context import Broker
 from quorate.broker.log.files import FatalStorageError, storage_error
-from quorate.broker.replication.leader import LeaderReplica
 from quorate.broker.replication.replica import Replica
 from quorate.errors import StorageError
 from quorate.net.bell import Bell
@@ -36,9 +35,7 @@ class Housekeeping:
         self._begin_turn = begin_turn
         self._end_turn = end_turn
         self._earlier_deadline = Bell()
-        self._unsynced = Bell()
         broker.deadlines.on_earlier = self._earlier_deadline.ring
-        broker.replicas.on_unsynced = self._unsynced.ring
 
     async def run(self) -> None:
         """Work until cancelled.
@@ -48,7 +45,6 @@ class Housekeeping:
         """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._meet_deadlines)
-            nursery.start_soon(self._sync_on_demand)
             nursery.start_soon(self._sync_by_age)
             nursery.start_soon(self._retain)
             nursery.start_soon(self._empty_trash)
@@ -71,46 +67,18 @@ class Housekeeping:
 
     # --- syncing --------------------------------------------------------------
 
-    async def _sync_on_demand(self) -> None:
-        """Sync the logs that ask for it; what comes meanwhile goes into the next round together."""
-        unsynced = self._broker.replicas.news.unsynced
-        while True:
-            await self._unsynced.wait()
-            while unsynced:
-                replicas = list(unsynced)
-                unsynced.clear()
-                await self._sync(replicas)
-
-    async def _sync(self, replicas: Sequence[Replica]) -> None:
-        store = self._broker.replicas.store
-        try:
-            flush = store.start_flush([replica.log for replica in replicas])
-            begin_s = trio.current_time()
-            await trio.to_thread.run_sync(flush.run)
-            self._broker.sync_count += 1
-            self._broker.sync_s += trio.current_time() - begin_s
-            store.finish_flush(flush)
-        except FatalStorageError:
-            raise
-        except StorageError as error:
-            logger.warning("cannot finish syncing, trying again: %s", error)
-            self._broker.replicas.news.unsynced.update(dict.fromkeys(_led(replicas)))
-            await trio.sleep(DISK_CHECK_S)
-        self._begin_turn()
-        for replica in filter(self._broker.replicas.hosts, _led(replicas)):
-            replica.advance()
-        self._end_turn()
-
     async def _sync_by_age(self) -> None:
-        """Sync the logs of topics with a ``flush.ms`` when it has passed."""
+        """Have the logs of topics with a ``flush.ms`` synced when it has passed."""
+        replicas = self._broker.replicas
         while True:
-            aged = [r for r in self._broker.replicas.hosted() if r.log.config.flush_ms < LONG_MAX]
+            aged = [r for r in replicas.hosted() if r.log.config.flush_ms < LONG_MAX]
             shortest_s = min((r.log.config.flush_ms / 4000 for r in aged), default=math.inf)
             await trio.sleep(min(SYNC_CHECK_MAX_S, max(shortest_s, SYNC_CHECK_MIN_S)))
             self._begin_turn()
-            due = [replica for replica in aged if replica.log.flush_due(self._broker.now_ms)]
-            if due:
-                await self._sync(due)
+            for replica in aged:
+                if replica.log.flush_due(self._broker.now_ms):
+                    replicas.news.unsynced[replica] = None
+            self._end_turn()
 
     # --- retention and checkpoints --------------------------------------------
 
@@ -198,8 +166,3 @@ class Housekeeping:
                     await trio.lowlevel.checkpoint()
                     self._begin_turn()
                 self._end_turn()
-
-
-def _led(replicas: Iterable[Replica]) -> list[LeaderReplica]:
-    """Return those whose high watermark depends on what is synced here."""
-    return [replica for replica in replicas if isinstance(replica, LeaderReplica)]

@@ -12,7 +12,7 @@ import os
 import select
 import socket
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from time import monotonic
 from typing import Final
@@ -98,10 +98,10 @@ class PlainConnection(Connection):
 class Reactor:
     """Accepts and serves plain connections until it is cancelled."""
 
-    def __init__(self, listeners: Sequence[socket.socket], service: Service) -> None:
-        """Serve ``listeners``, which must be listening and non-blocking."""
-        self._listeners = {listener.fileno(): listener for listener in listeners}
+    def __init__(self, service: Service) -> None:
         self._service = service
+        self._listeners: dict[int, socket.socket] = {}
+        self._watched: dict[int, Callable[[], None]] = {}
         self._connections: dict[int, PlainConnection] = {}
         self._epoll = select.epoll()
         self._nursery: trio.Nursery | None = None
@@ -113,8 +113,6 @@ class Reactor:
 
     async def run(self) -> None:
         """Serve until cancelled; then close every connection and listener."""
-        for fd in self._listeners:
-            self._epoll.register(fd, _IN)
         with suppress(UnknownLoopError):
             self._beside = BesideTrio()
         try:
@@ -128,6 +126,17 @@ class Reactor:
             for listener in self._listeners.values():
                 listener.close()
             self._epoll.close()
+
+    def listen(self, listeners: Iterable[socket.socket]) -> None:
+        """Serve whoever connects to these, which must be listening and non-blocking."""
+        for listener in listeners:
+            self._listeners[listener.fileno()] = listener
+            self._epoll.register(listener.fileno(), _IN)
+
+    def watch(self, fd: int, on_readable: Callable[[], None]) -> None:
+        """Call back in a turn whenever a descriptor is readable, until it is closed."""
+        self._watched[fd] = on_readable
+        self._epoll.register(fd, _IN)
 
     async def _serve(self) -> None:
         epoll_fd, poll, turn = self._epoll.fileno(), self._epoll.poll, self._turn
@@ -189,7 +198,7 @@ class Reactor:
         for fd, mask in events:
             connection = connections.get(fd)
             if connection is None:
-                self._accept(fd)
+                self._serve_other(fd)
                 continue
             connection.last_active_ms = now_ms
             if mask & ~_OUT:
@@ -200,14 +209,19 @@ class Reactor:
                 send(connection)
         self._service.end_turn()
 
+    def _serve_other(self, fd: int) -> None:
+        """Serve what is ready and no connection."""
+        listener = self._listeners.get(fd)
+        if listener is not None:
+            self._accept(fd, listener)
+        elif fd in self._watched:
+            self._watched[fd]()
+        else:  # Trio's, or closed earlier in this turn
+            self._trio_is_due = True
+
     # --- connections ----------------------------------------------------------
 
-    def _accept(self, listener_fd: int) -> None:
-        listener = self._listeners.get(listener_fd)
-        if listener is None:
-            # Trio's, or closed earlier in this turn.
-            self._trio_is_due = True
-            return
+    def _accept(self, listener_fd: int, listener: socket.socket) -> None:
         try:
             sock, _ = listener.accept()
         except OSError as error:

@@ -71,7 +71,8 @@ class Server:
 
     async def run(self, context: ssl.SSLContext | None) -> None:
         if context is None:
-            self.reactor = Reactor([self.listener], self.service)
+            self.reactor = Reactor(self.service)
+            self.reactor.listen([self.listener])
             await self.reactor.run()
         else:
             sock = trio.socket.from_stdlib_socket(self.listener)

@@ -1,7 +1,8 @@
-"""By the clock: deadlines are met, logs synced, old segments deleted, checkpoints written."""
+"""By the clock: deadlines are met, old segments deleted, checkpoints written; and logs synced."""
 
 import errno
 import os
+import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,6 +16,7 @@ from quorate.broker.handlers.fetch import fetch
 from quorate.broker.handlers.produce import produce
 from quorate.broker.housekeeping import Housekeeping
 from quorate.broker.log.files import FatalStorageError
+from quorate.broker.syncer import Syncer
 from quorate.errors import ErrorCode, StorageError
 from quorate.promise import Promise
 from quorate.protocol.messages.data import (
@@ -55,10 +57,22 @@ class Turns:
         self.node.replicas.settle()
 
 
+async def end_rounds(syncer: Syncer, turns: Turns) -> None:
+    """End the rounds that have run, as the reactor does."""
+    while True:
+        await trio.lowlevel.wait_readable(syncer.done_fd)
+        turns.begin()
+        syncer.end_round()
+        turns.end()
+
+
 @asynccontextmanager
 async def keeping(node: Node) -> AsyncGenerator[Turns, None]:
     turns = Turns(node)
+    syncer = Syncer(node.broker, turns.begin, turns.end)
     async with trio.open_nursery() as nursery:
+        nursery.start_soon(syncer.run)
+        nursery.start_soon(end_rounds, syncer, turns)
         nursery.start_soon(Housekeeping(node.broker, turns.begin, turns.end).run)
         yield turns
         nursery.cancel_scope.cancel()
@@ -129,6 +143,68 @@ async def test_records_that_count_once_synced_are_synced_at_once(
         assert trio.current_time() < 1
 
 
+class SlowSyncs:
+    """Syncs of a node that take until they may end."""
+
+    def __init__(self, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun = threading.Event()
+        self.may_end = threading.Event()
+        self._sync_files = node.disk.sync_files
+        monkeypatch.setattr(node.disk, "sync_files", self._sync)
+
+    def _sync(self, *files: Any, hurry: bool) -> None:
+        self.begun.set()
+        assert self.may_end.wait(10)
+        self._sync_files(*files, hurry=hurry)
+
+
+async def test_what_asks_while_logs_are_synced_goes_into_the_next_round_together(
+    clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = new_node()
+    node.create_topic("appLogs", flush_messages="1")
+    node.create_topic("dbLogs", flush_messages="1")
+    slow = SlowSyncs(node, monkeypatch)
+    async with keeping(node):
+        first = send(node)
+        assert slow.begun.wait(10)
+        later = [send(node), send(node)]
+        node.append(b"b", topic="dbLogs")
+        assert waits(first)
+        slow.may_end.set()
+        for answer in (first, *later):
+            await answered(answer)
+        assert node.leader("dbLogs").high_watermark == 1
+        assert node.broker.sync_count == 2
+
+
+async def test_a_broker_that_ends_brings_the_round_under_way_to_its_end(
+    clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = new_node()
+    node.create_topic("appLogs", flush_messages="1")
+    slow = SlowSyncs(node, monkeypatch)
+    async with keeping(node):
+        send(node)
+        assert slow.begun.wait(10)
+        threading.Timer(0.1, slow.may_end.set).start()
+    assert node.leader().log.flushed_offset == 1
+    send(node)  # nobody is there to sync it, nor fails for that
+    assert node.leader().log.flushed_offset == 1
+
+
+async def test_a_disk_that_fails_under_the_last_round_is_no_orderly_end(
+    clock: trio.testing.MockClock,
+) -> None:
+    node = new_node()
+    node.create_topic("appLogs", flush_messages="1")
+    node.disk.syncs_fail = True
+    with pytest.raises(BaseExceptionGroup) as raised:
+        async with keeping(node):
+            send(node)
+    assert raised.group_contains(FatalStorageError, depth=None)
+
+
 async def test_a_log_is_synced_when_its_oldest_unsynced_record_has_the_age(
     clock: trio.testing.MockClock,
 ) -> None:
@@ -192,9 +268,9 @@ async def test_a_disk_too_full_to_finish_a_sync_delays_answers_until_there_is_sp
     def full(_path: str) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    node.append(b"a")  # its leader epoch is written while there is space
     async with keeping(node):
         with monkeypatch.context() as patch:
-            node.append(b"a")  # its leader epoch is written while there is space
             patch.setattr(node.disk, "sync_directory", full)
             answer = send(node)
             await trio.sleep(5)
@@ -210,12 +286,13 @@ async def test_a_topic_may_be_deleted_while_it_is_synced(
     node = new_node()
     topic_id = node.create_topic("appLogs", flush_messages="1")
     node.create_topic("dbLogs", flush_messages="1")
-    sync_files = node.disk.sync_files
+    sync_files, token = node.disk.sync_files, trio.lowlevel.current_trio_token()
 
     def delete_meanwhile(*files: Any, hurry: bool) -> None:
         sync_files(*files, hurry=hurry)
         if "appLogs" in node.replicas.image.topics:
-            trio.from_thread.run_sync(node.apply, r.TopicRemoved("test", 0, topic_id))
+            removed = r.TopicRemoved("test", 0, topic_id)
+            trio.from_thread.run_sync(node.apply, removed, trio_token=token)
 
     async with keeping(node):
         node.append(b"b", topic="dbLogs")

@@ -79,7 +79,8 @@ class Server:
         self.listener.bind(("127.0.0.1", 0))
         self.listener.listen()
         self.listener.setblocking(False)
-        self.reactor = Reactor([self.listener], self.service)
+        self.reactor = Reactor(self.service)
+        self.reactor.listen([self.listener])
 
     def dispatch(self, connection: Connection, buffer: bytearray, start: int, end: int) -> None:
         parts = self.answer(bytes(buffer[start:end]))
@@ -156,6 +157,24 @@ async def test_out_of_descriptors_new_connections_wait_and_the_processor_idles(
             assert await read(stream, 5) == b"hello"
         assert server.listener.asked <= 6
         assert caplog.text.count("cannot accept a connection") == 3
+
+
+async def test_what_is_watched_is_called_in_turns_that_send_what_it_answers() -> None:
+    async with serving(unanswered) as server:
+        fd = os.eventfd(0, os.EFD_NONBLOCK)
+
+        def answer() -> None:
+            os.eventfd_read(fd)
+            server.open.pop().fill([b"known by now"])
+
+        server.reactor.watch(fd, answer)
+        async with await server.connect() as stream:
+            for _ in range(20):  # beside Trio, in the end
+                await stream.send_all(frame(b"hello"))
+                await server.unanswered(1)
+                await trio.to_thread.run_sync(os.eventfd_write, fd, 1)
+                assert await read(stream, 12) == b"known by now"
+        os.close(fd)
 
 
 @pytest.mark.parametrize("wide_send_bytes", [0, 300_000])
