@@ -25,12 +25,13 @@ class PortClaims:
 
     def claim(self, port: int) -> bool:
         """Whether a node could listen on a port now, and nobody had chosen it: now we have."""
-        if not is_free(port):
-            return False
         claim = socket.socket(socket.AF_UNIX)
         try:
             claim.bind(CLAIM.format(port))
         except OSError:
+            claim.close()
+            return False
+        if not is_free(port):  # asked only now: to ask takes the port from others who do
             claim.close()
             return False
         if len(self._claims) == CLAIMS_MAX:
