@@ -114,7 +114,7 @@ class Syncer:
             if isinstance(error, FatalStorageError):
                 return
         for replica in filter(broker.replicas.hosts, ended.replicas):
-            replica.on_synced()
+            replica.advance()
 
     def _fail(self, error: StorageError, replicas: Sequence[Replica]) -> None:
         self._failure, self._failed = error, replicas

@@ -241,10 +241,6 @@ class LeaderReplica(Replica):
 
     # --- what is committed ----------------------------------------------------
 
-    def on_synced(self) -> None:
-        """More may be committed now, where records count only once they are on disk."""
-        self.advance()
-
     def advance(self) -> None:
         """Move the high watermark to what all in-sync replicas have, and tell who waited for it."""
         log = self.log

@@ -77,8 +77,8 @@ class Replica:
         """The epoch of the leader, which this broker is or follows."""
         return self.state.leader_epoch
 
-    def on_synced(self) -> None:
-        """Act on it that more of the log is on disk now."""
+    def advance(self) -> None:
+        """Move the high watermark to what is committed, if that is for this replica to say."""
 
     def configure(self, config: TopicConfig) -> None:
         """Go by these settings of the topic from now on."""

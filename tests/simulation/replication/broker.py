@@ -399,7 +399,7 @@ class BrokerProcess:
             self._store.finish_flush(flush)
             self.begin_turn()
             for replica in filter(self._replicas.hosts, replicas):
-                replica.on_synced()
+                replica.advance()
             self.end_turn()
             self._sync_on()
 

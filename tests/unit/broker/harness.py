@@ -148,7 +148,7 @@ class Node:
         flush.run()
         self.replicas.store.finish_flush(flush)
         for replica in synced:
-            replica.on_synced()
+            replica.advance()
         self.replicas.settle()
 
     def wait(self, wait_ms: int) -> None:
