@@ -6,6 +6,6 @@ from pathlib import Path
 if __name__ == "__main__":
     # Benchmarks share their peers with the tests, which are not installed.
     sys.path.append(str(Path(__file__).resolve().parents[2]))
-    from quorate.tools.bench.command import main
+    from quorate.tools.bench import command, command_line
 
-    sys.exit(main(sys.argv[1:]))
+    command_line.run(command.main)

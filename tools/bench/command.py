@@ -12,7 +12,6 @@ from quorate.tools.bench import brokers, plot, report, results, runner, suite
 from quorate.tools.bench.machine import machine_facts
 from quorate.tools.bench.measuring import Bench
 from quorate.tools.bench.scenarios import Scenario
-from quorate.tools.problems import EXIT_INTERRUPTED
 from tests.compat.peers import cache, nodes
 
 REPORTS = cache.ROOT / "docs" / "benchmarks"
@@ -151,10 +150,7 @@ def keep(console: Console, run: results.Run, folder: Path, name: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns its exit code: 1 if a sample failed, 2 if nothing could run.
-
-    It is EXIT_INTERRUPTED after Ctrl-C.
-    """
+    """Run the command; returns its exit code: 1 if a sample failed, 2 if nothing could run."""
     options = parser().parse_args(arguments)
     console = Console()
     if not console.is_terminal:  # a file is as wide as its lines
@@ -170,9 +166,6 @@ def main(arguments: Sequence[str]) -> int:
     except (cache.PeerUnavailableError, nodes.NodeFailedError) as error:
         print(f"cannot run: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("interrupted: nothing was kept, and nothing runs on", file=sys.stderr)
-        return EXIT_INTERRUPTED
     report.print_report(console, run.outcomes)
     folder = options.output or (QUICK_REPORTS if options.quick else REPORTS)
     keep(console, run, folder, options.name)

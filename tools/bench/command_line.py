@@ -1,11 +1,12 @@
 """What the benchmarks' command lines share: options, the console, the peers, the report."""
 
 import argparse
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, NoReturn, Protocol, TypeVar
 
 from rich.console import Console
 
@@ -14,6 +15,7 @@ from quorate.tools.bench.command import FILE_COLUMNS, REPORTS
 from quorate.tools.bench.figures import Metric, Outcome, Sample
 from quorate.tools.bench.machine import machine_facts
 from quorate.tools.bench.measuring import Bench
+from quorate.tools.problems import EXIT_INTERRUPTED, root_error
 from tests.compat.peers import cache
 
 SECONDS: Final = 3.0
@@ -146,6 +148,22 @@ def add_scenarios(options: argparse.ArgumentParser) -> None:
         "--seconds", type=float, default=SECONDS, help="length of a load's sample (%(default)s)"
     )
     options.add_argument("--no-kafka", action="store_true", help="leave out Apache Kafka")
+
+
+def run(main: Callable[[Sequence[str]], int]) -> NoReturn:
+    """Run a benchmark's command and end the process.
+
+    When it is interrupted, or told to end, what it has started ends, too.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        code = main(sys.argv[1:])
+    except BaseException as error:
+        if not isinstance(root_error(error), KeyboardInterrupt):
+            raise
+        print("interrupted: nothing was kept, and nothing runs on", file=sys.stderr)
+        code = EXIT_INTERRUPTED
+    sys.exit(code)
 
 
 def console() -> Console:

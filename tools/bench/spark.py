@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from quorate.client.sync import Admin, Producer
-from quorate.tools.bench import machine
+from quorate.tools.bench import command_line, machine
 from tests.compat import serving
 from tests.compat.spark.conftest import PEER_VERSION, missing, peer_jars, temporary_files
 
@@ -283,4 +283,4 @@ def _run(servers: str, rows: int, rounds: int, folder: Path) -> list[dict[str, A
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    command_line.run(main)
