@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import trio
@@ -68,17 +68,32 @@ class Housekeeping:
     # --- syncing --------------------------------------------------------------
 
     async def _sync_by_age(self) -> None:
-        """Have the logs of topics with a ``flush.ms`` synced when it has passed."""
-        replicas = self._broker.replicas
+        """Sync the logs of topics with a ``flush.ms`` when it has passed."""
         while True:
-            aged = [r for r in replicas.hosted() if r.log.config.flush_ms < LONG_MAX]
+            aged = [r for r in self._broker.replicas.hosted() if r.log.config.flush_ms < LONG_MAX]
             shortest_s = min((r.log.config.flush_ms / 4000 for r in aged), default=math.inf)
             await trio.sleep(min(SYNC_CHECK_MAX_S, max(shortest_s, SYNC_CHECK_MIN_S)))
             self._begin_turn()
-            for replica in aged:
-                if replica.log.flush_due(self._broker.now_ms):
-                    replicas.news.unsynced[replica] = None
-            self._end_turn()
+            due = [replica for replica in aged if replica.log.flush_due(self._broker.now_ms)]
+            if due:
+                await self._sync(due)
+
+    async def _sync(self, replicas: Sequence[Replica]) -> None:
+        """Sync logs for which nobody waits, so not in the thread that syncs the others."""
+        store = self._broker.replicas.store
+        try:
+            flush = store.start_flush([replica.log for replica in replicas])
+            await trio.to_thread.run_sync(flush.run)
+            store.finish_flush(flush)
+        except FatalStorageError:
+            raise
+        except StorageError as error:
+            logger.warning("cannot finish syncing, trying again: %s", error)
+            await trio.sleep(DISK_CHECK_S)
+        self._begin_turn()
+        for replica in filter(self._broker.replicas.hosts, replicas):
+            replica.advance()
+        self._end_turn()
 
     # --- retention and checkpoints --------------------------------------------
 

@@ -12,7 +12,7 @@ import trio
 from quorate.broker.handlers.context import Broker
 from quorate.broker.log.files import FatalStorageError
 from quorate.broker.log.flush import Flush
-from quorate.broker.replication.replica import Replica
+from quorate.broker.replication.leader import LeaderReplica
 from quorate.errors import StorageError
 from quorate.net.bell import Bell
 
@@ -25,7 +25,7 @@ RETRY_S: Final = 1.0
 class _Round:
     """What the thread is at: the sync that these have asked for."""
 
-    replicas: Sequence[Replica]
+    replicas: Sequence[LeaderReplica]
     flush: Flush
     begun_s: float
     future: Future[None]
@@ -53,7 +53,7 @@ class Syncer:
         """Readable once a round has run: then :meth:`end_round` is due."""
         self._round: _Round | None = None
         self._failure: StorageError | None = None
-        self._failed: Sequence[Replica] = ()
+        self._failed: Sequence[LeaderReplica] = ()
         self._failed_bell = Bell()
         broker.replicas.on_unsynced = self._begin_round
 
@@ -96,10 +96,15 @@ class Syncer:
         os.eventfd_write(self.done_fd, 1)
 
     def end_round(self) -> None:
-        """Take note of what was synced; within a turn of the loop, whose end begins the next round.
+        """Let count what was synced; within a turn of the loop, whose end begins the next round.
 
         What fails is for :meth:`run` to deal with.
         """
+        for replica in filter(self._broker.replicas.hosts, self._finish()):
+            replica.advance()
+
+    def _finish(self) -> Sequence[LeaderReplica]:
+        """Take note of what was synced, or why not; return whose records may count now."""
         os.eventfd_read(self.done_fd)
         ended, self._round = self._round, None
         assert ended is not None, "told once, when it has run"
@@ -112,11 +117,10 @@ class Syncer:
         except StorageError as error:
             self._fail(error, ended.replicas)
             if isinstance(error, FatalStorageError):
-                return
-        for replica in filter(broker.replicas.hosts, ended.replicas):
-            replica.advance()
+                return ()
+        return ended.replicas
 
-    def _fail(self, error: StorageError, replicas: Sequence[Replica]) -> None:
+    def _fail(self, error: StorageError, replicas: Sequence[LeaderReplica]) -> None:
         self._failure, self._failed = error, replicas
         self._failed_bell.ring()
 
@@ -130,7 +134,7 @@ class Syncer:
         self._broker.replicas.on_unsynced = None
         await trio.to_thread.run_sync(self._executor.shutdown)
         if self._round is not None:
-            self.end_round()
+            self._finish()  # without answers: nobody is there who could act on them
         os.close(self.done_fd)
         if isinstance(self._failure, FatalStorageError):
             raise self._failure

@@ -32,7 +32,7 @@ class News:
 
     Attributes:
         progressed: those whose readers shall look again.
-        unsynced: those with as many unsynced records, or for as long, as their settings allow.
+        unsynced: those with as many unsynced records as ``flush.messages`` allows.
         sessions: the followers' fetches that have something to send.
         alterations: those with a change of their ISR to propose to the controller.
     """
@@ -41,7 +41,7 @@ class News:
 
     def __init__(self) -> None:
         self.progressed: dict[Replica, None] = {}
-        self.unsynced: dict[Replica, None] = {}
+        self.unsynced: dict[LeaderReplica, None] = {}
         self.sessions: dict[FollowerSession, None] = {}
         self.alterations: dict[LeaderReplica, None] = {}
 

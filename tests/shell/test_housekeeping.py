@@ -143,8 +143,8 @@ async def test_records_that_count_once_synced_are_synced_at_once(
         assert trio.current_time() < 1
 
 
-class SlowSyncs:
-    """Syncs of a node that take until they may end."""
+class SlowSync:
+    """The next sync of a node, which takes until it may end."""
 
     def __init__(self, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun = threading.Event()
@@ -153,8 +153,9 @@ class SlowSyncs:
         monkeypatch.setattr(node.disk, "sync_files", self._sync)
 
     def _sync(self, *files: Any, hurry: bool) -> None:
-        self.begun.set()
-        assert self.may_end.wait(10)
+        if not self.begun.is_set():
+            self.begun.set()
+            assert self.may_end.wait(10)
         self._sync_files(*files, hurry=hurry)
 
 
@@ -164,7 +165,7 @@ async def test_what_asks_while_logs_are_synced_goes_into_the_next_round_together
     node = new_node()
     node.create_topic("appLogs", flush_messages="1")
     node.create_topic("dbLogs", flush_messages="1")
-    slow = SlowSyncs(node, monkeypatch)
+    slow = SlowSync(node, monkeypatch)
     async with keeping(node):
         first = send(node)
         assert slow.begun.wait(10)
@@ -183,12 +184,13 @@ async def test_a_broker_that_ends_brings_the_round_under_way_to_its_end(
 ) -> None:
     node = new_node()
     node.create_topic("appLogs", flush_messages="1")
-    slow = SlowSyncs(node, monkeypatch)
+    slow = SlowSync(node, monkeypatch)
     async with keeping(node):
-        send(node)
+        answer = send(node)
         assert slow.begun.wait(10)
         threading.Timer(0.1, slow.may_end.set).start()
     assert node.leader().log.flushed_offset == 1
+    assert waits(answer)  # nobody is left to send it, or to act on it
     send(node)  # nobody is there to sync it, nor fails for that
     assert node.leader().log.flushed_offset == 1
 
@@ -219,6 +221,24 @@ async def test_a_log_is_synced_when_its_oldest_unsynced_record_has_the_age(
         await trio.sleep(2)
         assert node.leader().log.flushed_offset == 1
         assert node.leader("dbLogs").log.flushed_offset == 0
+
+
+async def test_logs_that_are_synced_by_age_hold_up_nobody(
+    clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = new_node()
+    node.create_topic("dbLogs", flush_ms="1000")
+    node.create_topic("appLogs", flush_messages="1")
+    slow = SlowSync(node, monkeypatch)
+    async with keeping(node):
+        node.append(b"b", topic="dbLogs")
+        assert await trio.to_thread.run_sync(slow.begun.wait, 10)
+        asked_s = trio.current_time()
+        await answered(send(node))
+        assert trio.current_time() - asked_s < 1
+        assert node.leader("dbLogs").log.flushed_offset == 0
+        slow.may_end.set()
+    assert node.leader("dbLogs").log.flushed_offset == 1
 
 
 async def fail_while(node: Node, act: Callable[[], object]) -> None:
