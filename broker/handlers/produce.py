@@ -291,12 +291,15 @@ class _TransactionalAppend:
         self.answer.log_start_offset = failure.log_start_offset
 
 
+def _attributes(records: memoryview | None) -> int:
+    """Return the low byte of a batch's attributes; older formats have a time there: 0."""
+    if records is None or len(records) <= CODEC_AT or records[MAGIC_AT] != MAGIC:
+        return 0
+    return records[CODEC_AT]
+
+
 def _is_transactional(records: memoryview | None) -> bool:
-    return (
-        records is not None
-        and len(records) > CODEC_AT
-        and records[CODEC_AT] & TRANSACTIONAL_BIT != 0
-    )
+    return _attributes(records) & TRANSACTIONAL_BIT != 0
 
 
 def _transactional_header(records: memoryview | None) -> BatchHeader | None:
@@ -447,10 +450,9 @@ def _check_shape(records: memoryview) -> None:
 
 def _check_codec(partition: PartitionProduceData, api_version: int) -> None:
     """Refuse zstd from clients of a time before it, whose consumers cannot read it (KIP-110)."""
-    records = partition.records
-    if api_version >= ZSTD_FROM or records is None or len(records) <= CODEC_AT:
+    if api_version >= ZSTD_FROM:
         return
-    if records[CODEC_AT] & COMPRESSION_MASK == Codec.ZSTD:
+    if _attributes(partition.records) & COMPRESSION_MASK == Codec.ZSTD:
         raise UnsupportedCompressionTypeError("zstd needs version 7 of Produce")
 
 

@@ -293,6 +293,12 @@ def test_only_one_batch_in_the_one_format_is_taken_for_a_partition() -> None:
     for records in (join([make_batch([b"a"]), make_batch([b"b"])]), old, old[:20]):
         answers = partitions_of(produce(node.broker, request(("appLogs", 0, records)), NAMED))
         assert codes(answers) == [ErrorCode.INVALID_RECORD]
+    for byte in (0x10, 0x04):  # of its time, where the format has transactional, or zstd
+        old[22] = byte
+        sent = request(("appLogs", 0, old))
+        assert codes(partitions_of(produce(node.broker, sent, over(6)))) == [
+            ErrorCode.INVALID_RECORD
+        ]
     for size_bytes in (5, 14, 40, 65):
         cut = make_batch([b"a"])[:size_bytes]
         answers = partitions_of(produce(node.broker, request(("appLogs", 0, cut)), NAMED))
