@@ -1,9 +1,12 @@
 """Trio shell: worker threads for what handlers must not wait for, such as cold files."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import trio
+
+from quorate.broker.log.log import Log
+from quorate.broker.log.store import LogStore
 
 THREADS_MAX: Final = 8
 """Fewer than Trio gives out: whoever syncs logs needs one at once, however slow the disk."""
@@ -35,3 +38,15 @@ class Aside:
         self._begin_turn()
         then()
         self._end_turn()
+
+
+async def sync_logs(store: LogStore, logs: Iterable[Log]) -> None:
+    """Sync logs in a thread, and take note of it.
+
+    Raises:
+        StorageError: it could not be finished; try again.
+        FatalStorageError: the disk failed to sync; nothing more may be acknowledged.
+    """
+    flush = store.start_flush(logs)
+    await trio.to_thread.run_sync(flush.run)
+    store.finish_flush(flush)

@@ -10,6 +10,7 @@ from typing import Final
 
 import trio
 
+from quorate.broker.aside import sync_logs
 from quorate.broker.handlers.context import Broker
 from quorate.broker.log.compacting import BufferTooSmallError, Compaction, Outcome
 from quorate.broker.log.compaction import ClosedPart, Filth, filth_of, filthiest
@@ -171,11 +172,8 @@ class Cleaner:
         unsynced = [log for log in logs if log.has_unsynced_segments]
         if not unsynced:
             return
-        store = self._broker.replicas.store
         try:
-            flush = store.start_flush(unsynced)
-            await trio.to_thread.run_sync(flush.run)
-            store.finish_flush(flush)
+            await sync_logs(self._broker.replicas.store, unsynced)
         except FatalStorageError:
             raise
         except StorageError as error:

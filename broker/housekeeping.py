@@ -7,6 +7,7 @@ from typing import Final
 
 import trio
 
+from quorate.broker.aside import sync_logs
 from quorate.broker.handlers.context import Broker
 from quorate.broker.log.files import FatalStorageError, storage_error
 from quorate.broker.replication.replica import Replica
@@ -18,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 SYNC_CHECK_MAX_S: Final = 1.0
 SYNC_CHECK_MIN_S: Final = 0.01
-TRASH_CHECK_S: Final = 5.0
+TRASH_CHECK_S: Final = 1.0
 DISK_CHECK_S: Final = 1.0
 
 
@@ -82,9 +83,7 @@ class Housekeeping:
         """Sync logs for which nobody waits, so not in the thread that syncs the others."""
         store = self._broker.replicas.store
         try:
-            flush = store.start_flush([replica.log for replica in replicas])
-            await trio.to_thread.run_sync(flush.run)
-            store.finish_flush(flush)
+            await sync_logs(store, [replica.log for replica in replicas])
         except FatalStorageError:
             raise
         except StorageError as error:

@@ -8,12 +8,12 @@ from typing import Final
 
 import trio
 
+from quorate.broker.aside import sync_logs
 from quorate.broker.conversing import connected, until_one_breaks
 from quorate.broker.handlers.context import Broker
 from quorate.broker.listeners import BetweenBrokers
 from quorate.broker.log.files import FatalStorageError
 from quorate.broker.replication.fetching import LeaderFetcher
-from quorate.broker.replication.follower import FollowerReplica
 from quorate.errors import NetworkError, QuorateError
 from quorate.net.bell import Bell
 from quorate.net.exchange import Exchange
@@ -118,7 +118,9 @@ class ReplicaFetchers:
             while True:
                 if unsynced := fetcher.unsynced():
                     patience.deadline = math.inf
-                    await self._sync(unsynced)
+                    # What counts only when synced, before we say that we have it.
+                    store = self._broker.replicas.store
+                    await sync_logs(store, [follower.log for follower in unsynced])
                     patience.deadline = trio.current_time() + ANSWER_S_MAX
                 if not fetcher.in_flight:
                     self._begin_turn()
@@ -150,13 +152,6 @@ class ReplicaFetchers:
             if due and 0 < fetcher.in_flight < IN_FLIGHT_MAX:
                 self._begin_turn()
                 await exchange.send(ApiKey.FETCH, fetcher.build())
-
-    async def _sync(self, followers: list[FollowerReplica]) -> None:
-        """Sync what counts only when synced, before we say that we have it."""
-        store = self._broker.replicas.store
-        flush = store.start_flush([follower.log for follower in followers])
-        await trio.to_thread.run_sync(flush.run)
-        store.finish_flush(flush)
 
 
 def _be_patient(patience: trio.CancelScope) -> None:

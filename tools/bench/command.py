@@ -42,8 +42,8 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--pin",
         choices=("none", "clients", "both"),
-        default="clients",
-        help="keep clients on core 1, and with 'both' brokers on core 0 (%(default)s)",
+        default="none",
+        help="keep generators in C on core 1, and with 'both' brokers on core 0 (%(default)s)",
     )
     options.add_argument(
         "--quiet-wait",

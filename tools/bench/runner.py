@@ -1,4 +1,4 @@
-"""Runs scenarios on all brokers in turn, A B A B, so that both meet the same machine."""
+"""Runs scenarios on all brokers in turn, A B B A, so that both meet the same machine."""
 
 import subprocess
 from collections.abc import Callable, Sequence
@@ -98,7 +98,7 @@ def run_scenario(
     samples: dict[str, list[Sample]] = {subject.name: [] for subject in subjects}
     ready = [s for s in subjects if _prepared(bench, s, scenario, samples)]
     for number in range(1, rounds + 1):
-        for subject in ready:
+        for subject in whose_turn(ready, number):
             name = subject.name
             announce(f"{scenario.title}: {name}, round {number} of {rounds}")
             wait_until_ready()
@@ -112,6 +112,15 @@ def run_scenario(
         scenario.metrics,
         {name: tuple(found) for name, found in samples.items()},
     )
+
+
+def whose_turn(subjects: Sequence[Subject], number: int) -> list[Subject]:
+    """Return who comes after whom in a round: each in each place, for what one leaves to the next.
+
+    A B, B A: the machine's memory is not as it was, however quiet it has become.
+    """
+    first = (number - 1) % max(len(subjects), 1)
+    return [*subjects[first:], *subjects[:first]]
 
 
 def _prepared(
