@@ -367,7 +367,7 @@ class ActiveSegment:
         """Return the last batch boundary at or before ``target``, given one at or before it."""
         positions = self._recent.positions
         if not positions or target < positions[0]:
-            return search_boundary(self, target, start).position
+            return search_boundary(self, target, start)
         return positions[bisect_right(positions, target) - 1]
 
     def offset_behind(self, position: int, end_offset: int) -> int:
@@ -432,7 +432,7 @@ class FrozenSegment:
 
     def boundary_before(self, target: int, start: int) -> int:
         """Return the last batch boundary at or before ``target``, given one at or before it."""
-        return search_boundary(self, target, start).position
+        return search_boundary(self, target, start)
 
     def offset_behind(self, position: int, end_offset: int) -> int:
         """Return an offset at or behind all batches that begin before the position."""

@@ -19,13 +19,6 @@ class TimestampPlace(NamedTuple):
     offset: int
 
 
-class Boundary(NamedTuple):
-    """Where a batch ends, and the offset of the one that begins there, if it was met."""
-
-    position: int
-    next_offset: int | None
-
-
 class Searchable(Protocol):
     """A segment, closed or active: batches end to end from position 0 to ``size_bytes``."""
 
@@ -115,7 +108,7 @@ def search_position(segment: Searchable, offset: int) -> int:
     return segment.size_bytes
 
 
-def search_boundary(segment: Searchable, target: int, start: int) -> Boundary:
+def search_boundary(segment: Searchable, target: int, start: int) -> int:
     """Find, without help from memory, what ``Searchable.boundary_before`` says."""
     entry = segment.offset_index.floor(target, SECOND)
     if entry is not None and entry.second <= start:
@@ -126,9 +119,9 @@ def search_boundary(segment: Searchable, target: int, start: int) -> Boundary:
         for batch in _batches_at(segment, entry) or batches_from(segment, start):
             end = batch.position + batch.header.size_bytes
             if end > target:
-                return Boundary(batch.position, batch.header.base_offset)
+                return batch.position
             boundary = end
-    return Boundary(boundary, None)
+    return boundary
 
 
 def search_offset_behind(segment: Searchable, position: int, end_offset: int) -> int:

@@ -1,5 +1,6 @@
 """Segments: the files of a log, each with its sparse indexes, named by first offset as in Kafka."""
 
+import struct
 from typing import Final
 
 from quorate.broker.log.aborted import ENTRY, find_aborted
@@ -40,24 +41,11 @@ class Facts:
     compaction has put another segment in its place.
     """
 
-    __slots__ = (
-        "is_replaced",
-        "largest",
-        "next_batch",
-        "offset_entries",
-        "size_bytes",
-        "suffix",
-        "time_entries",
-        "txn_index_bytes",
-    )
+    __slots__ = ("is_replaced", "largest", "size_bytes", "suffix", "txn_index_bytes")
 
     def __init__(self, suffix: str, txn_index_bytes: int) -> None:
         self.txn_index_bytes = txn_index_bytes
         self.size_bytes = -1
-        self.offset_entries = -1
-        self.time_entries = -1
-        self.next_batch: tuple[int, int] | None = None
-        """Offset and position of the batch behind what was read last: who reads on begins there."""
         self.largest: TimestampPlace | None = None
         self.suffix = suffix
         self.is_replaced = False
@@ -102,18 +90,12 @@ class Segment:
     @property
     def offset_index(self) -> Index:
         """From last offsets of batches to their positions."""
-        facts, path = self._facts, self.path(INDEX_SUFFIX)
-        if facts.offset_entries < 0:
-            facts.offset_entries = count_entries(self._files.get(path), OFFSET_ENTRY)
-        return Index(self._files, path, OFFSET_ENTRY, count=facts.offset_entries)
+        return self._index(INDEX_SUFFIX, OFFSET_ENTRY)
 
     @property
     def time_index(self) -> Index:
         """From timestamps to offsets."""
-        facts, path = self._facts, self.path(TIME_INDEX_SUFFIX)
-        if facts.time_entries < 0:
-            facts.time_entries = count_entries(self._files.get(path), TIME_ENTRY)
-        return Index(self._files, path, TIME_ENTRY, count=facts.time_entries)
+        return self._index(TIME_INDEX_SUFFIX, TIME_ENTRY)
 
     @property
     def largest(self) -> TimestampPlace:
@@ -201,21 +183,19 @@ class Segment:
 
     def position_of(self, offset: int) -> int:
         """Return where the first batch begins whose last offset is at least ``offset``."""
-        known = self._facts.next_batch
-        if known is not None and known[0] == offset:
-            return known[1]
         return search_position(self, offset)
 
     def boundary_before(self, target: int, start: int) -> int:
         """Return the last batch boundary at or before ``target``, given one at or before it."""
-        position, next_offset = search_boundary(self, target, start)
-        if next_offset is not None:
-            self._facts.next_batch = (next_offset, position)
-        return position
+        return search_boundary(self, target, start)
 
     def offset_behind(self, position: int, end_offset: int) -> int:
         """Return an offset at or behind all batches that begin before the position."""
         return search_offset_behind(self, position, end_offset)
+
+    def _index(self, suffix: str, entry: struct.Struct) -> Index:
+        path = self.path(suffix)
+        return Index(self._files, path, entry, count=count_entries(self._files.get(path), entry))
 
 
 def closed_segment(

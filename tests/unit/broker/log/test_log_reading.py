@@ -197,27 +197,6 @@ def test_a_log_that_is_cut_while_a_time_is_searched_for_is_corrupt_at_worst() ->
         lookup.result()
 
 
-def test_where_a_reader_goes_on_is_known() -> None:
-    disk = new_disk()
-    store = open_data(disk)
-    config = TopicConfig(segment_bytes=40_000, index_interval_bytes=400)
-    log = store.create(PARTITION, TOPIC_ID, config, now_ms=NOW_MS)
-    for _ in range(500):
-        append(log, bytes(100))
-    assert log.segment_count > 2
-
-    def reads_for(offset: int) -> int:
-        before = disk.reads
-        assert spans(log, offset, max_bytes=1000, limit_offset=500)[0] == (offset, offset)
-        return disk.reads - before
-
-    reads_for(0)
-    known = spans(log, 100, max_bytes=1000, limit_offset=500)[-1][1] + 1
-    elsewhere = reads_for(known + 3)
-    spans(log, 100, max_bytes=1000, limit_offset=500)
-    assert reads_for(known) < elsewhere
-
-
 def test_many_segments_are_opened_and_searched_without_reading_them() -> None:
     disk = new_disk()
     store = open_data(disk)
