@@ -1,4 +1,4 @@
-"""Trio shell: worker threads for what handlers must not wait for, such as cold files."""
+"""Trio shell: worker threads for what the loop must not wait for: cold files, the disk."""
 
 from collections.abc import Callable, Iterable
 from typing import Final

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import struct
 import sys
 import threading
 import time
@@ -220,7 +221,7 @@ class Cleaner:
 def _look(part: ClosedPart, files: OpenFiles, now_ms: int) -> Filth | None:
     try:
         return filth_of(part, files, now_ms)
-    except (OSError, KafkaError):
+    except (OSError, KafkaError, struct.error):
         return None  # it is being shortened, or what is wrong with it is found when it is read
 
 

@@ -18,6 +18,7 @@ import itertools
 import os
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
 from quorate.errors import ErrorCode, StorageError
@@ -472,8 +473,9 @@ class OsFileSystem:
         os.rmdir(path)
 
     def close_removed(self) -> None:
-        while self._removed:
-            os.close(self._removed.popleft())
+        with suppress(IndexError):  # another thread may take the last one
+            while True:
+                os.close(self._removed.popleft())
 
     def size_bytes(self, path: str) -> int:
         return os.stat(path).st_size

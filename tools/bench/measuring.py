@@ -211,8 +211,8 @@ class PageCache:
             mmap.mmap(self._file.fileno(), size_bytes, prot=mmap.PROT_READ) as pages,
             memoryview(pages) as data,
         ):
-            # Else what is touched again and again is kept, and what a sample writes goes to disk
-            # before its time.
+            # Else these pages count as in use, and what a sample writes is pushed to disk before
+            # its time.
             pages.madvise(mmap.MADV_SEQUENTIAL)
             for begin in range(0, size_bytes, TOUCHED_BYTES):
                 with data[begin : begin + TOUCHED_BYTES : mmap.PAGESIZE] as one_of_each:
@@ -225,8 +225,6 @@ class PageCache:
 
 def wait_until_quiet(timeout_s: float) -> None:
     """Return when little runs and little waits to be written, or after the timeout."""
-    if timeout_s > 0:
-        os.sync()  # else the next sample pays for the data of the last, and for what it deleted
     deadline = time.monotonic() + timeout_s
     quiet_s = 0.0
     while time.monotonic() < deadline and quiet_s < QUIET_FOR_S:
@@ -235,3 +233,5 @@ def wait_until_quiet(timeout_s: float) -> None:
         busy_cores = (process.machine_cpu_seconds() - before) / QUIET_STEP_S
         is_quiet = busy_cores < QUIET_CORES_MAX and dirty_bytes() < DIRTY_BYTES_MAX
         quiet_s = quiet_s + QUIET_STEP_S if is_quiet else 0.0
+    if timeout_s > 0 and dirty_bytes() > DIRTY_BYTES_MAX:
+        os.sync()  # else the next sample pays for the data of the last

@@ -1,5 +1,9 @@
-"""Runs scenarios on all brokers in turn, A B B A, so that both meet the same machine."""
+"""Runs scenarios on all brokers in turn, A B B A, so that both meet the same machine.
 
+Which memory is free, and which is the host's, depends on who ran before, however quiet it is since.
+"""
+
+import os
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
@@ -54,6 +58,8 @@ def run(
         page_cache = stack.enter_context(closing(PageCache()))
 
         def ready() -> None:
+            if bench.quiet_wait_s > 0:
+                os.sync()  # else the next sample pays for what the last one wrote and deleted
             page_cache.fill()
             wait_until_quiet(bench.quiet_wait_s)
 
@@ -98,7 +104,7 @@ def run_scenario(
     samples: dict[str, list[Sample]] = {subject.name: [] for subject in subjects}
     ready = [s for s in subjects if _prepared(bench, s, scenario, samples)]
     for number in range(1, rounds + 1):
-        for subject in whose_turn(ready, number):
+        for subject in ready if number % 2 else reversed(ready):
             name = subject.name
             announce(f"{scenario.title}: {name}, round {number} of {rounds}")
             wait_until_ready()
@@ -112,15 +118,6 @@ def run_scenario(
         scenario.metrics,
         {name: tuple(found) for name, found in samples.items()},
     )
-
-
-def whose_turn(subjects: Sequence[Subject], number: int) -> list[Subject]:
-    """Return who comes after whom in a round: each in each place, for what one leaves to the next.
-
-    A B, B A: the machine's memory is not as it was, however quiet it has become.
-    """
-    first = (number - 1) % max(len(subjects), 1)
-    return [*subjects[first:], *subjects[:first]]
 
 
 def _prepared(
