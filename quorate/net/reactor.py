@@ -31,6 +31,8 @@ SENDS_PER_TURN_MAX: Final = 64
 CHUNK_BYTES: Final = 1 << 20
 SHORT_SLICE_BYTES: Final = 16 * 1024
 """So much of a file is quicker read and sent along with what stands around it than by itself."""
+SLICE_AND_REST: Final = 2
+"""Where there are more parts than these, another slice follows: each would end in a packet."""
 QUICK_S_MAX: Final = 0.002
 """A wait for requests that is no longer is a quick one."""
 QUICK_WAITS: Final = 8
@@ -64,10 +66,21 @@ class PlainConnection(Connection):
 
     ``interest`` is what epoll watches for it. ``loading`` is set while a thread brings the file
     bytes that are next to be sent into memory; nothing is sent meanwhile. ``warm`` is a file
-    descriptor, and which of its bytes were in memory when it was last asked for.
+    descriptor, and which of its bytes were in memory when it was last asked for. ``corked`` means
+    that a packet which is not full waits for what follows it.
     """
 
-    __slots__ = ("fd", "interest", "loading", "reactor", "recv_into", "sock", "sock_send", "warm")
+    __slots__ = (
+        "corked",
+        "fd",
+        "interest",
+        "loading",
+        "reactor",
+        "recv_into",
+        "sock",
+        "sock_send",
+        "warm",
+    )
 
     def __init__(self, reactor: "Reactor", sock: socket.socket, service: Service) -> None:
         super().__init__(peer_name(sock), service)
@@ -78,7 +91,13 @@ class PlainConnection(Connection):
         self.sock_send = sock.send
         self.interest = _IN
         self.loading = False
+        self.corked = False
         self.warm: tuple[int, range] = (-1, range(0))
+
+    def cork(self, *, corked: bool) -> None:
+        """Have the system hold back a packet that is not full (0.2 s at most), or send it."""
+        self.corked = corked
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, corked)
 
     def widen(self) -> None:
         """Make the send buffer larger, if its size is ours to choose."""
@@ -341,6 +360,8 @@ class Reactor:
         """Send until all is sent or the socket is full, then go on with what was held back."""
         try:
             self._send_parts(connection)
+            if connection.corked and not connection.out:
+                connection.cork(corked=False)
         except BlockingIOError:
             self._watch(connection)
         except OSError as error:
@@ -375,8 +396,12 @@ class Reactor:
             part = out[0]
             if type(part) is FileSlice:
                 if not self._is_warm(connection, part):
+                    if connection.corked:
+                        connection.cork(corked=False)  # what is there need not wait for the disk
                     self._load(connection, part)
                     return
+                if len(out) > SLICE_AND_REST and not connection.corked:
+                    connection.cork(corked=True)
                 size_bytes = min(part.size_bytes, CHUNK_BYTES)
                 sent = os.sendfile(connection.fd, part.fd, part.position, size_bytes)
                 self.traffic.sendfile_bytes += sent

@@ -365,6 +365,65 @@ async def test_a_short_piece_of_a_file_leaves_with_what_stands_around_it(tmp_pat
             assert server.reactor.traffic.sendfile_bytes == len(long)
 
 
+@pytest.fixture
+def corkings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is done to connections, and to files that are not in memory."""
+    done: list[str] = []
+    cork, pread = PlainConnection.cork, os.pread
+
+    def noted_cork(connection: PlainConnection, *, corked: bool) -> None:
+        cork(connection, corked=corked)
+        option = connection.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK)
+        done.append("corked" if option else "uncorked")
+
+    def noted_pread(fd: int, size_bytes: int, position: int) -> bytes:
+        done.append("loaded")
+        return pread(fd, size_bytes, position)
+
+    monkeypatch.setattr(PlainConnection, "cork", noted_cork)
+    monkeypatch.setattr(os, "pread", noted_pread)
+    return done
+
+
+@pytest.mark.parametrize(
+    ("slices", "cold", "done"),
+    [
+        (1, (), []),
+        (2, (), ["corked", "uncorked"]),
+        (3, (), ["corked", "uncorked"]),
+        (2, (1,), ["corked", "uncorked", "loaded"]),
+        (3, (1,), ["corked", "uncorked", "loaded", "corked", "uncorked"]),
+    ],
+)
+async def test_pieces_of_files_leave_in_full_packets_but_for_the_last(
+    slices: int,
+    cold: tuple[int, ...],
+    done: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    corkings: list[str],
+) -> None:
+    content = os.urandom(reactor_module.SHORT_SLICE_BYTES + 1)
+    path = tmp_path / "segment"
+    path.write_bytes(content * slices)
+    cold_at = {number * len(content) for number in cold}
+
+    def cached(_fd: int, position: int) -> bool:
+        return position not in cold_at
+
+    monkeypatch.setattr(reactor_module, "is_cached", cached)
+    with path.open("rb") as file:
+        parts: list[Part] = [b"head"]
+        for number in range(slices):
+            at = number * len(content)
+            parts += [FileSlice(file.fileno(), at, len(content), file), b"rest"]
+        async with serving(lambda _: parts) as server, await server.connect() as stream:
+            await stream.send_all(frame(b"a"))
+            sent = b"head" + (content + b"rest") * slices
+            assert await read(stream, len(sent)) == sent
+    assert corkings == done
+
+
 def test_only_what_is_short_and_in_memory_is_read_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
