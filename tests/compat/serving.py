@@ -15,7 +15,7 @@ import trustme
 
 from quorate.records.batch import BatchHeader, parse_header
 from tests.compat.clients.model import Server
-from tests.compat.peers import cache, nodes
+from tests.compat.peers import nodes
 
 POLL_S = 0.01
 START_TIMEOUT_S = 60.0
@@ -59,7 +59,7 @@ def quorate(properties: Mapping[str, str], directory: Path) -> Generator[Broker]
         port=0,
         directory=directory,
         cores="",
-        env={"PYTHONPATH": str(cache.ROOT)},
+        env=nodes.QUORATE_ENV,
     )
     try:
         listeners = _ready(node)["listeners"]

@@ -1,5 +1,6 @@
 """What is measured on nodes of its own: start-up, and what idle connections cost."""
 
+import os
 import resource
 import socket
 import struct
@@ -121,12 +122,13 @@ class CliStart(SelfContained):
         with fresh_node(subject.broker, cores=bench.broker_cores) as node:
             command = [sys.executable, "-m", "quorate.tools.cli", "topics", "list"]
             command += ["-b", node.bootstrap]
-            subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+            env = {**os.environ, **nodes.QUORATE_ENV}
+            subprocess.run(command, check=True, capture_output=True, env=env)  # noqa: S603
             walls: list[float] = []
             cpu_s = _cpu_of_children()
             for _ in range(self.runs):
                 begin = time.monotonic()
-                subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+                subprocess.run(command, check=True, capture_output=True, env=env)  # noqa: S603
                 walls.append((time.monotonic() - begin) * 1e3)
             cpu_ms = (_cpu_of_children() - cpu_s) / self.runs * 1e3
         return Sample({"wall_ms": median(walls), "cpu_ms": cpu_ms}, failure="")

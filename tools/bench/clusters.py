@@ -7,7 +7,7 @@ from pathlib import Path
 
 import quorate
 from quorate.net.ports import free_ports
-from quorate.tools.bench.quorum_cluster import QUORATE, QUORATE_ENV, property_words, quorum
+from quorate.tools.bench.quorum_cluster import QUORATE, property_words, quorum
 from tests.compat.peers import java, nodes, process
 from tests.compat.peers.nodes import HOST, Node
 
@@ -107,7 +107,7 @@ def launch_broker(
         port=port,
         directory=folder / name,
         cores="",
-        env={**QUORATE_ENV, **env},
+        env={**nodes.QUORATE_ENV, **env},
     )
 
 

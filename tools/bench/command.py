@@ -1,7 +1,6 @@
 """The command line of the benchmarks."""
 
 import argparse
-import os
 import resource
 import sys
 from collections.abc import Sequence
@@ -109,11 +108,6 @@ def allow_many_connections() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def let_sources_stay_compiled() -> None:
-    """Have the processes we start keep their compiled sources, as an installed package does."""
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-
-
 def run_all(
     console: Console, options: argparse.Namespace, scenarios: Sequence[Scenario]
 ) -> results.Run:
@@ -167,7 +161,6 @@ def main(arguments: Sequence[str]) -> int:
             console.print(f"{scenario.name:28} {scenario.title}", markup=False)
         return 0 if options.list else 2
     allow_many_connections()
-    let_sources_stay_compiled()
     try:
         run = run_all(console, options, scenarios)
     except (cache.PeerUnavailableError, nodes.NodeFailedError) as error:

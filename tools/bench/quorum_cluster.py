@@ -11,12 +11,10 @@ from quorate.control import messages as m
 from quorate.jepsen.clients.controllers import MaybeDoneError, NotDoneError, QuorumClient
 from quorate.net.ports import free_ports
 from quorate.tools.bench.measuring import MeasurementFailedError
-from tests.compat.peers import cache, nodes
+from tests.compat.peers import nodes
 from tests.compat.peers.nodes import Node
 
 QUORATE = (sys.executable, "-m", "quorate.tools.cli")
-QUORATE_ENV: Mapping[str, str] = {"PYTHONPATH": str(cache.ROOT), "PYTHONDONTWRITEBYTECODE": ""}
-"""Its modules are compiled once, as those of an installed program are, not at every start."""
 CONTROLLERS = 3
 FORMING_S_MAX = 30.0
 SETTLE_S = 1.0
@@ -55,7 +53,7 @@ class Quorum:
             port=self.ports[place],
             directory=self.folder / name,
             cores="",
-            env=QUORATE_ENV,
+            env=nodes.QUORATE_ENV,
         )
 
     def leader(self) -> int:

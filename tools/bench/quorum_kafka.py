@@ -20,7 +20,7 @@ from quorate.tools.bench.measuring import MeasurementFailedError, wait_until_qui
 from quorate.tools.bench.quorum_cluster import QUORATE, quorum
 from quorate.tools.bench.runner import FAILURES, Announce
 from quorate.tools.bench.topics import Address
-from tests.compat.peers import cache, nodes
+from tests.compat.peers import nodes
 from tests.compat.peers.nodes import Node
 
 PARTITIONS = 9_900
@@ -61,7 +61,7 @@ def three_controllers_and_a_broker() -> Generator[Node]:
             port=port,
             directory=directory,
             cores="",
-            env={"PYTHONPATH": str(cache.ROOT)},
+            env=nodes.QUORATE_ENV,
         )
         with nodes.running(node):
             yield node
