@@ -105,9 +105,8 @@ def encode_request(
         head.append(0)
     parts: list[Part] = [head]
     encoder(api.request, version)(body, parts)
-    frame = bytearray().join(cast("Iterable[bytes]", parts))
-    _SIZE.pack_into(frame, 0, len(frame) - SIZE_BYTES)
-    return bytes(frame)
+    _SIZE.pack_into(head, 0, sum(map(len, parts)) - SIZE_BYTES)
+    return b"".join(cast("Iterable[bytes]", parts))
 
 
 def response_encoder(api: Api, version: int) -> Callable[[int, Any], list[Part]]:

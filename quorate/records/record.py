@@ -29,7 +29,7 @@ from quorate.records.batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
 )
-from quorate.records.checksum import crc32c
+from quorate.records.checksum import crc32c, extend_crc32c
 from quorate.records.compiled import load_compiled
 from quorate.records.compression import Codec, compress, decompress
 
@@ -157,8 +157,9 @@ def seal_batch(
         *producer,
         record_count,
     )
-    covered = header[CRC_COVERS_FROM:] + records
-    return b"".join((header[: CRC_COVERS_FROM - 4], crc32c(covered).to_bytes(4, "big"), covered))
+    covered = header[CRC_COVERS_FROM:]
+    checksum = extend_crc32c(crc32c(covered), records)
+    return b"".join((header[: CRC_COVERS_FROM - 4], checksum.to_bytes(4, "big"), covered, records))
 
 
 class ColumnsInPython:
