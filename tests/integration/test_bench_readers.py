@@ -12,7 +12,9 @@ from quorate.tools.bench.topics import Address
 
 pytestmark = pytest.mark.integration
 
-SECONDS = 0.3
+SECONDS = 0.6
+WORK_S = 0.05
+"""Beside so long a wait, what a busy machine adds to each record does not count."""
 
 
 async def filled(bootstrap: str, name: str, *, partitions: int, records: int) -> None:
@@ -24,12 +26,13 @@ async def filled(bootstrap: str, name: str, *, partitions: int, records: int) ->
 
 
 async def test_four_partitions_are_read_by_four_readers_faster_than_one_by_one(
-    bootstrap: str,
+    bootstrap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(readers, "WORK_S", WORK_S)
     rates: list[float] = []
     for partitions in (1, 4):
         name = f"side-by-side-{partitions}"
-        await filled(bootstrap, name, partitions=partitions, records=1_000 * partitions)
+        await filled(bootstrap, name, partitions=partitions, records=100 * partitions)
         rates.append(await readers.read_slowly(bootstrap, name, partitions, SECONDS))
     assert rates[1] > 2 * rates[0]
 
