@@ -39,6 +39,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "feature(name): the line of the page that a test stands for")
     config.addinivalue_line("markers", "client(name): its column, where no fixture says it")
     config.addinivalue_line("markers", "needs(*ops): what a client must be able to do for the test")
+    if config.getoption("compat_report", None) and config.getoption("numprocesses", None):
+        raise pytest.UsageError(
+            "--compat-report: the page is of what one process has tried, all of it; leave out -n"
+        )
     config.stash[RESULTS] = []
     config.stash[VERSIONS] = {}
 
