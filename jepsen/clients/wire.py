@@ -227,11 +227,16 @@ class WrongLogError(Exception):
     """A log holds what it must not hold, or lacks what it must hold."""
 
 
+class NotReadError(WrongLogError):
+    """A broker says an error instead of what a log holds."""
+
+
 def read_partition(client: Client, where: TopicPartition) -> Content:
     """Read a partition from its first offset to the high watermark, and check what was read.
 
     Raises:
         WrongLogError: a batch is damaged, or offsets have gaps.
+        NotReadError: the broker says an error.
     """
     batches: list[StoredBatch] = []
     log_start_offset = offset = find_offset(client, where, EARLIEST)
@@ -243,7 +248,7 @@ def read_partition(client: Client, where: TopicPartition) -> Content:
         request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=FETCH_BYTES, topics=[topic])
         answer = client.ask(ApiKey.FETCH, FETCH_VERSION, request).responses[0].partitions[0]
         if answer.error_code:
-            raise WrongLogError(f"{where}: fetch at {offset}: error {answer.error_code}")
+            raise NotReadError(f"{where}: fetch at {offset}: error {answer.error_code}")
         if offset >= answer.high_watermark:
             return Content(log_start_offset, answer.high_watermark, batches)
         before = offset
@@ -260,7 +265,7 @@ def find_offset(client: Client, where: TopicPartition, timestamp: int) -> int:
     """Return what ListOffsets says, such as for EARLIEST or LATEST.
 
     Raises:
-        WrongLogError: it says an error.
+        NotReadError: it says an error.
     """
     partition = ListOffsetsPartition(partition_index=where.partition, timestamp=timestamp)
     topic = ListOffsetsTopic(name=where.topic, partitions=[partition])
@@ -268,7 +273,7 @@ def find_offset(client: Client, where: TopicPartition, timestamp: int) -> int:
     answer = client.ask(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request)
     found = answer.topics[0].partitions[0]
     if found.error_code:
-        raise WrongLogError(f"{where}: list offsets: error {found.error_code}")
+        raise NotReadError(f"{where}: list offsets: error {found.error_code}")
     return int(found.offset)
 
 

@@ -4,8 +4,8 @@
 
 While frames come in, a healthy client beside them produces and reads back, connections drip or just
 stay open, and the node's memory is measured.  Afterwards valid requests come that are as large as
-may be, each over several connections at once.  In the end every partition is read, and every batch
-in it must be one that was sent validly.
+may be, each over several connections at once.  Now and then, and in the end, every partition is
+read, and every batch in it must be one that was sent validly.
 """
 
 import contextlib
@@ -26,6 +26,7 @@ from quorate.jepsen.clients.wire import (
     PRODUCE_VERSION,
     Client,
     ClosedError,
+    NotReadError,
     WrongLogError,
     create_topic,
     plain_batch,
@@ -53,6 +54,9 @@ DRIPPING: Final = 8
 UNREAD_ANSWERS: Final = 20
 RSS_BYTES_MAX: Final = 150_000_000
 """What a node has whatever small requests come, from however many connections."""
+
+FRAMES_PER_LOOK: Final = 10_000
+"""At the logs: frames delete topics and records, so the last look may find none."""
 
 FRAMES_PER_WIDE: Final = 4000
 WIDE_BYTES: Final = 1 << 20
@@ -107,7 +111,8 @@ class Report:
     wide: int = 0
     """Requests as large as may be, each sent over several connections."""
     wide_rss_bytes_max: int = 0
-    stored_batches: int = 0
+    batches_read: int = 0
+    """Each time that the logs were looked at."""
     strays: int = 0
     """Topics that fuzzed requests made."""
     deleted: int = 0
@@ -124,7 +129,7 @@ class Report:
             f" healthy client: {self.healthy_requests} requests, slowest"
             f" {self.healthy_s_max * 1000:.0f} ms; RSS at most {self.rss_bytes_max >> 20} MiB,"
             f" with {self.wide} large requests {self.wide_rss_bytes_max >> 20} MiB;"
-            f" {self.stored_batches} batches stored, {self.strays} stray topics removed,"
+            f" {self.batches_read} batches read as sent, {self.strays} stray topics removed,"
             f" {TARGET} deleted {self.deleted} times;"
             f" {len(self.problems)} problems"
         )
@@ -288,9 +293,13 @@ class Fuzzer:
         self._prepare()
         self._healthy.thread.start()
         next_line = 100_000
+        next_look = FRAMES_PER_LOOK
         try:
             while self.report.frames < frames and not self.report.problems:
                 self._round()
+                if self.report.frames >= next_look and self._node.is_alive:
+                    next_look += FRAMES_PER_LOOK
+                    self._check_logs()
                 if progress and self.report.frames >= next_line:
                     next_line += 100_000
                     self.report.seconds = time.monotonic() - begun_s
@@ -304,6 +313,8 @@ class Fuzzer:
         self._check_node()
         if self._node.is_alive:
             self._check_logs()
+        if not self.report.batches_read:
+            self.report.problems.append("no batch was ever there to be looked at")
 
     def _prepare(self) -> None:
         with Client(self._node.port) as client:
@@ -399,9 +410,11 @@ class Fuzzer:
         try:
             content = read_partition(client, where)
         except WrongLogError as error:
-            self.report.problems.append(str(error))
+            deleted = isinstance(error, NotReadError) and self._healthy.thread.is_alive()
+            if not deleted:
+                self.report.problems.append(str(error))
             return
-        self.report.stored_batches += len(content.batches)
+        self.report.batches_read += len(content.batches)
         for batch in content.batches:
             of_the_node = batch.header.is_control or where.topic in INTERNAL_TOPICS
             if batch.header.crc not in self.seeds.batch_sums and not of_the_node:

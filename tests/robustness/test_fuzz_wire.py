@@ -17,4 +17,4 @@ def test_damaged_frames_of_every_api_do_no_harm(tmp_path: Path) -> None:
     assert not report.problems
     assert report.frames >= FRAMES
     assert report.healthy_requests > 0
-    assert report.stored_batches > 0
+    assert report.batches_read > 0
