@@ -22,13 +22,15 @@ from quorate.errors import (
 from quorate.model import Endpoint
 from quorate.net.bell import Bell
 from quorate.net.frame_reader import FrameReader
+from quorate.net.gathering import send_parts
 from quorate.promise import Promise
 from quorate.protocol.apis import APIS, Api, ApiKey
 from quorate.protocol.frames import (
     CORRELATION_ID_MASK,
     RESPONSE_BYTES_MAX,
-    encode_request,
+    RequestPart,
     read_response_header,
+    request_parts,
 )
 from quorate.protocol.message import decoder
 from quorate.protocol.messages.session import ApiVersionsRequest, ApiVersionsResponse
@@ -121,7 +123,7 @@ class Connection:
         self._stream = stream
         self._socket = stream.socket if isinstance(stream, trio.SocketStream) else None
         self._waiting: deque[_Waiting] = deque()
-        self._unsent: list[bytes] = []
+        self._unsent: list[RequestPart] = []
         self._sending: list[Promise[Any]] = []
         self._unsent_bell = Bell()
         self._next_correlation_id = 0
@@ -251,8 +253,8 @@ class Connection:
             promise.resolve(self.closed_because)
         else:
             self._sending.append(promise)
-            frame, _ = self._frame_of(APIS[api_key], version, request)
-            self._enqueue(frame)
+            parts, _ = self._parts_of(APIS[api_key], version, request)
+            self._enqueue(parts)
         return promise
 
     def _submit(self, api: Api, version: int, request: Any, timeout_ms: int) -> Promise[Any]:
@@ -261,42 +263,43 @@ class Connection:
             promise.resolve(self.closed_because)
             return promise
         deadline_s = trio.current_time() + timeout_ms / 1000
-        frame, correlation_id = self._frame_of(api, version, request)
-        if not self._sends_at_once(frame):
-            self._enqueue(frame)
+        parts, correlation_id = self._parts_of(api, version, request)
+        if not self._sends_at_once(parts):
+            self._enqueue(parts)
         self._waiting.append(_Waiting(api, version, correlation_id, deadline_s, promise))
         self._reading.deadline = min(self._reading.deadline, deadline_s)
         return promise
 
-    def _frame_of(self, api: Api, version: int, request: Any) -> tuple[bytes, int]:
-        """Return a request as a frame, and its correlation id."""
+    def _parts_of(self, api: Api, version: int, request: Any) -> tuple[list[RequestPart], int]:
+        """Return a request as a frame in parts, and its correlation id."""
         correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & CORRELATION_ID_MASK
-        return encode_request(api, version, correlation_id, self.client_id, request), correlation_id
+        return request_parts(api, version, correlation_id, self.client_id, request), correlation_id
 
-    def _sends_at_once(self, frame: bytes) -> bool:
+    def _sends_at_once(self, parts: list[RequestPart]) -> bool:
         """Send a small request if nothing is to leave before it; whether that was done."""
-        if self._socket is None or self._unsent or len(frame) > AT_ONCE_BYTES_MAX:
+        if self._socket is None or self._unsent or sum(map(len, parts)) > AT_ONCE_BYTES_MAX:
             return False
+        frame = b"".join(parts)
         try:
             sent_bytes = os.write(self._socket.fileno(), frame)
         except OSError:
             return False  # the task that writes will wait, or see what is wrong
         if sent_bytes < len(frame):
-            self._enqueue(frame[sent_bytes:])
+            self._enqueue([frame[sent_bytes:]])
         return True
 
-    def _enqueue(self, frame: bytes) -> None:
-        self._unsent.append(frame)
+    def _enqueue(self, parts: list[RequestPart]) -> None:
+        self._unsent += parts
         self._unsent_bell.ring()
 
     async def _write(self) -> None:
         try:
             while True:
                 await self._unsent_bell.wait()
-                frames, sending = len(self._unsent), len(self._sending)
-                await self._stream.send_all(b"".join(self._unsent))
-                del self._unsent[:frames]
+                parts, sending = len(self._unsent), len(self._sending)
+                await send_parts(self._stream, self._unsent[:parts])
+                del self._unsent[:parts]
                 sent, self._sending = self._sending[:sending], self._sending[sending:]
                 for promise in sent:
                     promise.resolve(None)

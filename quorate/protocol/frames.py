@@ -5,9 +5,9 @@ byte length in all versions, so that a broker can read the header of a request t
 know.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from struct import Struct, error
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from quorate.protocol.apis import APIS, Api
 from quorate.protocol.message import encoder
@@ -21,6 +21,9 @@ CORRELATION_ID_MASK: Final = 0x7FFFFFFF
 
 RESPONSE_BYTES_MAX: Final = 512 << 20
 """No client of ours takes a larger response: whoever sends one speaks something else."""
+
+RequestPart: TypeAlias = bytes | bytearray | memoryview
+"""What a request is sent as: buffers."""
 
 _SIZE = Struct(">i")
 _REQUEST_START = Struct(">hhih")
@@ -92,10 +95,13 @@ def read_request_header(buffer: bytes | bytearray, pos: int, end: int) -> tuple[
     return RequestHeader(key, version, correlation_id, client_id), body_at
 
 
-def encode_request(
+def request_parts(
     api: Api, version: int, correlation_id: int, client_id: str | None, body: Any
-) -> bytes:
-    """Returns the whole frame; records in it must be buffers."""
+) -> list[RequestPart]:
+    """Returns the frame in parts: bytearrays, and between them the body's records as they are.
+
+    Records must be buffers.
+    """
     encoded_id = b"" if client_id is None else client_id.encode()
     id_bytes = -1 if client_id is None else len(encoded_id)
     head = bytearray(SIZE_BYTES)
@@ -106,7 +112,14 @@ def encode_request(
     parts: list[Part] = [head]
     encoder(api.request, version)(body, parts)
     _SIZE.pack_into(head, 0, sum(map(len, parts)) - SIZE_BYTES)
-    return b"".join(cast("Iterable[bytes]", parts))
+    return cast("list[RequestPart]", parts)
+
+
+def encode_request(
+    api: Api, version: int, correlation_id: int, client_id: str | None, body: Any
+) -> bytes:
+    """Returns the whole frame; records in it must be buffers."""
+    return b"".join(request_parts(api, version, correlation_id, client_id, body))
 
 
 def response_encoder(api: Api, version: int) -> Callable[[int, Any], list[Part]]:
