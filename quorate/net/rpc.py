@@ -227,6 +227,7 @@ class Connection:
     ) -> Promise[Any]:
         """Queue a request and return a promise of the response, or of a QuorateError.
 
+        Records in it leave from where they lie, and may not change before the promise is resolved.
         An answer that does not come in time ends the connection, because nothing behind it could
         come either.
 
@@ -239,7 +240,7 @@ class Connection:
     def submit_unanswered(
         self, api_key: int, request: Any, *, version_max: int | None = None
     ) -> Promise[Any]:
-        """Queue a request to which there is no response (Produce with acks=0).
+        """Queue a request to which there is no response (Produce with acks=0); see :meth:`submit`.
 
         Returns:
             A promise of None for when it is sent, or of a QuorateError.
