@@ -163,10 +163,10 @@ class Sender:
         by_id = all(topic.topic_id != NO_TOPIC_ID for topic in request.topic_data)
         return None if by_id else PRODUCE_BY_NAME_MAX
 
-    async def _encode(self, batches: list[Batch]) -> list[bytes]:
+    async def _encode(self, batches: list[Batch]) -> list[bytearray]:
         """Return the bytes of batches; compression of many does not block other tasks."""
 
-        def encode() -> list[bytes]:
+        def encode() -> list[bytearray]:
             codec, transactional = self._settings.codec, self._transactional
             return [
                 batch.build(codec, batch.stamp or NO_PRODUCER, transactional=transactional)
@@ -178,7 +178,7 @@ class Sender:
             return encode()
         return await trio.to_thread.run_sync(encode)
 
-    def _produce_request(self, batches: list[Batch], encoded: list[bytes]) -> ProduceRequest:
+    def _produce_request(self, batches: list[Batch], encoded: list[bytearray]) -> ProduceRequest:
         topics: dict[str, TopicProduceData] = {}
         for batch, records in zip(batches, encoded, strict=True):
             name, partition = batch.topic_partition

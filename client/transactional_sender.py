@@ -44,7 +44,7 @@ class TransactionalSender(Sender):
             return None
         return super()._leader_of(topic_partition)
 
-    def _produce_request(self, batches: list[Batch], encoded: list[bytes]) -> ProduceRequest:
+    def _produce_request(self, batches: list[Batch], encoded: list[bytearray]) -> ProduceRequest:
         request = super()._produce_request(batches, encoded)
         request.transactional_id = self._transactions.transactional_id
         return request

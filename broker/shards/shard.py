@@ -234,12 +234,12 @@ class Shard(Generic[M]):
         entries, transaction = effects.entries, effects.transaction
         try:
             if transaction is None:
-                records = memoryview(bytearray(_batch_of(entries, now_ms)))
+                records = memoryview(_batch_of(entries, now_ms))
                 self.replica.append(records, acks=ACKS_ALL, now_ms=now_ms)
             else:
                 producer_id, epoch, guard = transaction
                 stamp = ProducerStamp(producer_id, epoch, NO_SEQUENCE)
-                records = memoryview(bytearray(_transactional_batch_of(entries, now_ms, stamp)))
+                records = memoryview(_transactional_batch_of(entries, now_ms, stamp))
                 self.replica.append(
                     records, acks=ACKS_ALL, now_ms=now_ms, guard=guard, by_coordinator=True
                 )
@@ -335,13 +335,13 @@ def _builder_of(entries: Iterable[Entry], now_ms: int) -> RecordBatchBuilder:
     return builder
 
 
-def _batch_of(entries: Iterable[Entry], now_ms: int) -> bytes:
+def _batch_of(entries: Iterable[Entry], now_ms: int) -> bytearray:
     return _builder_of(entries, now_ms).build(Codec.NONE, NO_PRODUCER)
 
 
 def _transactional_batch_of(
     entries: Iterable[Entry], now_ms: int, producer: ProducerStamp
-) -> bytes:
+) -> bytearray:
     builder = _builder_of(entries, now_ms)
     return seal_batch(
         builder.encode(),

@@ -62,7 +62,7 @@ class TaskProducer:
         self.record_count = 0
         self._transaction = transaction
         self._queues: dict[TopicPartition, deque[Rows]] = {}
-        self._encoded: dict[TopicPartition, bytes] = {}
+        self._encoded: dict[TopicPartition, bytearray] = {}
         self._sequences: dict[TopicPartition, int] = {}
         self._identity = None if transaction is None else transaction.identity
         self._failures = 0
@@ -169,7 +169,7 @@ class TaskProducer:
         )
         return request, included
 
-    def _encode(self, partition: TopicPartition) -> bytes:
+    def _encode(self, partition: TopicPartition) -> bytearray:
         encoded = self._encoded.get(partition)
         if encoded is None:
             stamp = NO_PRODUCER

@@ -61,7 +61,7 @@ class Rows:
 
     def encode(
         self, codec: Codec, producer: ProducerStamp, *, transactional: bool = False
-    ) -> bytes:
+    ) -> bytearray:
         """Return the rows as one batch; there must be some."""
         builder = RecordBatchBuilder()
         for key, value, headers, timestamp_ms in zip(

@@ -147,7 +147,7 @@ def make_batch(
     builder = RecordBatchBuilder()
     for value in values:
         builder.append(now_ms, None, value, b"", len(value) + 30)
-    return builder.build(codec, stamp)
+    return bytes(builder.build(codec, stamp))
 
 
 def plain_batch(*values: bytes) -> bytes:

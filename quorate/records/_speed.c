@@ -450,22 +450,28 @@ next_row(Columns *columns, Py_ssize_t index)
 }
 
 PyDoc_STRVAR(encode_records_doc,
-"encode_records(values, keys, headers, runs)\n"
+"encode_records(values, keys, headers, runs, room_bytes)\n"
 "--\n\n"
-"Return records laid out: a list of values, dictionaries of keys and encoded headers by index,\n"
-"and a list of (first index, timestamp) of each run of records with the same timestamp.");
+"Return records laid out behind so many bytes of 0: a list of values, dictionaries of keys and\n"
+"encoded headers by index, and a list of (first index, timestamp) of each run of records with the\n"
+"same timestamp.");
 
 static PyObject *
 encode_records(PyObject *module, PyObject *args)
 {
     Columns columns = {0};
-    if (!PyArg_ParseTuple(args, "O!O!O!O!", &PyList_Type, &columns.values, &PyDict_Type,
+    Py_ssize_t room_bytes;
+    if (!PyArg_ParseTuple(args, "O!O!O!O!n", &PyList_Type, &columns.values, &PyDict_Type,
                           &columns.keys, &PyDict_Type, &columns.headers, &PyList_Type,
-                          &columns.runs)) {
+                          &columns.runs, &room_bytes)) {
+        return NULL;
+    }
+    if (room_bytes < 0) {
+        PyErr_SetString(PyExc_ValueError, "room_bytes must not be negative");
         return NULL;
     }
     Py_ssize_t count = PyList_GET_SIZE(columns.values);
-    size_t total = 0;
+    size_t total = (size_t)room_bytes;
     if (rewind_columns(&columns) < 0) {
         return NULL;
     }
@@ -479,11 +485,13 @@ encode_records(PyObject *module, PyObject *args)
     if (total > (size_t)PY_SSIZE_T_MAX) {
         return PyErr_NoMemory();
     }
-    PyObject *encoded = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)total);
+    PyObject *encoded = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)total);
     if (encoded == NULL) {
         return NULL;
     }
-    unsigned char *to = (unsigned char *)PyBytes_AS_STRING(encoded);
+    unsigned char *to = (unsigned char *)PyByteArray_AS_STRING(encoded);
+    memset(to, 0, (size_t)room_bytes);
+    to += room_bytes;
     if (rewind_columns(&columns) < 0) {
         Py_DECREF(encoded);
         return NULL;

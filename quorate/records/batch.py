@@ -201,6 +201,11 @@ def crc_of(buffer: memoryview, pos: int, size_bytes: int) -> int:
     return crc32c(buffer[pos + CRC_COVERS_FROM : pos + size_bytes])
 
 
+def sum_up(buffer: memoryview, pos: int, size_bytes: int) -> None:
+    """Write the checksum of the batch at ``pos`` into it."""
+    _CRC.pack_into(buffer, pos + 17, crc_of(buffer, pos, size_bytes))
+
+
 def crc_matches(buffer: memoryview, pos: int, header: BatchHeader) -> bool:
     """Whether the bytes of the batch are those that its producer summed up."""
     return crc_of(buffer, pos, header.size_bytes) == header.crc
@@ -242,4 +247,4 @@ def assign_append_time(buffer: memoryview, pos: int, header: BatchHeader, now_ms
     """Give all records of the batch the broker's time, and sum up the batch anew."""
     _ATTRIBUTES.pack_into(buffer, pos + 21, header.attributes | TIMESTAMP_TYPE_BIT)
     _MAX_TIMESTAMP.pack_into(buffer, pos + 35, now_ms)
-    _CRC.pack_into(buffer, pos + 17, crc_of(buffer, pos, header.size_bytes))
+    sum_up(buffer, pos, header.size_bytes)

@@ -60,7 +60,7 @@ def codec_named(name: str) -> Codec:
         raise UnsupportedCompressionTypeError(message) from None
 
 
-def compress(codec: Codec, data: bytes, level: int | None = None) -> bytes:
+def compress(codec: Codec, data: bytes | memoryview, level: int | None = None) -> bytes:
     """Compress the records of a batch as every Kafka client can read them.
 
     Args:
@@ -84,17 +84,17 @@ def decompress(codec: int, data: bytes, *, bytes_max: int) -> bytes:
     return decompressor(data, bytes_max)
 
 
-def _stored(data: bytes, _level: int | None) -> bytes:
-    return data
+def _stored(data: bytes | memoryview, _level: int | None) -> bytes:
+    return bytes(data)
 
 
-def _gzip(data: bytes, level: int | None) -> bytes:
+def _gzip(data: bytes | memoryview, level: int | None) -> bytes:
     level = GZIP_LEVEL if level is None else level
     packer = zlib.compressobj(level, zlib.DEFLATED, zlib.MAX_WBITS | 16)
     return packer.compress(data) + packer.flush()
 
 
-def _snappy(data: bytes, _level: int | None) -> bytes:
+def _snappy(data: bytes | memoryview, _level: int | None) -> bytes:
     """Snappy in the block framing of the Java library, which Kafka's clients write."""
     view = memoryview(data)
     parts = [XERIAL_HEADER]
@@ -105,15 +105,15 @@ def _snappy(data: bytes, _level: int | None) -> bytes:
     return b"".join(parts)
 
 
-def _lz4(data: bytes, level: int | None) -> bytes:
+def _lz4(data: bytes | memoryview, level: int | None) -> bytes:
     level = LZ4_LEVEL if level is None else level
     # Kafka's Java reader refuses linked blocks, which cramjam's one-call function writes.
     packer = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
-    packer.compress(data)
+    packer.compress(bytes(data))  # it takes nothing else
     return bytes(packer.finish())
 
 
-def _zstd(data: bytes, level: int | None) -> bytes:
+def _zstd(data: bytes | memoryview, level: int | None) -> bytes:
     return bytes(cramjam.zstd.compress(data, level=ZSTD_LEVEL if level is None else level))
 
 
@@ -212,7 +212,7 @@ def _unzstd(data: bytes, bytes_max: int) -> bytes:
     return _fill(Codec.ZSTD, cramjam.zstd.decompress_into, data, bytes_max)
 
 
-_COMPRESSORS: Final[dict[Codec, Callable[[bytes, int | None], bytes]]] = {
+_COMPRESSORS: Final[dict[Codec, Callable[[bytes | memoryview, int | None], bytes]]] = {
     Codec.NONE: _stored,
     Codec.GZIP: _gzip,
     Codec.SNAPPY: _snappy,

@@ -18,7 +18,14 @@ from quorate.records.batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
 )
-from quorate.records.record import ProducerStamp, read_bytes, read_varint, seal_batch, zigzag
+from quorate.records.record import (
+    ProducerStamp,
+    behind_room,
+    read_bytes,
+    read_varint,
+    seal_batch,
+    zigzag,
+)
 
 ABORT: Final = 0
 COMMIT: Final = 1
@@ -60,15 +67,13 @@ def end_marker_batch(end: TransactionEnd, now_ms: int) -> bytearray:
     body = b"".join(
         (b"\0\0\0", zigzag(len(key)), key, zigzag(len(value)), value, b"\0")
     )  # no attributes, no time and no offset behind those of the batch; no headers
-    return bytearray(
-        seal_batch(
-            zigzag(len(body)) + body,
-            attributes=TRANSACTIONAL_BIT | CONTROL_BIT,
-            record_count=1,
-            base_timestamp_ms=now_ms,
-            max_timestamp_ms=now_ms,
-            producer=ProducerStamp(producer_id, producer_epoch, NO_SEQUENCE),
-        )
+    return seal_batch(
+        behind_room(zigzag(len(body)) + body),
+        attributes=TRANSACTIONAL_BIT | CONTROL_BIT,
+        record_count=1,
+        base_timestamp_ms=now_ms,
+        max_timestamp_ms=now_ms,
+        producer=ProducerStamp(producer_id, producer_epoch, NO_SEQUENCE),
     )
 
 

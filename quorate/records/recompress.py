@@ -19,7 +19,7 @@ from quorate.records.compression import (
     compress,
     decompress,
 )
-from quorate.records.record import ProducerStamp, seal_batch
+from quorate.records.record import ProducerStamp, behind_room, seal_batch
 from quorate.settings import TopicConfig
 
 PRODUCERS_CHOICE: Final = "producer"
@@ -79,11 +79,11 @@ def recompressed(
         header.compression, bytes(batch[HEADER_BYTES:]), bytes_max=DECOMPRESSED_BYTES_MAX
     )
     sealed = seal_batch(
-        compress(codec, plain, level),
+        behind_room(compress(codec, plain, level)),
         attributes=header.attributes & ~COMPRESSION_MASK | codec,
         record_count=header.record_count,
         base_timestamp_ms=header.base_timestamp_ms,
         max_timestamp_ms=header.max_timestamp_ms,
         producer=ProducerStamp(header.producer_id, header.producer_epoch, header.base_sequence),
     )
-    return memoryview(bytearray(sealed))
+    return memoryview(sealed)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, NoReturn, Typ
 from quorate.errors import CorruptRecordError
 from quorate.model import UNKNOWN_EPOCH, TopicPartition
 from quorate.records.batch import (
-    CRC_COVERS_FROM,
     HEADER,
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
@@ -28,8 +27,8 @@ from quorate.records.batch import (
     NO_SEQUENCE,
     TRANSACTIONAL_BIT,
     BatchHeader,
+    sum_up,
 )
-from quorate.records.checksum import crc32c, extend_crc32c
 from quorate.records.compiled import load_compiled
 from quorate.records.compression import Codec, compress, decompress
 
@@ -125,28 +124,38 @@ class ProducerStamp(NamedTuple):
 NO_PRODUCER: Final = ProducerStamp(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
 
 
+def behind_room(records: bytes | memoryview) -> bytearray:
+    """Return the records of a batch behind room for its header, for :func:`seal_batch`."""
+    batch = bytearray(HEADER_BYTES)
+    batch += records
+    return batch
+
+
 def seal_batch(
-    records: bytes,
+    batch: bytearray,
     *,
     attributes: int,
     record_count: int,
     base_timestamp_ms: int,
     max_timestamp_ms: int,
     producer: ProducerStamp,
-) -> bytes:
-    """Put the header before the records of a batch, checksum included.
+) -> bytearray:
+    """Write the header, checksum included, into the room before the records; return the batch.
 
     Args:
-        records: laid out and, if the attributes say so, compressed.
+        batch: room for the header, then the records, laid out and, if the attributes say so,
+            compressed.
         attributes: the codec's number and further bits of :mod:`quorate.records.batch`.
         record_count: how many records; their offset deltas are 0, 1, 2, ...
         base_timestamp_ms: what the records' timestamp deltas count from.
         max_timestamp_ms: the latest timestamp.
         producer: for idempotent producers, else NO_PRODUCER.
     """
-    header = HEADER.pack(
+    HEADER.pack_into(
+        batch,
         0,
-        HEADER_BYTES - LOG_OVERHEAD_BYTES + len(records),
+        0,
+        len(batch) - LOG_OVERHEAD_BYTES,
         UNKNOWN_EPOCH,
         MAGIC,
         0,
@@ -157,9 +166,8 @@ def seal_batch(
         *producer,
         record_count,
     )
-    covered = header[CRC_COVERS_FROM:]
-    checksum = extend_crc32c(crc32c(covered), records)
-    return b"".join((header[: CRC_COVERS_FROM - 4], checksum.to_bytes(4, "big"), covered, records))
+    sum_up(memoryview(batch), 0, len(batch))
+    return batch
 
 
 class ColumnsInPython:
@@ -269,10 +277,15 @@ class RecordBatchBuilder(Columns):
         """Return the timestamp of one of the records."""
         return next(stamp for first, stamp in reversed(self.runs) if first <= index)
 
-    def build(self, codec: Codec, producer: ProducerStamp, *, transactional: bool = False) -> bytes:
+    def build(
+        self, codec: Codec, producer: ProducerStamp, *, transactional: bool = False
+    ) -> bytearray:
         """Return the whole batch at base offset 0; at least one record must have been added."""
+        batch = self.encode()
+        if codec != Codec.NONE:
+            batch = behind_room(compress(codec, memoryview(batch)[HEADER_BYTES:]))
         return seal_batch(
-            compress(codec, self.encode()),
+            batch,
             attributes=codec | TRANSACTIONAL_BIT if transactional else codec,
             record_count=self.count,
             base_timestamp_ms=self.first_timestamp_ms,
@@ -280,16 +293,18 @@ class RecordBatchBuilder(Columns):
             producer=producer,
         )
 
-    def encode(self) -> bytes:
-        """Lay out the records, uncompressed and without the batch's header."""
+    def encode(self) -> bytearray:
+        """Lay out the records, uncompressed and behind room for the batch's header."""
         if _speed is not None:
-            encoded: bytes = _speed.encode_records(self.values, self.keys, self.headers, self.runs)
+            encoded: bytearray = _speed.encode_records(
+                self.values, self.keys, self.headers, self.runs, HEADER_BYTES
+            )
             return encoded
         return self.encode_in_python()
 
-    def encode_in_python(self) -> bytes:
+    def encode_in_python(self) -> bytearray:
         """Do the same as :meth:`encode`, compiled code or not."""
-        parts: list[bytes] = []
+        parts = [bytes(HEADER_BYTES)]
         ends = [first for first, _ in self.runs[1:]]
         ends.append(self.count)
         for (first, timestamp_ms), end in zip(self.runs, ends, strict=True):
@@ -300,7 +315,7 @@ class RecordBatchBuilder(Columns):
                 stop = min(end, 1 << 7 * width - 1)
                 parts += self._encode_run(begin, stop, lead, width)
                 begin = stop
-        return b"".join(parts)
+        return bytearray().join(parts)
 
     def _encode_run(self, begin: int, end: int, lead: bytes, width: int) -> list[bytes]:
         """Lay out records that share their attributes, timestamp and width of offset delta."""
@@ -383,7 +398,7 @@ def record_bytes_max(key: bytes | None, value: bytes | None, headers: bytes) -> 
 
 
 def read_records(
-    batch: bytes | memoryview,
+    batch: bytes | bytearray | memoryview,
     header: BatchHeader,
     topic_partition: TopicPartition,
     *,
@@ -414,7 +429,7 @@ def read_records(
 
 
 def _read_compiled(
-    data: bytes | memoryview,
+    data: bytes | bytearray | memoryview,
     at: int,
     end: int,
     header: BatchHeader,
@@ -438,7 +453,7 @@ def _read_compiled(
 
 
 def _read_in_python(
-    data: bytes | memoryview,
+    data: bytes | bytearray | memoryview,
     at: int,
     end: int,
     header: BatchHeader,

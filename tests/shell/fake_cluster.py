@@ -81,7 +81,7 @@ class FakeLog:
     batches: list[bytes] = field(default_factory=list[bytes])
     next_sequences: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
 
-    def append(self, batch: bytes) -> tuple[ErrorCode, int]:
+    def append(self, batch: bytes | bytearray) -> tuple[ErrorCode, int]:
         header = parse_header(batch, 0)
         if header.has_producer_id:
             producer = (header.producer_id, header.producer_epoch)

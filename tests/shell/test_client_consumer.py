@@ -55,7 +55,7 @@ def write(log: FakeLog, count: int, *, batch: int = 5, time_ms: int = 1_000) -> 
         count -= batch
 
 
-def marker() -> bytes:
+def marker() -> bytearray:
     """Return the end of a transaction, which consumers do not see."""
     builder = RecordBatchBuilder()
     builder.append(1_000, b"\x00\x00\x00\x01", bytes(6), b"", 40)

@@ -40,7 +40,7 @@ def batch(record_count: int, value_bytes: int) -> bytearray:
     for _ in range(record_count):
         value = rng.randbytes(value_bytes)
         builder.append(now_ms(), None, value, b"", record_bytes_max(None, value, b""))
-    return bytearray(builder.build(Codec.NONE, NO_PRODUCER))
+    return builder.build(Codec.NONE, NO_PRODUCER)
 
 
 def now_ms() -> int:

@@ -30,6 +30,7 @@ from quorate.records.record import (
     ProducerStamp,
     Record,
     RecordBatchBuilder,
+    behind_room,
     encode_headers,
     read_records,
     record_bytes_max,
@@ -68,7 +69,7 @@ rows = st.tuples(
 )
 
 
-def build(records: list[Row], codec: Codec = Codec.NONE) -> bytes:
+def build(records: list[Row], codec: Codec = Codec.NONE) -> bytearray:
     builder = RecordBatchBuilder()
     for time_ms, key, value, headers in records:
         encoded = encode_headers(headers)
@@ -80,7 +81,7 @@ def build(records: list[Row], codec: Codec = Codec.NONE) -> bytes:
     return batch
 
 
-def read(batch: bytes) -> list[Record]:
+def read(batch: bytes | bytearray) -> list[Record]:
     return read_records(batch, parse_header(batch, 0), TP, bytes_max=1 << 26)
 
 
@@ -310,9 +311,9 @@ def test_zigzag_numbers_are_small_for_small_magnitudes(value: int) -> None:
 # What others get wrong
 
 
-def sealed(records: bytes, count: int) -> bytes:
+def sealed(records: bytes, count: int) -> bytearray:
     return seal_batch(
-        records,
+        behind_room(records),
         attributes=0,
         record_count=count,
         base_timestamp_ms=0,
@@ -423,7 +424,7 @@ def test_both_twins_take_any_number_the_same_way(
     records: list[bytes], base_offset: int, base_timestamp_ms: int, attributes: int
 ) -> None:
     batch = seal_batch(
-        b"".join(records),
+        behind_room(b"".join(records)),
         attributes=attributes,
         record_count=len(records),
         base_timestamp_ms=base_timestamp_ms,
@@ -436,7 +437,7 @@ def test_both_twins_take_any_number_the_same_way(
 def test_offsets_and_times_that_overflow_begin_again_below_as_in_java() -> None:
     body = b"\x00" + zigzag(2**62) + b"\x02\x01\x01\x00"
     batch = seal_batch(
-        zigzag(len(body)) + body,
+        behind_room(zigzag(len(body)) + body),
         attributes=0,
         record_count=1,
         base_timestamp_ms=2**62 + 5,
@@ -463,10 +464,10 @@ def test_records_that_decompress_to_too_much_are_refused() -> None:
 
 def test_a_count_that_compressed_bytes_cannot_hold_is_refused() -> None:
     packed = compress(Codec.GZIP, b"\x0e" + VALUE)
-    batch = bytearray(sealed(packed, 1_000_000))
+    batch = sealed(packed, 1_000_000)
     batch[22] = Codec.GZIP
     with pytest.raises(CorruptRecordError, match="1000000 records in 8 bytes"):
-        read(bytes(batch))
+        read(batch)
 
 
 def test_a_batch_of_a_transaction_says_so() -> None:

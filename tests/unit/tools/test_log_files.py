@@ -25,7 +25,7 @@ def batch(base_offset: int, codec: Codec = Codec.NONE) -> bytearray:
     builder = RecordBatchBuilder()
     for number in range(COUNT):
         builder.append(1000 + number, b"key", b"value %d" % number, b"", 40)
-    data = bytearray(builder.build(codec, NO_PRODUCER))
+    data = builder.build(codec, NO_PRODUCER)
     assign_offset(data, 0, base_offset, 5)
     return data
 

@@ -17,7 +17,7 @@ from quorate.tools.problems import CommandError, ProblemFoundError
 def batch(offset: int) -> bytes:
     builder = RecordBatchBuilder()
     builder.append(1000, b"key", b"value", b"", 40)
-    data = bytearray(builder.build(Codec.NONE, NO_PRODUCER))
+    data = builder.build(Codec.NONE, NO_PRODUCER)
     assign_offset(data, 0, offset, 5)
     return bytes(data)
 

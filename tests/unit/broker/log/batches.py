@@ -10,7 +10,7 @@ from quorate.broker.log.times import TimestampOffset
 from quorate.model import TopicPartition
 from quorate.records.batch import BatchHeader, parse_header
 from quorate.records.compression import Codec, compress
-from quorate.records.record import NO_PRODUCER, ProducerStamp, seal_batch, zigzag
+from quorate.records.record import NO_PRODUCER, ProducerStamp, behind_room, seal_batch, zigzag
 from quorate.records.slices import FileSlice
 from quorate.settings import TopicConfig
 from tests.simulation.disk import SimDisk, SimFile
@@ -43,14 +43,14 @@ def make_batch(
         )
     )
     sealed = seal_batch(
-        compress(Codec(codec), records) if codec else records,
+        behind_room(compress(Codec(codec), records)),
         attributes=attributes | codec,
         record_count=len(values),
         base_timestamp_ms=stamps[0],
         max_timestamp_ms=max(stamps),
         producer=producer,
     )
-    return memoryview(bytearray(sealed))
+    return memoryview(sealed)
 
 
 def join(batches: Iterable[memoryview]) -> memoryview:

@@ -23,7 +23,7 @@ from quorate.errors import (
 from quorate.records.batch import HEADER, parse_header
 from quorate.records.checksum import crc32c
 from quorate.records.compression import Codec, compress
-from quorate.records.record import ProducerStamp, read_records, seal_batch
+from quorate.records.record import ProducerStamp, behind_room, read_records, seal_batch
 from quorate.settings import TopicConfig
 from tests.unit.broker.log.batches import (
     NOW_MS,
@@ -100,14 +100,14 @@ def damaged(batch: memoryview) -> memoryview:
 def many_records(count: int) -> memoryview:
     """So many records of nothing, in some hundreds of bytes."""
     sealed = seal_batch(
-        compress(Codec.ZSTD, bytes((12, 0, 0, 0, 1, 1, 0)) * count),
+        behind_room(compress(Codec.ZSTD, bytes((12, 0, 0, 0, 1, 1, 0)) * count)),
         attributes=Codec.ZSTD,
         record_count=count,
         base_timestamp_ms=NOW_MS,
         max_timestamp_ms=NOW_MS,
         producer=ProducerStamp(-1, -1, -1),
     )
-    return memoryview(bytearray(sealed))
+    return memoryview(sealed)
 
 
 CORRUPT = damaged(make_batch([b"value"]))

@@ -37,7 +37,7 @@ def add(to: PartitionStream, *times_ms: int, end: int) -> None:
         builder = RecordBatchBuilder()
         for time_ms in times_ms:
             builder.append(time_ms, b"k", b"v", b"", 100)
-        batch = seal_batch(
+        placed = seal_batch(
             builder.encode(),
             attributes=0,
             record_count=len(times_ms),
@@ -45,7 +45,6 @@ def add(to: PartitionStream, *times_ms: int, end: int) -> None:
             max_timestamp_ms=max(times_ms),
             producer=NO_PRODUCER,
         )
-        placed = bytearray(batch)
         assert to.fetch_offset is not None
         assign_offset(placed, 0, to.fetch_offset, 0)
         records = bytes(placed)

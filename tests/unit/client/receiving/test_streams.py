@@ -16,6 +16,7 @@ from quorate.records.record import (
     ProducerStamp,
     Record,
     RecordBatchBuilder,
+    behind_room,
     seal_batch,
 )
 
@@ -34,7 +35,7 @@ def batch_at(
     for number in range(count):
         builder.append(1, key, b"%d" % (offset + number), b"", 30)
     stamp = NO_PRODUCER if producer_id < 0 else ProducerStamp(producer_id, 0, 0)
-    batch = seal_batch(
+    placed = seal_batch(
         builder.encode(),
         attributes=attributes,
         record_count=count,
@@ -42,7 +43,6 @@ def batch_at(
         max_timestamp_ms=1,
         producer=stamp,
     )
-    placed = bytearray(batch)
     assign_offset(placed, 0, offset, 0)
     return bytes(placed)
 
@@ -145,16 +145,13 @@ def test_gaps_that_compaction_left_are_skipped() -> None:
 
 def test_an_empty_batch_moves_the_position_past_it() -> None:
     stream = stream_at(0)
-    empty = bytearray(batch_at(0, 1))
-    empty = bytearray(
-        seal_batch(
-            b"",
-            attributes=0,
-            record_count=1,
-            base_timestamp_ms=0,
-            max_timestamp_ms=0,
-            producer=NO_PRODUCER,
-        )
+    empty = seal_batch(
+        behind_room(b""),
+        attributes=0,
+        record_count=1,
+        base_timestamp_ms=0,
+        max_timestamp_ms=0,
+        producer=NO_PRODUCER,
     )
     # Compaction removed the records and kept the offsets: count 0, last delta 0.
     empty[57:61] = bytes(4)

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from quorate.records.batch import assign_append_time, assign_offset, parse_header
+from quorate.records.batch import HEADER_BYTES, assign_append_time, assign_offset, parse_header
 from quorate.records.compression import Codec, compress
 from quorate.records.record import (
     Header,
     ProducerStamp,
     RecordBatchBuilder,
+    behind_room,
     encode_headers,
     seal_batch,
 )
@@ -38,8 +39,9 @@ def batch(
     for row in rows:
         builder.append(row.timestamp_ms, row.key, row.value, encode_headers(row.headers), 0)
     stamps = [row.timestamp_ms for row in rows]
-    sealed = seal_batch(
-        compress(codec, builder.encode()),
+    records = compress(codec, memoryview(builder.encode())[HEADER_BYTES:])
+    buffer = seal_batch(
+        behind_room(records),
         attributes=codec | attributes,
         record_count=len(rows),
         base_timestamp_ms=stamps[0],
@@ -48,7 +50,6 @@ def batch(
         if producer_id >= 0
         else ProducerStamp(-1, -1, -1),
     )
-    buffer = bytearray(sealed)
     assign_offset(buffer, 0, offset, 3)
     if append_ms is not None:
         assign_append_time(memoryview(buffer), 0, parse_header(buffer, 0), append_ms)

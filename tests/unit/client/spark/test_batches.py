@@ -9,7 +9,7 @@ from quorate.errors import CorruptRecordError
 from quorate.model import TopicPartition
 from quorate.records.batch import HEADER_BYTES, parse_header
 from quorate.records.compression import Codec
-from quorate.records.record import ProducerStamp, seal_batch
+from quorate.records.record import ProducerStamp, behind_room, seal_batch
 from tests.unit.client.spark.fetched import TRANSACTIONAL, batch, marker, plain
 
 T = TopicPartition("t", 4)
@@ -110,7 +110,7 @@ def test_chunks_have_records_without_compression() -> None:
 
 def test_what_does_not_decompress_says_where_it_is() -> None:
     sealed = seal_batch(
-        b"nonsense",
+        behind_room(b"nonsense"),
         attributes=Codec.GZIP,
         record_count=1,
         base_timestamp_ms=0,
@@ -123,7 +123,7 @@ def test_what_does_not_decompress_says_where_it_is() -> None:
 
 def test_more_records_than_bytes_could_hold_are_refused() -> None:
     sealed = seal_batch(
-        bytes(13),
+        behind_room(bytes(13)),
         attributes=0,
         record_count=2,
         base_timestamp_ms=0,

@@ -14,7 +14,7 @@ from quorate.errors import CorruptRecordError
 from quorate.model import TopicPartition
 from quorate.records.batch import HEADER_BYTES, parse_header
 from quorate.records.compression import Codec
-from quorate.records.record import ProducerStamp, seal_batch
+from quorate.records.record import ProducerStamp, behind_room, seal_batch
 from tests.unit.client.spark.fetched import Row, batch, plain
 
 T = TopicPartition("t\u00f6pic", 4)
@@ -158,7 +158,7 @@ def test_records_of_many_megabytes_are_read() -> None:
 
 def broken(records: bytes, count: int = 1) -> Chunk:
     sealed = seal_batch(
-        records,
+        behind_room(records),
         attributes=0,
         record_count=count,
         base_timestamp_ms=0,
