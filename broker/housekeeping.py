@@ -75,7 +75,8 @@ class Housekeeping:
             shortest_s = min((r.log.config.flush_ms / 4000 for r in aged), default=math.inf)
             await trio.sleep(min(SYNC_CHECK_MAX_S, max(shortest_s, SYNC_CHECK_MIN_S)))
             self._begin_turn()
-            due = [replica for replica in aged if replica.log.flush_due(self._broker.now_ms)]
+            there = filter(self._broker.replicas.hosts, aged)  # some may have been deleted since
+            due = [replica for replica in there if replica.log.flush_due(self._broker.now_ms)]
             if due:
                 await self._sync(due)
 
@@ -113,8 +114,8 @@ class Housekeeping:
             deleted = log.apply_retention(
                 high_watermark=replica.high_watermark, now_ms=broker.now_ms
             )
-        except StorageError:
-            logger.exception("cannot delete old segments of %s", replica.topic_partition)
+        except StorageError as error:
+            logger.warning("cannot delete old segments of %s: %s", replica.topic_partition, error)
             return
         log.producers.expire(broker.now_ms, broker.config.producer_id_expiration_ms)
         if deleted:

@@ -63,6 +63,9 @@ def load_checkpoints(fs: FileSystem, directory: str) -> SavedCheckpoints:
     """Return what was last written down.
 
     A damaged file counts as none: then logs are read whole, and begin where their files begin.
+
+    Raises:
+        OSError: the disk fails.
     """
     try:
         found = [_load(fs, f"{directory}/{name}") for name in FILE_NAMES]
@@ -73,7 +76,11 @@ def load_checkpoints(fs: FileSystem, directory: str) -> SavedCheckpoints:
                 fs.remove(f"{directory}/{name}")
         fs.sync_directory(directory)
         return NOTHING_SAVED
-    return max(found, key=lambda saved: saved.number)
+    saved = max(found, key=lambda saved: saved.number)
+    if saved is not NOTHING_SAVED:
+        # What is done by them must not outlive them: a power cut could bring older ones back.
+        fs.sync_directory(directory)
+    return saved
 
 
 def _load(fs: FileSystem, path: str) -> SavedCheckpoints:

@@ -236,12 +236,15 @@ def replace_files(fs: FileSystem, contents: Mapping[str, bytes]) -> dict[str, OS
     try:
         fs.sync_files([temporary.file for temporary in written.values()], [], hurry=False)
     except OSError as error:
+        for temporary in written.values():
+            _remove_temporary(fs, temporary.path)
         return errors | dict.fromkeys(written, error)
     for path, temporary in written.items():
         try:
             fs.rename(temporary.path, path)
         except OSError as error:
             errors[path] = error
+            _remove_temporary(fs, temporary.path)
     renamed = [path for path in written if path not in errors]
     unsynced = fs.sync_directories(list(dict.fromkeys(map(_folder_of, renamed))))
     for path in renamed:
@@ -261,8 +264,18 @@ def _write_temporary(fs: FileSystem, folder: str, data: bytes) -> Temporary:
     # Two flushes that overlap may write the same file: neither may rename the other's away.
     path = f"{folder}/{next(_temporary_numbers)}{TEMPORARY_SUFFIX}"
     file = fs.open(path, create=True)
-    file.write_at(data, 0)
+    try:
+        file.write_at(data, 0)
+    except OSError:
+        _remove_temporary(fs, path)
+        raise
     return Temporary(path, file)
+
+
+def _remove_temporary(fs: FileSystem, path: str) -> None:
+    """Remove what will not get its name: on a full disk, attempts follow each other."""
+    with suppress(OSError):  # else the next start does
+        fs.remove(path)
 
 
 def sync_each_directory(fs: FileSystem, paths: Sequence[str]) -> dict[str, OSError]:

@@ -1,6 +1,6 @@
 """Log: the records of one partition; append, read, truncate, roll, flush."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -300,23 +300,30 @@ class Log(StoredLog):
     def delete_records_before(self, offset: int) -> int:
         """Make the offset the first one that can be read; return how many segments were removed.
 
+        What lies before the start as it is goes in any case: a crash, or a disk that refused, may
+        have left it.
+
         Raises:
             OffsetOutOfRangeError: the offset lies behind the log's end.
-            StorageError: the disk failed.
+            StorageError: the disk failed, or refuses for the moment: then the offset is the first,
+                and the files of what was removed go with the next attempt.
         """
         self._settle()
         if offset > self.log_end_offset:
             message = f"{offset} lies behind the log's end {self.log_end_offset}"
             raise OffsetOutOfRangeError(message)
-        if offset <= self.log_start_offset:
-            return 0
+        offset = max(offset, self.log_start_offset)
+        count = self._segments.number_of(offset)
         try:
-            self.cleaned.settle()
-            self.log_start_offset = offset
-            self.leader_epochs.truncate_from_start(offset)
-            return self._delete_oldest(self._segments.number_of(offset))
+            if count or offset > self.log_start_offset:
+                self.cleaned.settle()
+                self.log_start_offset = offset
+                self.leader_epochs.truncate_from_start(offset)
+                self._drop_oldest(count)
+            self._leave()
         except OSError as error:
             raise self._fail_if_fatal(storage_error(error, self.directory)) from error
+        return count
 
     def apply_retention(self, *, high_watermark: int, now_ms: int) -> int:
         """Remove the oldest segments by ``retention.ms`` and ``retention.bytes``; return how many.
@@ -334,7 +341,7 @@ class Log(StoredLog):
         expired = segments_expired(segments, self._config, deletable, now_ms)
         if expired == len(segments):
             self.roll(now_ms)
-        return self.delete_records_before(segments.base_of(expired)) if expired else 0
+        return self.delete_records_before(segments.base_of(expired))
 
     def _cut_at(self, offset: int, now_ms: int) -> None:
         """Cut the records off; what else that changes is owed."""
@@ -420,21 +427,24 @@ class Log(StoredLog):
         if promised is not None and promised > offset:
             self._context.save_checkpoints()
 
-    def _delete_oldest(self, count: int) -> int:
+    def _drop_oldest(self, count: int) -> None:
         dropped = self._segments.drop_oldest(count)
         self._durability.deleted(dropped)
-        for segment in dropped:
-            for path in paths_of(segment):
-                self._context.set_aside(path, self._config.file_delete_delay_ms)
-        return len(dropped)
+        self._leaving += self._steps_aside(dropped, self._config.file_delete_delay_ms)
+
+    def _steps_aside(self, segments: Iterable[LogSegment], delay_ms: int) -> list[Step]:
+        paths = [path for segment in segments for path in paths_of(segment)]
+        return [partial(self._context.set_aside, path, delay_ms) for path in paths]
 
     def _removal_of(self, segments: Sequence[LogSegment]) -> list[Step]:
-        """Remove segments from the end backwards, so that a crash leaves the log's beginning."""
-        paths = [path for segment in reversed(segments) for path in paths_of(segment)]
-        steps: list[Step] = [partial(self._context.set_aside, path, 0) for path in paths]
-        if steps:
-            steps.append(partial(self._context.fs.sync_directory, self.directory))
-        return steps
+        """Remove segments from the end backwards, so that a crash leaves the log's beginning.
+
+        Deleted ones go before: none of theirs may be in front of one that is to be the first.
+        """
+        if not segments:
+            return []
+        sync = partial(self._context.fs.sync_directory, self.directory)
+        return [self._leave, *self._steps_aside(reversed(segments), 0), sync]
 
     # Compaction
 

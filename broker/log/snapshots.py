@@ -1,6 +1,7 @@
 """Producer snapshots: which offsets of a log have one, and which of them are still of use."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from quorate.broker.log.aborted import IndexMark
@@ -61,13 +62,18 @@ class Snapshots:
         return None
 
     def note(self, offset: int) -> None:
-        """A snapshot was written; older ones than the last few are removed."""
+        """A snapshot was written; older ones than the last few are removed, now or next time."""
         if offset not in self._offsets:
             self._offsets = sorted([*self._offsets, offset])
-        self._remove(self._offsets[:-SNAPSHOTS_KEPT])
+        with suppress(OSError):
+            self._remove(self._offsets[:-SNAPSHOTS_KEPT])
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Remove the snapshots behind the offset: they describe what is no longer in the log."""
+        """Remove the snapshots behind the offset: they describe what is no longer in the log.
+
+        Raises:
+            OSError: of one, which is still there, and maybe others; tried again, it goes on.
+        """
         self._remove([offset for offset in self._offsets if offset > end_offset])
 
     def _origin_of(self, end_offset: int, epochs: LeaderEpochs) -> Origin:
@@ -75,11 +81,9 @@ class Snapshots:
 
     def _remove(self, offsets: Iterable[int]) -> None:
         for offset in list(offsets):
-            self._offsets.remove(offset)
-            try:
+            with suppress(FileNotFoundError):
                 self._fs.remove(self._path(offset))
-            except FileNotFoundError:
-                continue
+            self._offsets.remove(offset)
 
     def _path(self, offset: int) -> str:
         return f"{self._directory}/{offset:020d}{SNAPSHOT_SUFFIX}"

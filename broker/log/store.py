@@ -15,8 +15,9 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 from quorate.broker.log.checkpoints import (
     FILE_NAME,
@@ -93,6 +94,16 @@ class CheckpointWrite:
             self.error = error
 
 
+class Leaving(NamedTuple):
+    """A deleted log whose directory has its name still."""
+
+    topic_partition: TopicPartition
+    topic_id: bytes
+    directory: str
+    delay_ms: int
+    """Until it is removed, once it has another name."""
+
+
 class LogStore:
     """The logs of one directory, by topic and partition.
 
@@ -113,6 +124,7 @@ class LogStore:
         self.meta = meta
         self.logs: dict[TopicPartition, Log] = {}
         self.topic_ids: dict[TopicPartition, bytes] = {}
+        self._leaving: list[Leaving] = []
         self.was_clean = False
         """Whether the directory had been closed cleanly; if not, its logs were recovered."""
         self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
@@ -226,22 +238,39 @@ class LogStore:
         """Give the directories of logs other names, as far as they have any.
 
         Raises:
-            OSError: the disk failed, maybe for some of them only.
+            OSError: see :meth:`_rename_leaving`.
+        """
+        for log in doomed:
+            topic_id = self.topic_ids.pop(log.topic_partition)
+            if log.has_files:
+                self._context.files.forget_directory(log.directory)
+                delay_ms = log.config.file_delete_delay_ms
+                self._leaving.append(
+                    Leaving(log.topic_partition, topic_id, log.directory, delay_ms)
+                )
+        self._rename_leaving()
+
+    def _rename_leaving(self) -> None:
+        """Give the directories of deleted logs other names.
+
+        Raises:
+            OSError: the disk failed, maybe for some of them only, which are tried again later.
         """
         renamed = False
         failure: OSError | None = None
-        for log in doomed:
-            topic_id = self.topic_ids.pop(log.topic_partition)
-            if not log.has_files:
-                continue
-            self._context.files.forget_directory(log.directory)
-            path = self._doomed_path(log.topic_partition, topic_id)
+        leaving, self._leaving = self._leaving, []
+        for each in leaving:
+            log = self.logs.get(each.topic_partition)
+            if log is not None and log.has_files:
+                continue  # to make them, it removed the other's
+            path = self._doomed_path(each.topic_partition, each.topic_id)
             try:
-                self._context.fs.rename(log.directory, path)
+                self._context.fs.rename(each.directory, path)
             except OSError as error:
                 failure = error
+                self._leaving.append(each)
                 continue
-            self._context.trash.add([path], log.config.file_delete_delay_ms)
+            self._context.trash.add([path], each.delay_ms)
             renamed = True
         if renamed:
             self._context.fs.sync_directory(self.directory)
@@ -353,6 +382,8 @@ class LogStore:
 
     def empty_trash(self, now_ms: int) -> list[str]:
         """Return paths whose time has come, for ``remove_paths`` in a worker thread."""
+        with suppress(OSError):  # it was told when they were deleted
+            self._rename_leaving()
         return self._context.trash.take_due(now_ms)
 
     def remove_paths(self, paths: list[str]) -> None:

@@ -32,6 +32,7 @@ class StoredLog(LogReader):
         "_config",
         "_durability",
         "_failure",
+        "_leaving",
         "_maker",
         "_owed",
         "_rules",
@@ -71,6 +72,7 @@ class StoredLog(LogReader):
         self.cleaned = CleanedPart(context.fs, directory, loaded.cleaned)
         self._failure: StorageError | None = None
         self._owed: list[Step] = []
+        self._leaving: list[Step] = []
         self._config = config
         self._rules = AppendRules(config)
 
@@ -158,6 +160,19 @@ class StoredLog(LogReader):
         except OSError as error:
             raise self._fail_if_fatal(storage_error(error, self.directory)) from error
 
+    def _leave(self) -> None:
+        """Take the names of deleted segments away, the oldest first; until then nobody needs them.
+
+        Unlike what is owed, nothing waits for it. A later one is not taken away before, or else a
+        crash would find a hole in the log.
+
+        Raises:
+            OSError: of a name, which is still to be taken away, and those behind it.
+        """
+        while self._leaving:
+            self._leaving[0]()
+            del self._leaving[0]
+
     # Durability
 
     def flush_due(self, now_ms: int) -> bool:
@@ -239,6 +254,7 @@ class StoredLog(LogReader):
     def fail(self, error: StorageError) -> None:
         """Accept nothing any more: the log was deleted, or its directory failed."""
         self._owed.clear()
+        self._leaving.clear()  # another log of that name may have such files by then
         if not isinstance(self._failure, FatalStorageError):
             self._failure = error
 

@@ -223,6 +223,19 @@ async def test_a_log_is_synced_when_its_oldest_unsynced_record_has_the_age(
         assert node.leader("dbLogs").log.flushed_offset == 0
 
 
+async def test_a_log_that_is_deleted_before_it_is_synced_by_age_is_let_go(
+    clock: trio.testing.MockClock,
+) -> None:
+    node = new_node()
+    node.create_topic("appLogs", flush_ms="2000")
+    async with keeping(node):
+        node.append(b"a")
+        node.leader().log.park()  # as logs are that a start found
+        await trio.sleep(2.3)  # between two looks
+        node.apply(r.TopicRemoved("test", 0, node.leader().topic_id))
+        await trio.sleep(5)
+
+
 async def test_logs_that_are_synced_by_age_hold_up_nobody(
     clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

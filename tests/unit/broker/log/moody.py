@@ -29,6 +29,10 @@ class MoodyDisk(SimDisk):
         self._ask("rename", new)
         super().rename(old, new)
 
+    def remove(self, path: str) -> None:
+        self._ask("remove", path)
+        super().remove(path)
+
     def sync_directory(self, path: str) -> None:
         self._ask("sync_directory", path)
         super().sync_directory(path)

@@ -3,6 +3,8 @@
 import errno
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -206,6 +208,202 @@ def test_an_error_of_the_disk_is_told(
 
     with pytest.raises(FatalStorageError):
         operation(store)
+
+
+# A full disk may refuse a new name, and so a rename.
+
+
+@pytest.mark.parametrize("checkpointed_at", range(23))
+def test_a_name_that_could_not_be_taken_away_leaves_no_hole(checkpointed_at: int) -> None:
+    disk = MoodyDisk()
+    store = open_data(disk)
+    log = create(store, config=FIVE_PER_SEGMENT)
+    for number in range(22):
+        append(log, b"v")
+        if number + 1 == checkpointed_at:
+            checkpoint(store)
+            store.checkpoint({})
+    flush(log)
+    disk.refused["rename", f"{5:020d}.log.deleted"] = errno.ENOSPC
+    for offset in (10, 16):
+        with pytest.raises(StorageError):
+            log.delete_records_before(offset)
+        assert log.log_start_offset == offset
+    assert log.failure is None
+    assert append(log, b"v") == 22
+    flush(log)
+
+    log = reopened(disk)
+
+    assert log.log_end_offset == 23
+    assert list(read_all(log)) == list(range(log.log_start_offset, 23))
+
+
+def test_names_that_could_not_be_taken_away_are_with_the_next_retention() -> None:
+    disk = MoodyDisk()
+    store = open_data(disk)
+    log = create(store, config=replace(FIVE_PER_SEGMENT, file_delete_delay_ms=0))
+    for _ in range(22):
+        append(log, b"v")
+    disk.refused["rename", ".deleted"] = errno.ENOSPC
+    with pytest.raises(StorageError):
+        log.delete_records_before(16)
+    disk.refused.clear()
+
+    log.apply_retention(high_watermark=22, now_ms=NOW_MS)
+    store.remove_paths(store.empty_trash(NOW_MS))
+
+    logs = [name for name in disk.list_directory(FOLDER) if name.endswith(".log")]
+    assert logs == [f"{15:020d}.log", f"{20:020d}.log"]
+
+
+def test_what_a_crash_left_before_the_start_of_a_log_goes_with_the_next_retention() -> None:
+    disk = MoodyDisk()
+    store = open_data(disk)
+    log = create(store, config=FIVE_PER_SEGMENT)
+    for _ in range(22):
+        append(log, b"v")
+    flush(log)
+    disk.refused["rename", ".deleted"] = errno.ENOSPC
+    with pytest.raises(StorageError):
+        log.delete_records_before(16)
+    checkpoint(store)
+    store.checkpoint({})
+    disk.refused.clear()
+    disk.restart()
+    store = open_data(disk)
+    log = store.logs[PARTITION]
+    log.config = FIVE_PER_SEGMENT
+
+    assert log.log_start_offset == 16
+    assert log.apply_retention(high_watermark=22, now_ms=NOW_MS) == 3
+    assert log.apply_retention(high_watermark=22, now_ms=NOW_MS) == 0
+    assert list(read_all(log)) == list(range(16, 22))
+
+
+def test_a_log_begins_anew_only_when_the_names_of_deleted_segments_are_gone() -> None:
+    disk = MoodyDisk()
+    store = open_data(disk)
+    log = create(store, config=FIVE_PER_SEGMENT)
+    for _ in range(22):
+        append(log, b"v")
+    disk.refused["rename", f"{5:020d}.log.deleted"] = errno.ENOSPC
+    for change in (
+        partial(log.delete_records_before, 16),
+        partial(log.reset_to, 40, now_ms=NOW_MS),
+    ):
+        with pytest.raises(StorageError):
+            change()
+    disk.refused.clear()
+    assert append(log, b"v") == 40
+    flush(log)
+
+    assert list(read_all(reopened(disk))) == [40]
+
+
+def test_a_deleted_log_that_could_not_be_renamed_is_later() -> None:
+    disk = MoodyDisk()
+    store = open_data(disk)
+    append(create(store, config=TopicConfig(file_delete_delay_ms=0)), b"v")
+    disk.refused["rename", "-delete"] = errno.ENOSPC
+    with pytest.raises(StorageError):
+        store.delete(PARTITION)
+    assert not store.empty_trash(NOW_MS)
+    disk.refused.clear()
+
+    store.remove_paths(store.empty_trash(NOW_MS))
+
+    assert str(PARTITION) not in disk.list_directory("/data")
+    assert not any(name.endswith("-delete") for name in disk.list_directory("/data"))
+
+
+def test_a_log_that_took_the_place_of_a_deleted_one_stays() -> None:
+    disk = MoodyDisk()
+    store = open_data(disk)
+    append(create(store), b"old")
+    disk.refused["rename", "-delete"] = errno.ENOSPC
+    with pytest.raises(StorageError):
+        store.delete(PARTITION)
+    append(create(store, topic_id=b"n" * 16), b"new")
+    disk.refused.clear()
+
+    assert not store.empty_trash(NOW_MS)
+
+    (batch,) = read_all(reopened(disk)).values()
+    assert b"new" in batch
+
+
+def test_files_that_do_not_get_their_name_do_not_pile_up_on_a_full_disk() -> None:
+    disk = MoodyDisk()
+    store = open_data(disk)
+    log = create(store)
+    append(log, b"v")
+    for refused in ("rename", "leader-epoch-checkpoint"), ("rename", "checkpoints"):
+        disk.refused[refused] = errno.ENOSPC
+    for _ in range(10):
+        with suppress(StorageError):
+            append(log, b"v", leader_epoch=1)
+        with pytest.raises(StorageError):
+            store.checkpoint({})
+    disk.refused.clear()
+    disk.capacity_bytes = disk.used_bytes()
+    for _ in range(10):
+        with pytest.raises(StorageError):
+            append(log, b"v", leader_epoch=1)
+        with pytest.raises(StorageError):
+            store.checkpoint({})
+
+    names = [*disk.list_directory("/data"), *disk.list_directory(FOLDER)]
+    assert not [name for name in names if name.endswith(".tmp")]
+
+
+def test_an_old_snapshot_that_cannot_be_removed_is_removed_with_the_next() -> None:
+    disk = MoodyDisk()
+    store = open_data(disk)
+    log = create(store)
+    disk.refused["remove", ".snapshot"] = errno.ENOSPC
+    for _ in range(4):
+        append(log, b"v")
+        checkpoint(store)
+    assert log.recovery_point == 4
+    with pytest.raises(StorageError):
+        log.truncate_to(2, now_ms=NOW_MS)  # those behind its end must not outlive it
+    assert log.log_end_offset == 4
+    disk.refused.clear()
+    log.truncate_to(3, now_ms=NOW_MS)
+    append(log, b"w")
+    checkpoint(store)
+
+    snapshots = [name for name in disk.list_directory(FOLDER) if name.endswith(".snapshot")]
+    assert snapshots == [f"{3:020d}.snapshot", f"{4:020d}.snapshot"]
+
+
+def test_checkpoints_that_were_acted_on_stand() -> None:
+    for seed in range(20):
+        disk = MoodyDisk(seed)
+        store = open_data(disk)
+        config = TopicConfig(segment_bytes=3000, index_interval_bytes=300)
+        log = create(store, config=config)
+        for number in range(60):
+            log.append(
+                make_batch([b"v"], timestamps_ms=[NOW_MS + number]), leader_epoch=0, now_ms=NOW_MS
+            )
+        checkpoint(store)
+        store.checkpoint({})
+        disk.refused["sync_directory", "/data"] = errno.ENOSPC
+        with pytest.raises(StorageError):
+            log.truncate_to(2, now_ms=NOW_MS)  # and the process ends there
+        disk.refused.clear()
+        disk.restart()
+        open_data(disk)
+        disk.lose_power()
+
+        log = open_data(disk).logs[PARTITION]
+
+        for number in range(log.log_end_offset):
+            found = find_time(log, NOW_MS + number)
+            assert found is not None
+            assert found.offset == number
 
 
 def test_promises_that_cannot_be_lowered_are_not_broken() -> None:
