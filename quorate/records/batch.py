@@ -1,4 +1,4 @@
-"""The header of a record batch, format v2: parse, check, patch in place.
+"""The header of a record batch, format v2: write, parse, check, patch in place.
 
 Layout (Kafka class ``DefaultRecordBatch``), big endian::
 
@@ -24,6 +24,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from quorate.errors import CorruptRecordError, InvalidRecordError
+from quorate.model import UNKNOWN_EPOCH
 from quorate.records.checksum import crc32c
 from quorate.records.compiled import load_compiled
 
@@ -204,6 +205,52 @@ def crc_of(buffer: memoryview, pos: int, size_bytes: int) -> int:
 def sum_up(buffer: memoryview, pos: int, size_bytes: int) -> None:
     """Write the checksum of the batch at ``pos`` into it."""
     _CRC.pack_into(buffer, pos + 17, crc_of(buffer, pos, size_bytes))
+
+
+def behind_room(records: bytes | memoryview) -> bytearray:
+    """Return the records of a batch behind room for its header, for :func:`seal_batch`."""
+    batch = bytearray(HEADER_BYTES)
+    batch += records
+    return batch
+
+
+def seal_batch(
+    batch: bytearray,
+    *,
+    attributes: int,
+    record_count: int,
+    base_timestamp_ms: int,
+    max_timestamp_ms: int,
+    producer: tuple[int, int, int],
+) -> bytearray:
+    """Write the header, checksum included, into the room before the records; return the batch.
+
+    Args:
+        batch: room for the header, then the records, laid out and, if the attributes say so,
+            compressed.
+        attributes: the codec's number and further bits of this module.
+        record_count: how many records; their offset deltas are 0, 1, 2, ...
+        base_timestamp_ms: what the records' timestamp deltas count from.
+        max_timestamp_ms: the latest timestamp.
+        producer: id, epoch and sequence (``ProducerStamp``) of idempotent producers, or -1s.
+    """
+    HEADER.pack_into(
+        batch,
+        0,
+        0,
+        len(batch) - LOG_OVERHEAD_BYTES,
+        UNKNOWN_EPOCH,
+        MAGIC,
+        0,
+        attributes,
+        record_count - 1,
+        base_timestamp_ms,
+        max_timestamp_ms,
+        *producer,
+        record_count,
+    )
+    sum_up(memoryview(batch), 0, len(batch))
+    return batch
 
 
 def crc_matches(buffer: memoryview, pos: int, header: BatchHeader) -> bool:

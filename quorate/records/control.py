@@ -17,13 +17,13 @@ from quorate.records.batch import (
     NO_SEQUENCE,
     TRANSACTIONAL_BIT,
     BatchHeader,
+    behind_room,
+    seal_batch,
 )
 from quorate.records.record import (
     ProducerStamp,
-    behind_room,
     read_bytes,
     read_varint,
-    seal_batch,
     zigzag,
 )
 

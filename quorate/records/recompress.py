@@ -8,9 +8,11 @@ from quorate.errors import CorruptRecordError, InvalidRecordError, MessageTooLar
 from quorate.records.batch import (
     COMPRESSION_MASK,
     HEADER_BYTES,
+    behind_room,
     check_header,
     crc_matches,
     parse_header,
+    seal_batch,
 )
 from quorate.records.compression import (
     DECOMPRESSED_BYTES_MAX,
@@ -19,7 +21,9 @@ from quorate.records.compression import (
     compress,
     decompress,
 )
-from quorate.records.record import ProducerStamp, behind_room, seal_batch
+from quorate.records.record import (
+    ProducerStamp,
+)
 from quorate.settings import TopicConfig
 
 PRODUCERS_CHOICE: Final = "producer"

@@ -16,18 +16,16 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, NoReturn, TypeAlias, cast
 
 from quorate.errors import CorruptRecordError
-from quorate.model import UNKNOWN_EPOCH, TopicPartition
+from quorate.model import TopicPartition
 from quorate.records.batch import (
-    HEADER,
     HEADER_BYTES,
-    LOG_OVERHEAD_BYTES,
-    MAGIC,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     TRANSACTIONAL_BIT,
     BatchHeader,
-    sum_up,
+    behind_room,
+    seal_batch,
 )
 from quorate.records.compiled import load_compiled
 from quorate.records.compression import Codec, compress, decompress
@@ -122,52 +120,6 @@ class ProducerStamp(NamedTuple):
 
 
 NO_PRODUCER: Final = ProducerStamp(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
-
-
-def behind_room(records: bytes | memoryview) -> bytearray:
-    """Return the records of a batch behind room for its header, for :func:`seal_batch`."""
-    batch = bytearray(HEADER_BYTES)
-    batch += records
-    return batch
-
-
-def seal_batch(
-    batch: bytearray,
-    *,
-    attributes: int,
-    record_count: int,
-    base_timestamp_ms: int,
-    max_timestamp_ms: int,
-    producer: ProducerStamp,
-) -> bytearray:
-    """Write the header, checksum included, into the room before the records; return the batch.
-
-    Args:
-        batch: room for the header, then the records, laid out and, if the attributes say so,
-            compressed.
-        attributes: the codec's number and further bits of :mod:`quorate.records.batch`.
-        record_count: how many records; their offset deltas are 0, 1, 2, ...
-        base_timestamp_ms: what the records' timestamp deltas count from.
-        max_timestamp_ms: the latest timestamp.
-        producer: for idempotent producers, else NO_PRODUCER.
-    """
-    HEADER.pack_into(
-        batch,
-        0,
-        0,
-        len(batch) - LOG_OVERHEAD_BYTES,
-        UNKNOWN_EPOCH,
-        MAGIC,
-        0,
-        attributes,
-        record_count - 1,
-        base_timestamp_ms,
-        max_timestamp_ms,
-        *producer,
-        record_count,
-    )
-    sum_up(memoryview(batch), 0, len(batch))
-    return batch
 
 
 class ColumnsInPython:

@@ -16,9 +16,11 @@ from quorate.records.batch import (
     HEADER_BYTES,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
+    behind_room,
     crc_matches,
     parse_header,
     read_sound_header,
+    seal_batch,
 )
 from quorate.records.compiled import load_compiled
 from quorate.records.compression import Codec, compress
@@ -30,11 +32,9 @@ from quorate.records.record import (
     ProducerStamp,
     Record,
     RecordBatchBuilder,
-    behind_room,
     encode_headers,
     read_records,
     record_bytes_max,
-    seal_batch,
     zigzag,
 )
 

@@ -9,15 +9,19 @@ from quorate.client.receiving.streams import PartitionStream
 from quorate.errors import CorruptRecordError, OffsetOutOfRangeError
 from quorate.model import TopicPartition
 from quorate.protocol.messages.data import AbortedTransaction, PartitionData
-from quorate.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, assign_offset
+from quorate.records.batch import (
+    CONTROL_BIT,
+    TRANSACTIONAL_BIT,
+    assign_offset,
+    behind_room,
+    seal_batch,
+)
 from quorate.records.control import ABORT_KEY
 from quorate.records.record import (
     NO_PRODUCER,
     ProducerStamp,
     Record,
     RecordBatchBuilder,
-    behind_room,
-    seal_batch,
 )
 
 TP = TopicPartition("appLogs", 0)

@@ -3,15 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from quorate.records.batch import HEADER_BYTES, assign_append_time, assign_offset, parse_header
+from quorate.records.batch import (
+    HEADER_BYTES,
+    assign_append_time,
+    assign_offset,
+    behind_room,
+    parse_header,
+    seal_batch,
+)
 from quorate.records.compression import Codec, compress
 from quorate.records.record import (
     Header,
     ProducerStamp,
     RecordBatchBuilder,
-    behind_room,
     encode_headers,
-    seal_batch,
 )
 
 TRANSACTIONAL = 0x10
