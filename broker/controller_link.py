@@ -59,13 +59,17 @@ class Call(Protocol):
 
 FATAL: Final = frozenset(
     {
-        ErrorCode.DUPLICATE_BROKER_REGISTRATION,
         ErrorCode.INCONSISTENT_CLUSTER_ID,
         ErrorCode.INVALID_REGISTRATION,
         ErrorCode.UNSUPPORTED_VERSION,
     }
 )
 """Refusals of a registration that trying again does not mend."""
+
+DUPLICATE: Final = ErrorCode.DUPLICATE_BROKER_REGISTRATION
+"""A refusal that the end of another broker's session mends, if that one is gone."""
+
+SESSIONS_WAITED: Final = 1.5
 
 NOT_REGISTERED: Final = frozenset(
     {ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED}
@@ -155,11 +159,16 @@ class ControllerLink:
             previous_broker_epoch=self._broker.replicas.store.previous_broker_epoch,
         )
         pause_s = RETRY_S
+        # One of our id that is gone for good, with another directory, counts as alive so long.
+        session_ends_s = (
+            trio.current_time() + SESSIONS_WAITED * config.broker_session_timeout_ms / 1000
+        )
         while True:
             try:
                 answer = await self._call(request)
             except KafkaError as error:
-                if error.code in FATAL:
+                is_late = trio.current_time() >= session_ends_s
+                if error.code in FATAL or (error.code == DUPLICATE and is_late):
                     raise
                 logger.warning("cannot register with the controller, trying again: %s", error)
                 await trio.sleep(pause_s)

@@ -83,7 +83,7 @@ def refuse_zookeeper(words: Sequence[str]) -> None:
         )
 
 
-def parse_properties(texts: Sequence[str]) -> dict[str, str]:
+def parse_properties(texts: Sequence[str], option: str = "-X ") -> dict[str, str]:
     """Return properties given as ``key=value``; later ones win.
 
     Raises:
@@ -96,7 +96,7 @@ def parse_properties(texts: Sequence[str]) -> dict[str, str]:
             raise UsageError(
                 f"{text!r} is no property",
                 why="a property is written as key=value",
-                hint="-X segment.bytes=1M",
+                hint=f"{option}segment.bytes=1M",
             )
         properties[name.strip()] = value.strip()
     return properties

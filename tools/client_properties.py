@@ -113,6 +113,18 @@ def check_properties(texts: Mapping[str, str], known: Mapping[str, Setting]) -> 
         ) from None
 
 
+def with_property(
+    properties: ClientProperties, name: str, text: str, known: Mapping[str, Setting]
+) -> ClientProperties:
+    """Return properties with one that an option gave.
+
+    Raises:
+        UsageError: see :func:`check_properties`.
+    """
+    given = check_properties({name: text}, known)
+    return ClientProperties({**properties.values, **given.values})
+
+
 def read_properties_file(path: Path) -> dict[str, str]:
     """Return the properties of a file in Kafka's form: ``name=value`` lines, ``#`` for comments.
 

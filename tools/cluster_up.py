@@ -37,7 +37,7 @@ from quorate.tools.clusters.layout import (
 from quorate.tools.clusters.picture import DEAD, Picture
 from quorate.tools.metrics_server import ANY_PORT, METRICS_LISTENER
 from quorate.tools.nearby import DEFAULT_DIRECTORY
-from quorate.tools.node import wait_for_end
+from quorate.tools.node import stop_signals, wait_for_end
 from quorate.tools.problems import CommandError, ProblemFoundError
 from quorate.tools.processes import send
 from quorate.tools.session import given_properties
@@ -313,8 +313,7 @@ class Foreground:
     async def run(self, *, with_parent: bool) -> None:
         """Start all, show how they are, end all when told; or when standard input ends."""
         begin_s = trio.current_time()
-        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
-        with trio.open_signal_receiver(*numbers) as signals:
+        with trio.open_signal_receiver(*stop_signals(), signal.SIGUSR1) as signals:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._listen, signals, nursery)
                 if with_parent:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from quorate.client.admin import raise_first
+from quorate.client.admin import Admin, raise_first
 from quorate.client.admin_results import (
     ConfigChange,
     ConfigEntry,
@@ -16,7 +16,7 @@ from quorate.setting_fields import Setting
 from quorate.settings import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS, value_text
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.output import Column, Table
-from quorate.tools.problems import UsageError
+from quorate.tools.problems import CommandError, UsageError
 from quorate.tools.session import print_table, say
 from quorate.tools.topics import Client
 
@@ -69,10 +69,27 @@ async def entries_of(client: Client, resource: ConfigResource) -> dict[str, Conf
         QuorateError: there is no such resource.
     """
     async with client.admin() as admin:
+        if resource.type is ResourceType.BROKER and resource.name:
+            await _check_alive(admin, int(resource.name))
         found = (await admin.describe_configs([resource]))[resource]
     if isinstance(found, QuorateError):
         raise found
     return found
+
+
+async def _check_alive(admin: Admin, broker_id: int) -> None:
+    """Say at once that a broker is not there, which alone knows its settings.
+
+    Raises:
+        CommandError: it is not.
+    """
+    alive = [broker.broker_id for broker in (await admin.describe_cluster()).brokers]
+    if broker_id not in alive:
+        raise CommandError(
+            f"the cluster has no broker {broker_id} that is alive",
+            why=f"alive are {', '.join(map(str, alive)) or 'none'}",
+            hint="quorate brokers list",
+        )
 
 
 async def describe(
@@ -198,7 +215,9 @@ async def change(
     ]
     async with client.admin() as admin:
         raise_first(await admin.alter_configs({resource: changes}, validate_only=dry_run))
-    say(options, f"{'Would change' if dry_run else 'Changed'} {resource}: {', '.join(values)}.")
+    changed = "Would change" if dry_run else "Changed"
+    of_all = resource == ConfigResource.broker(None)
+    say(options, f"{changed} {'all brokers' if of_all else resource}: {', '.join(values)}.")
 
 
 def known_settings(*, node: bool = False, group: bool = False) -> Table:

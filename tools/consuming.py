@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 import trio
 
 from quorate.client.consumer import Consumer
-from quorate.errors import UnknownTopicOrPartitionError
+from quorate.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from quorate.model import TopicPartition
 from quorate.records.record import Record
 from quorate.tools.positions import Anchor, Mark, Span
@@ -79,6 +79,8 @@ async def consume(
     async with Consumer(bootstrap, **settings) as consumer:
         partitions = await _partitions(consumer, plan)
         bounds = await find_bounds(consumer, partitions, marks_of(plan.span))
+        if settings["auto_offset_reset"] == "none":
+            _check_start(plan.span.start, bounds)
         consumer.assign(partitions)
         for partition in partitions:
             consumer.seek(partition, bounds[partition].offset_of(plan.span.start))
@@ -86,6 +88,19 @@ async def consume(
         consumer.assign(reading.unfinished)
         await _copy(consumer, reading, out)
         return reading.written
+
+
+def _check_start(start: Mark, bounds: Mapping[TopicPartition, Bounds]) -> None:
+    """Refuse to begin behind the end of a partition: nothing would come, and nobody be told why.
+
+    Raises:
+        OffsetOutOfRangeError: it does.
+    """
+    for partition, known in bounds.items():
+        if start.anchor is Anchor.OFFSET and start.value > known.end_offset:
+            raise OffsetOutOfRangeError(
+                f"offset {start.value} of {partition} lies behind its end, {known.end_offset}"
+            )
 
 
 def marks_of(span: Span) -> list[Mark]:

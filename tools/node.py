@@ -43,7 +43,6 @@ from quorate.tools.story import follow_broker
 
 logger: Final = logging.getLogger(__name__)
 
-STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 PORTS_TRIED: Final = 100
 TRAFFIC_INTERVAL_S: Final = 0.5
 PIPE_BYTES: Final = 4096
@@ -81,12 +80,23 @@ class Ready:
 OnReady = Callable[[Ready], None]
 
 
+def stop_signals() -> list[signal.Signals]:
+    """Return the signals by which nodes are told to stop.
+
+    SIGHUP is one, of a terminal that was closed, unless it is to be ignored (``nohup``).
+    """
+    told = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        told.append(signal.SIGHUP)
+    return told
+
+
 async def run_until_stopped(main: Callable[[], Awaitable[None]], *, with_parent: bool) -> None:
-    """Run a node until it is told to stop by SIGINT or SIGTERM, or fails.
+    """Run a node until it is told to stop by a signal, or fails.
 
     ``with_parent``: also when standard input ends, the pipe of a process that nodes end with.
     """
-    with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
+    with trio.open_signal_receiver(*stop_signals()) as signals:
         async with trio.open_nursery() as nursery:
 
             async def stop_when_told() -> None:

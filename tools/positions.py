@@ -82,6 +82,11 @@ def parse_span(text: str, now_ms: int) -> Span:
     stop = _parse_mark(second, now_ms)
     if stop is None:
         raise _no_place(text)
+    if start.anchor is stop.anchor is not Anchor.TIME and stop.value < start.value:
+        raise UsageError(
+            f"{text!r} ends before it begins", why="START:STOP has the first offset first",
+            hint=f"-o {second}:{first}",
+        )  # fmt: skip
     return Span(start, stop)
 
 

@@ -1,5 +1,6 @@
 """What a person is told when something fails: what, why, what to try; and the exit code."""
 
+import errno
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,8 +26,11 @@ HINTS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "quorate topics list",
     ErrorCode.UNKNOWN_TOPIC_ID: "quorate topics list --format wide",
     ErrorCode.TOPIC_ALREADY_EXISTS: "add --if-not-exists, or look with: quorate topics describe",
-    ErrorCode.INVALID_TOPIC_EXCEPTION: "use letters, digits, '.', '_' and '-', at most 249 of them",
-    ErrorCode.INVALID_PARTITIONS: "quorate topics describe tells the present number",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: (
+        "use letters, digits, '.', '_' and '-', at most 249 of them; '.' and '_' count as the same"
+    ),
+    ErrorCode.INVALID_PARTITIONS: "another number; quorate topics describe tells the present one",
+    ErrorCode.INVALID_RECORD: "quorate configs describe topic/NAME tells what the topic takes",
     ErrorCode.INVALID_REPLICATION_FACTOR: "ask for no more replicas than there are brokers: -r 1",
     ErrorCode.INVALID_CONFIG: "correct the name or the value",
     ErrorCode.OFFSET_OUT_OF_RANGE: "quorate offsets tells the first and the next offset",
@@ -47,9 +51,22 @@ HINTS: Final = {
 
 _TEXT_HINTS: Final = {
     "cannot listen on": "another port: --port N, or --port 0 for any",
+    "meta.json": "put that file back, or use another --dir",
     "in use by": "stop that process, or use another --dir",
     "belongs to cluster": "use another --dir, or the cluster that the data belongs to",
     "belongs to node": "the node.id that the data belongs to, or another --dir",
+}
+
+
+_SYSTEM_HINTS: Final = {
+    errno.ENOENT: "check the path",
+    errno.ENOTDIR: "check the path",
+    errno.EISDIR: "name a file in it",
+    errno.EACCES: "check the permissions, or run it as another user",
+    errno.EPERM: "check the permissions, or run it as another user",
+    errno.EROFS: "another place",
+    errno.ENOSPC: "make room on the disk, or another place",
+    errno.EMFILE: "raise the limit of open files: ulimit -n",
 }
 
 
@@ -163,7 +180,8 @@ def _split_advice(message: str) -> tuple[str, str]:
 
 def _explain_system(error: OSError) -> Problem:
     name = f"{error.filename}: " if error.filename else ""
-    return Problem(f"{name}{error.strerror or error}", type(error).__name__, "", EXIT_FAILED)
+    hint = _SYSTEM_HINTS.get(error.errno or 0, "")
+    return Problem(f"{name}{error.strerror or error}", type(error).__name__, hint, EXIT_FAILED)
 
 
 def _hint_for_text(text: str) -> str:

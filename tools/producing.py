@@ -1,6 +1,8 @@
 """Sends lines of a file or of standard input to a topic."""
 
+import errno
 import os
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -39,11 +41,15 @@ class ProducePlan:
 
 
 class LineSender:
-    """Sends lines; keeps how many were sent, and the first thing that went wrong."""
+    """Sends lines; keeps how many were sent, and the first thing that went wrong.
 
-    def __init__(self, producer: Producer, plan: ProducePlan) -> None:
+    ``stop`` is called when something has gone wrong: the next line may be long in coming.
+    """
+
+    def __init__(self, producer: Producer, plan: ProducePlan, stop: Callable[[], None]) -> None:
         self._producer = producer
         self._plan = plan
+        self._stop = stop
         self._line_number = 0
         self.sent = 0
         self.skipped = 0
@@ -83,12 +89,16 @@ class LineSender:
     def _settled(self, delivery: Delivery) -> None:
         error = delivery.error
         if error is not None:
-            self.first_error = self.first_error or error
+            self._fail(error)
         elif self._plan.on_delivered is not None and self.first_error is None:
             try:
                 self._plan.on_delivered(delivery)
             except OSError as failure:  # whoever reads what we print has gone: "| head"
-                self.first_error = failure
+                self._fail(failure)
+
+    def _fail(self, error: "QuorateError | OSError") -> None:
+        self.first_error = self.first_error or error
+        self._stop()
 
 
 async def produce_input(
@@ -103,13 +113,15 @@ async def produce_input(
     """
     async with Producer(bootstrap, **settings) as producer:
         await producer.partitions_of(plan.topic)
-        sender = LineSender(producer, plan)
-        try:
-            await _pump(sender, plan, input_fd)
-        finally:
-            # What was read before a bad line, or before Ctrl-C, is sent all the same.
-            with trio.move_on_after(5, shield=True):
-                await producer.flush()
+        reading = trio.CancelScope()
+        sender = LineSender(producer, plan, reading.cancel)
+        with reading:
+            try:
+                await _pump(sender, plan, input_fd)
+            finally:
+                # What was read before a bad line, or before Ctrl-C, is sent all the same.
+                with trio.move_on_after(5, shield=True):
+                    await producer.flush()
     if sender.first_error is not None:
         raise sender.first_error
     return sender
@@ -137,8 +149,12 @@ def input_descriptor(path: str | None) -> int:
 
     Raises:
         UsageError: standard input is closed.
-        OSError: the file cannot be read.
+        OSError: the file cannot be read, or is a directory.
     """
-    if path not in (None, "-"):
-        return os.open(str(path), os.O_RDONLY)
-    return standard_input().fileno()
+    if path in (None, "-"):
+        return standard_input().fileno()
+    descriptor = os.open(str(path), os.O_RDONLY)
+    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    return descriptor

@@ -52,6 +52,6 @@ async def find_controllers(
         raise CommandError(
             "the controller of this cluster cannot be asked directly",
             why="it shares a process with a broker, and has no listener of its own",
-            hint="quorate metadata ... --dir DIR reads the node's directory",
+            hint="quorate metadata and quorate why read the node's directory: --dir DIR",
         )
     return endpoints

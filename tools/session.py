@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, cast
 
+from quorate.model import PORT_MAX
 from quorate.setting_fields import Setting
 from quorate.tools.arguments import (
     DEFAULT_BOOTSTRAP,
@@ -66,13 +67,17 @@ def client_properties(
 
 
 def bootstrap(options: GlobalOptions, environment: Mapping[str, str]) -> str:
-    """Return the broker addresses to use: as said, else of ``./.quorate``, else Kafka's default."""
+    """Return the broker addresses to use: as said, else of ``./.quorate``, else Kafka's default.
+
+    Raises:
+        UsageError: they are none.
+    """
     profile = profile_of(options, environment)
     named = options.bootstrap or given_properties(options).get("bootstrap.servers", "")
     if profile is not None:
         named = named or profile.bootstrap
     said = bootstrap_of(named, client_texts(options, environment), environment)
-    return said or nearby_bootstrap() or DEFAULT_BOOTSTRAP
+    return _checked(said) if said else nearby_bootstrap() or DEFAULT_BOOTSTRAP
 
 
 def names_a_cluster(options: GlobalOptions, environment: Mapping[str, str]) -> bool:
@@ -85,11 +90,38 @@ def names_a_cluster(options: GlobalOptions, environment: Mapping[str, str]) -> b
 
 
 def controllers(options: GlobalOptions, environment: Mapping[str, str]) -> str:
-    """Return the controllers to ask; empty, if it is brokers that are to be asked."""
-    if options.bootstrap or options.controllers:
-        return "" if options.bootstrap else options.controllers
-    profile = profile_of(options, environment)
-    return "" if profile is None else profile.controllers
+    """Return the controllers to ask; empty, if it is brokers that are to be asked.
+
+    Raises:
+        UsageError: they are no addresses.
+    """
+    if options.bootstrap:
+        return ""
+    said = options.controllers
+    if not said:
+        profile = profile_of(options, environment)
+        said = "" if profile is None else profile.controllers
+    return _checked(said) if said else ""
+
+
+def _checked(addresses: str) -> str:
+    """Return addresses, which are such.
+
+    Raises:
+        UsageError: they are none.
+    """
+    from quorate.client.routing.cluster import parse_bootstrap
+
+    try:
+        parse_bootstrap(addresses)
+    except ValueError as error:
+        what, _, _ = str(error).partition("; try ")
+        raise UsageError(
+            what,
+            why=f"an address is a host and a port of 1 to {PORT_MAX}; commas stand between several",
+            hint="-b 127.0.0.1:9092",
+        ) from None
+    return addresses
 
 
 def connection_options(options: GlobalOptions, properties: ClientProperties) -> "ConnectionOptions":

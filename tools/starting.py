@@ -76,20 +76,40 @@ def plan_node(options: GlobalOptions, arguments: StartArguments) -> NodePlan:
     """Return the node that the command line, the file and the properties describe; tell doubts.
 
     Raises:
-        UsageError: a property is unknown or invalid, or contradicts another.
+        UsageError: a property is unknown or invalid, or contradicts another or an option.
     """
-    properties = given_properties(options)
-    if arguments.directory is not None:
-        properties["log.dir"] = str(arguments.directory)
-    if arguments.port is not None:
-        properties["listeners"] = f"{PLAINTEXT}://127.0.0.1:{arguments.port}"
-    if arguments.node_id is not None:
-        properties["node.id"] = str(arguments.node_id)
+    properties = _with_options(given_properties(options), arguments)
     config, texts = load_node_config(arguments.config, properties, arguments.defaults)
     check_listeners(config)
     for doubt in broken_rules(NODE_DOUBTS, node_values(texts)):
         logger.warning(doubt)
     return NodePlan(config, texts)
+
+
+def _with_options(given: dict[str, str], arguments: StartArguments) -> dict[str, str]:
+    """Return properties with what options say.
+
+    Raises:
+        UsageError: a property says otherwise.
+    """
+    said = {
+        "log.dir": ("--dir", arguments.directory),
+        "listeners": ("--port", arguments.port),
+        "node.id": ("--id", arguments.node_id),
+    }
+    properties = dict(given)
+    for name, (option, value) in said.items():
+        if value is None:
+            continue
+        text = f"{PLAINTEXT}://127.0.0.1:{value}" if option == "--port" else str(value)
+        if given.get(name, text) != text:
+            raise UsageError(
+                f"{option} and {name} contradict each other",
+                why=f"{option} {value} means {name}={text}, and {name}={given[name]} was given",
+                hint=f"leave {option} or {name} out",
+            )
+        properties[name] = text
+    return properties
 
 
 def check_listeners(config: NodeConfig) -> None:

@@ -30,6 +30,7 @@ from quorate.broker.log.checkpoints import (
 )
 from quorate.broker.log.context import LogContext
 from quorate.broker.log.directory import (
+    META_NAME,
     UNKNOWN_BROKER_EPOCH,
     DirectoryError,
     Meta,
@@ -55,6 +56,7 @@ from quorate.broker.log.flush import Flush, FlushPart
 from quorate.broker.log.log import Log
 from quorate.broker.log.naming import (
     DELETE_SUFFIX,
+    PARTITION_NAME,
     DirectoryMaker,
     parse_name,
     path_beside,
@@ -505,6 +507,19 @@ def _few(logs: Sequence[Log]) -> list[list[Log]]:
     return [list(logs[start : start + LOGS_AT_ONCE]) for start in range(0, len(logs), LOGS_AT_ONCE)]
 
 
+def _check_claimed(fs: FileSystem, directory: str) -> None:
+    """Refuse logs of nobody: to the cluster, whose they seem to be would have lost its disk.
+
+    Raises:
+        DirectoryError: there are some.
+    """
+    if fs.exists(f"{directory}/{META_NAME}"):
+        return
+    names = filter(parse_name, fs.list_directory(directory))
+    if any(fs.exists(f"{directory}/{name}/{PARTITION_NAME}") for name in names):
+        raise DirectoryError(f"{directory} has logs, but no {META_NAME} to say whose they are")
+
+
 def open_store(
     fs: FileSystem, directory: str, *, cluster_id: str, node_id: int, now_ms: int
 ) -> LogStore:
@@ -515,6 +530,7 @@ def open_store(
     """
     lock = lock_directory(fs, directory)
     try:
+        _check_claimed(fs, directory)
         meta = claim_directory(fs, directory, cluster_id=cluster_id, node_id=node_id)
         checkpoints = load_checkpoints(fs, directory)
         marker, running_epoch = take_clean_marker(fs, directory), take_running_marker(fs, directory)

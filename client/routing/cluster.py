@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv6Address
 from typing import Final
 
 from quorate.errors import ErrorCode, known_code
@@ -34,9 +35,18 @@ def _parse_endpoint(address: str) -> Endpoint:
         host, port = address, ""
     else:
         host, _, port = address.partition(":")
-    if not is_host(host) or (port and not (port.isdecimal() and 0 < int(port) <= PORT_MAX)):
+    known = _is_ipv6(host) if ":" in host else is_host(host)
+    if not known or (port and not (port.isdecimal() and 0 < int(port) <= PORT_MAX)):
         raise ValueError(f"{address!r} is not an address; try 'host:port', as in '127.0.0.1:9092'")
     return Endpoint(host, int(port) if port else DEFAULT_PORT)
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        IPv6Address(host)
+    except AddressValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

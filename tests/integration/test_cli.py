@@ -215,6 +215,54 @@ def test_an_offset_that_is_not_there_is_an_error_and_never_another_record(run: R
     assert run(*words, "-X", "auto.offset.reset=earliest").out == "a\n"
     silent = run(*words, "-X", "auto.offset.reset=latest", "--timeout-ms", "300")
     assert (silent.code, silent.out) == (0, "")
+    behind = run("consume", "few", "-o", "7", "-e")
+    assert behind.code == 1
+    assert "offset 7 of few-0 lies behind its end, 1" in behind.err
+    at_the_end = run("consume", "few", "-o", "1", "-e")
+    assert (at_the_end.code, at_the_end.out) == (0, "")
+
+
+def test_a_record_that_is_refused_is_told_before_the_next_one_comes(
+    run: Run, bootstrap: str
+) -> None:
+    run("topics", "create", "compacted", "-c", "cleanup.policy=compact")
+    with subprocess.Popen(
+        [*COMMAND, "produce", "compacted"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, env=environment(bootstrap),
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdin is not None
+            process.stdin.write("no key\n")
+            process.stdin.flush()
+            assert process.wait(TIMEOUT_S) == 1
+            assert process.stderr is not None
+            assert "INVALID_RECORD" in process.stderr.read()
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ("topics list -b 127.0.0.1:99999", 2, "'127.0.0.1:99999' is not an address"),
+        ("topics list -b http://127.0.0.1:9092", 2, "'http://127.0.0.1:9092' is not an address"),
+        ("quorum status -C a:0", 2, "'a:0' is not an address"),
+        ("consume few --isolation-level clean", 2, "expected one of read_uncommitted"),
+        ("consume few -o 5:3 -e", 2, "'5:3' ends before it begins"),
+        ("consume few --group=", 2, "a group has a name"),
+        ("configs describe broker/7", 1, "the cluster has no broker 7 that is alive"),
+        ("produce few --file .", 1, ".: Is a directory"),
+        ("up --port 1 -X listeners=PLAINTEXT://127.0.0.1:2", 2, "--port and listeners contradict"),
+        ("up --dir a -X log.dir=b", 2, "--dir and log.dir contradict"),
+    ],
+)
+def test_what_makes_no_sense_is_told_in_three_lines(
+    words: str, code: int, told: str, run: Run
+) -> None:
+    done = run(*words.split())
+    assert (done.code, done.out) == (code, "")
+    assert told in done.err
+    assert [line[:6] for line in done.err.splitlines()] == ["error:", "  why:", "  try:"]
 
 
 def test_keys_headers_nulls_and_partitions_round_trip(run: Run) -> None:
@@ -420,6 +468,23 @@ def test_a_directory_that_cannot_be_used_is_told_in_a_line(tmp_path: Path) -> No
     assert refused.code == 1
     assert "file" in refused.err
     assert "Traceback" not in refused.err
+
+
+def test_a_node_stops_cleanly_when_its_terminal_is_closed(tmp_path: Path) -> None:
+    with node("up", "--port", "0", cwd=tmp_path) as ready:
+        os.kill(ready["pid"], signal.SIGHUP)
+        wait_until((tmp_path / ".quorate" / ".clean").exists, "it has stopped")
+    assert "stopped cleanly" in ready["told"]
+
+
+def test_a_node_that_is_to_outlive_its_terminal_does(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with node("up", "--port", "0", cwd=tmp_path) as ready:
+            os.kill(ready["pid"], signal.SIGHUP)
+            assert quorate("topics", "list", cwd=tmp_path).code == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_data_directory_belongs_to_one_process_and_one_node(tmp_path: Path) -> None:

@@ -189,7 +189,6 @@ async def test_a_controller_that_is_away_is_waited_for(
 @pytest.mark.parametrize(
     "code",
     [
-        ErrorCode.DUPLICATE_BROKER_REGISTRATION,
         ErrorCode.INCONSISTENT_CLUSTER_ID,
         ErrorCode.INVALID_REGISTRATION,
     ],
@@ -203,6 +202,29 @@ async def test_a_registration_that_will_never_be_accepted_ends_the_broker(
         async with trio.open_nursery() as nursery:
             await started(nursery, script)
     assert raised.group_contains(KafkaError, match=code.name)
+
+
+async def test_a_broker_waits_until_the_session_of_one_of_its_id_ends(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script()
+    script.fail(RegisterBroker, ErrorCode.DUPLICATE_BROKER_REGISTRATION, times=5)
+    async with trio.open_nursery() as nursery:
+        await started(nursery, script)
+        assert len(script.of(RegisterBroker)) == 6
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_whose_id_another_one_uses_ends(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script()
+    script.fail(RegisterBroker, ErrorCode.DUPLICATE_BROKER_REGISTRATION, times=1000)
+    with pytest.raises(BaseExceptionGroup) as raised:
+        async with trio.open_nursery() as nursery:
+            await started(nursery, script)
+    assert raised.group_contains(KafkaError, match="DUPLICATE_BROKER_REGISTRATION")
+    assert 9 < trio.current_time() < 20
 
 
 @pytest.mark.parametrize("code", [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED])

@@ -89,7 +89,7 @@ def set_values(
 ) -> None:
     """Set values."""
     options = options_of(context)
-    changes: dict[str, str | None] = {**parse_properties(values)}
+    changes: dict[str, str | None] = {**parse_properties(values, "")}
     run(
         work.change,
         options,

@@ -105,7 +105,7 @@ def consume(
     With -g as a member of a group, which goes on where it was; what is printed is committed.
     Times are ISO 8601 (UTC), milliseconds or seconds since 1970, or ago: @-1h, @-15m:end.
     """
-    from quorate.tools.client_properties import CONSUMER
+    from quorate.tools.client_properties import CONSUMER, with_property
     from quorate.tools.consuming import ConsumePlan
     from quorate.tools.consuming import consume as consume_topics
     from quorate.tools.positions import parse_span
@@ -116,11 +116,10 @@ def consume(
     reset = properties.get("auto.offset.reset", None)
     if reset is not None:
         settings["auto_offset_reset"] = reset
-    settings["isolation_level"] = (
-        "read_committed"
-        if read_committed
-        else isolation_level or properties.get("isolation.level", "read_uncommitted")
-    )
+    level = "read_committed" if read_committed else isolation_level
+    if level is not None:
+        properties = with_property(properties, "isolation.level", level, CONSUMER)
+    settings["isolation_level"] = properties.get("isolation.level", "read_uncommitted")
     now_ms = time.time_ns() // 1_000_000
     names = (*(topics or ()), *(topic or ()))
     if not names and pattern is None:
@@ -135,7 +134,7 @@ def consume(
         text=_text_of(options, line_format, key_separator, print_property or []),
     )
     brokers = bootstrap(options, os.environ)
-    group_id = group or properties.get("group.id", None)
+    group_id = properties.get("group.id", None) if group is None else group
     if group_id is not None:
         settings |= _group_settings(properties)
         if group_protocol is not None:
@@ -155,6 +154,8 @@ def _consume_in_group(
 ) -> None:
     from quorate.tools.group_consuming import check_group_plan, consume_in_group, interest_of
 
+    if not group_id:
+        raise UsageError("a group has a name", why="it is empty", hint="-g GROUP")
     check_group_plan(plan)
     interest = interest_of(plan.topics, pattern, settings.get("group_protocol", "classic"))
     run(consume_in_group, brokers, group_id, interest, plan, settings, sys.stdout.buffer)

@@ -55,7 +55,7 @@ def create(
     from quorate.client.admin_results import NewTopic
 
     options = options_of(context)
-    configs = parse_properties(config or ())
+    configs = parse_properties(config or (), "-c ")
     assignments = _assignments(replica_assignment) if replica_assignment else {}
     wanted = [
         NewTopic(name, partitions, replication_factor, configs, assignments)
@@ -169,7 +169,7 @@ def alter(
         )
     (wanted,) = topic_names([name] if name else [], [topic] if topic else [])[:1]
     change = work.Alteration(
-        wanted, partitions, parse_properties(config or ()), tuple(delete_config or ())
+        wanted, partitions, parse_properties(config or (), "-c "), tuple(delete_config or ())
     )
     run(work.alter, options, client_of(options), change, dry_run=dry_run)
 

@@ -32,6 +32,7 @@ CONSUMER: Final = options(
     " formatter-property formatter formatter-config consumer-property consumer.config"
     " key-deserializer value-deserializer",
 )
+LEVELS: Final = ("read_committed", "read_uncommitted")
 ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
 
@@ -178,7 +179,12 @@ async def _consume(
 ) -> int:
     made = client(given, environment)
     settings: dict[str, Any] = dict(made.options)
-    settings["isolation_level"] = given.one("isolation-level", "read_uncommitted")
+    settings["isolation_level"] = level = given.one("isolation-level", "read_uncommitted")
+    if level not in LEVELS:
+        raise ShimError(
+            f"Invalid value {level} for configuration isolation.level: "
+            f"String must be one of: {', '.join(LEVELS)}"
+        )
     number = given.number("partition")
     in_group = "group" in given and number is None
     plan = ConsumePlan(

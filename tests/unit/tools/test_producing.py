@@ -46,10 +46,12 @@ def test_when_nobody_reads_what_is_told_of_records_no_more_are_sent(tmp_path: Pa
     lines = LineFormat()
     plan = ProducePlan("t", lines, whole=False, sync=False, skip_bad_lines=False, on_delivered=tell)
     sending = Sending()
-    sender = LineSender(cast("Producer", sending), plan)
+    stopped: list[bool] = []
+    sender = LineSender(cast("Producer", sending), plan, lambda: stopped.append(True))
     (tmp_path / "lines").write_bytes(b"one\ntwo\nthree\n")
     given = os.open(tmp_path / "lines", os.O_RDONLY)
     trio.run(producing._pump, sender, plan, given)  # pyright: ignore[reportPrivateUsage]
     os.close(given)
     assert isinstance(sender.first_error, BrokenPipeError)
+    assert stopped
     assert (sending.values, len(told)) == ([b"one"], 1)

@@ -6,7 +6,7 @@ import pytest
 
 from quorate.broker.log.directory import DirectoryError
 from quorate.broker.log.documents import encode_document
-from quorate.broker.log.files import FatalStorageError, OsFileSystem, replace_file
+from quorate.broker.log.files import FatalStorageError, OsFileSystem, read_file, replace_file
 from quorate.broker.log.naming import parse_name
 from quorate.broker.log.store import LogStore, open_store
 from quorate.errors import StorageError
@@ -282,6 +282,23 @@ def test_a_log_that_was_flushed_once_is_there_after_a_power_cut() -> None:
 def open_data_again(disk: SimDisk) -> LogStore:
     disk.restart()
     return open_data(disk)
+
+
+def test_logs_of_which_nobody_says_whose_they_are_are_refused() -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    create(store)
+    append(store.logs[PARTITION], b"v")
+    store.close(clean=True, now_ms=NOW_MS)
+    meta = read_file(disk, "/data/meta.json")
+    disk.remove("/data/meta.json")
+    for _ in range(2):
+        disk.restart()
+        with pytest.raises(DirectoryError, match=r"/data has logs, but no meta\.json"):
+            open_data(disk)
+    replace_file(disk, "/data/meta.json", meta)
+    disk.restart()
+    assert open_data(disk).logs[PARTITION].log_end_offset == 1
 
 
 def test_a_log_that_cannot_say_whose_it_is_is_refused() -> None:

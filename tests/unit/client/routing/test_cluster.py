@@ -109,7 +109,8 @@ def test_bootstrap_addresses_are_hosts_with_or_without_ports(
 
 
 @pytest.mark.parametrize(
-    "text", ["", " , ", ":9092", "a:b", "a:0", "a:70000", "a:-1", "a..b:1", []]
+    "text",
+    ["", " , ", ":9092", "a:b", "a:0", "a:70000", "a:-1", "a..b:1", "http://a:1", "[a:b]:1", []],
 )
 def test_what_is_not_an_address_is_refused_with_an_example(text: str | list[str]) -> None:
     with pytest.raises(ValueError, match=r"127\.0\.0\.1:9092"):
