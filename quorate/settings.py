@@ -38,7 +38,7 @@ class TopicConfig:
 
     cleanup_policy: tuple[str, ...] = setting_field(
         "cleanup.policy", Kind.LIST, ("delete",),
-        "What happens to old records: deleted by age and size, compacted to the last one of each key, or both.",
+        "What happens to old records: deleted by age and size, compacted to the last one of each key, both; empty: neither.",
         choices=("delete", "compact"), broker_name="log.cleanup.policy",
     )  # fmt: skip
     compression_gzip_level: int = number_field(
@@ -441,7 +441,7 @@ def parse_value(setting: Setting, text: str) -> Value:
     value = _convert(setting, text)
     if setting.choices:
         chosen = value if isinstance(value, tuple) else (value,)
-        if not chosen or not set(chosen) <= set(setting.choices):
+        if not set(chosen) <= set(setting.choices):
             raise _invalid(setting, text, f"one of {', '.join(setting.choices)}")
     if (
         isinstance(value, int | float)

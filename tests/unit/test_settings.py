@@ -48,6 +48,7 @@ def test_no_topic_default_shadows_a_node_setting() -> None:
         ("min.insync.replicas", "0" * 5000 + "2", 2),
         ("message.timestamp.type", "LogAppendTime", "LogAppendTime"),
         ("cleanup.policy", "compact", ("compact",)),
+        ("cleanup.policy", "", ()),
         ("cleanup.policy", "compact, delete", ("compact", "delete")),
         ("min.cleanable.dirty.ratio", "0.1", 0.1),
     ],
@@ -66,7 +67,8 @@ def test_values_are_read_with_units(name: str, text: str, value: object) -> None
         ("min.insync.replicas", "1k", "whole number"),
         ("preallocate", "maybe", "true or false"),
         ("cleanup.policy", "burn", "one of"),
-        ("cleanup.policy", "", "one of"),
+        ("cleanup.policy", "delete,burn", "one of"),
+        ("compression.type", "", "one of"),
         ("min.cleanable.dirty.ratio", "1.1", "from 0 to 1"),
         ("compression.type", "rar", "one of producer"),
         ("retention.ms", "9" * 5000, "from -1"),
@@ -123,9 +125,14 @@ def test_overrides_are_kept_in_the_standard_form() -> None:
 
 @pytest.mark.parametrize(
     ("policy", "compacts", "deletes"),
-    [("compact", True, False), ("delete", False, True), ("compact,delete", True, True)],
+    [
+        ("compact", True, False),
+        ("delete", False, True),
+        ("compact,delete", True, True),
+        ("", False, False),
+    ],
 )
-def test_a_topic_is_compacted_or_shortened_or_both(
+def test_a_topic_is_compacted_or_shortened_or_both_or_neither(
     policy: str, compacts: bool, deletes: bool
 ) -> None:
     config = topic_config({}, {"cleanup.policy": policy})
