@@ -470,21 +470,28 @@ def test_a_directory_that_cannot_be_used_is_told_in_a_line(tmp_path: Path) -> No
     assert "Traceback" not in refused.err
 
 
+@contextmanager
+def when_hung_up(action: signal.Handlers) -> Generator[None]:
+    """Have processes that are started in the block inherit what SIGHUP does."""
+    before = signal.signal(signal.SIGHUP, action)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_a_node_stops_cleanly_when_its_terminal_is_closed(tmp_path: Path) -> None:
-    with node("up", "--port", "0", cwd=tmp_path) as ready:
+    with when_hung_up(signal.SIG_DFL), node("up", "--port", "0", cwd=tmp_path) as ready:
         os.kill(ready["pid"], signal.SIGHUP)
         wait_until((tmp_path / ".quorate" / ".clean").exists, "it has stopped")
     assert "stopped cleanly" in ready["told"]
 
 
 def test_a_node_that_is_to_outlive_its_terminal_does(tmp_path: Path) -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
-    try:
-        with node("up", "--port", "0", cwd=tmp_path) as ready:
-            os.kill(ready["pid"], signal.SIGHUP)
-            assert quorate("topics", "list", cwd=tmp_path).code == 0
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    # as nohup has it
+    with when_hung_up(signal.SIG_IGN), node("up", "--port", "0", cwd=tmp_path) as ready:
+        os.kill(ready["pid"], signal.SIGHUP)
+        assert quorate("topics", "list", cwd=tmp_path).code == 0
 
 
 def test_a_data_directory_belongs_to_one_process_and_one_node(tmp_path: Path) -> None:
