@@ -52,7 +52,9 @@ def quorate(*words: str, stdin: str = "", bootstrap: str = "", cwd: Path | None 
 
 
 @contextmanager
-def node(*words: str, cwd: Path, ends_with: int = 0) -> Generator[dict[str, Any]]:
+def node(
+    *words: str, cwd: Path, ends_by: signal.Signals = signal.SIGINT, ends_with: int = 0
+) -> Generator[dict[str, Any]]:
     """Run a node until the block ends; then it must stop cleanly, or have been killed.
 
     What it said to people is then in what was yielded, too: as "told".
@@ -69,7 +71,7 @@ def node(*words: str, cwd: Path, ends_with: int = 0) -> Generator[dict[str, Any]
                 pytest.fail(f"the node did not start: {told}")
             ready = json.loads(line)
             yield ready
-            process.send_signal(signal.SIGINT)
+            process.send_signal(ends_by)
             _, told = process.communicate(timeout=TIMEOUT_S)
             ready["told"] = told
             assert process.returncode == ends_with, told
@@ -481,10 +483,14 @@ def when_hung_up(action: signal.Handlers) -> Generator[None]:
 
 
 def test_a_node_stops_cleanly_when_its_terminal_is_closed(tmp_path: Path) -> None:
-    with when_hung_up(signal.SIG_DFL), node("up", "--port", "0", cwd=tmp_path) as ready:
-        os.kill(ready["pid"], signal.SIGHUP)
-        wait_until((tmp_path / ".quorate" / ".clean").exists, "it has stopped")
+    words = ("up", "--port", "0")
+    with (
+        when_hung_up(signal.SIG_DFL),
+        node(*words, cwd=tmp_path, ends_by=signal.SIGHUP) as ready,
+    ):
+        assert not (tmp_path / ".quorate" / ".clean").exists()
     assert "stopped cleanly" in ready["told"]
+    assert (tmp_path / ".quorate" / ".clean").exists()
 
 
 def test_a_node_that_is_to_outlive_its_terminal_does(tmp_path: Path) -> None:
