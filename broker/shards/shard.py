@@ -14,18 +14,9 @@ from quorate.broker.replication.replica import Replica
 from quorate.broker.shards.effects import Done, Effects, Entry, Machine, Writer
 from quorate.broker.shards.loading import Aside, Loader
 from quorate.errors import ErrorCode, KafkaError
-from quorate.records.batch import (
-    NO_SEQUENCE,
-    TRANSACTIONAL_BIT,
-    seal_batch,
-)
+from quorate.records.batch import NO_SEQUENCE, TRANSACTIONAL_BIT, seal_batch
 from quorate.records.compression import Codec
-from quorate.records.record import (
-    NO_PRODUCER,
-    ProducerStamp,
-    RecordBatchBuilder,
-    record_bytes_max,
-)
+from quorate.records.record import NO_PRODUCER, ProducerStamp, RecordBatchBuilder, record_bytes_max
 
 if TYPE_CHECKING:
     from quorate.broker.replication.deadlines import Deadline

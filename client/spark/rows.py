@@ -11,11 +11,7 @@ from quorate.client.sending.partitioner import STICKY_BYTES, murmur2
 from quorate.client.spark.arrow import Bytes, Integers, RecordBatch, pa, pc
 from quorate.errors import QuorateError
 from quorate.model import TopicPartition
-from quorate.records.record import (
-    RecordBatchBuilder,
-    encode_headers,
-    record_bytes_max,
-)
+from quorate.records.record import RecordBatchBuilder, encode_headers, record_bytes_max
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -20,12 +20,7 @@ from quorate.records.batch import (
     behind_room,
     seal_batch,
 )
-from quorate.records.record import (
-    ProducerStamp,
-    read_bytes,
-    read_varint,
-    zigzag,
-)
+from quorate.records.record import ProducerStamp, read_bytes, read_varint, zigzag
 
 ABORT: Final = 0
 COMMIT: Final = 1

@@ -21,9 +21,7 @@ from quorate.records.compression import (
     compress,
     decompress,
 )
-from quorate.records.record import (
-    ProducerStamp,
-)
+from quorate.records.record import ProducerStamp
 from quorate.settings import TopicConfig
 
 PRODUCERS_CHOICE: Final = "producer"

@@ -33,16 +33,9 @@ from quorate.protocol.messages.data import (
 )
 from quorate.protocol.messages.metadata import MetadataRequest
 from quorate.protocol.messages.session import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from quorate.records.batch import (
-    CONTROL_BIT,
-    TRANSACTIONAL_BIT,
-    seal_batch,
-)
+from quorate.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, seal_batch
 from quorate.records.compression import Codec
-from quorate.records.record import (
-    NO_PRODUCER,
-    RecordBatchBuilder,
-)
+from quorate.records.record import NO_PRODUCER, RecordBatchBuilder
 from tests.shell.fake_cluster import DROP, HANG, ApiKey, FakeCluster, FakeLog
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -29,15 +29,8 @@ from quorate.protocol.messages.transactions import (
     EndTxnRequest,
     InitProducerIdRequest,
 )
-from quorate.records.batch import (
-    TRANSACTIONAL_BIT,
-    seal_batch,
-)
-from quorate.records.record import (
-    ProducerStamp,
-    RecordBatchBuilder,
-    record_bytes_max,
-)
+from quorate.records.batch import TRANSACTIONAL_BIT, seal_batch
+from quorate.records.record import ProducerStamp, RecordBatchBuilder, record_bytes_max
 from quorate.tools.bench import command_line, topics
 from quorate.tools.bench.clusters import Cluster, three_brokers_and_three_controllers
 from quorate.tools.bench.figures import Metric, Sample

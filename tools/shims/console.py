@@ -9,6 +9,7 @@ from typing import Any, Final
 from quorate.errors import QuorateError
 from quorate.records.record import Record
 from quorate.tools.arguments import says_true
+from quorate.tools.client_properties import CONSUMER as PROPERTIES
 from quorate.tools.consuming import ConsumePlan, consume
 from quorate.tools.group_consuming import consume_in_group
 from quorate.tools.lines import LineFormat
@@ -32,7 +33,6 @@ CONSUMER: Final = options(
     " formatter-property formatter formatter-config consumer-property consumer.config"
     " key-deserializer value-deserializer",
 )
-LEVELS: Final = ("read_committed", "read_uncommitted")
 ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
 
@@ -180,10 +180,11 @@ async def _consume(
     made = client(given, environment)
     settings: dict[str, Any] = dict(made.options)
     settings["isolation_level"] = level = given.one("isolation-level", "read_uncommitted")
-    if level not in LEVELS:
+    levels = PROPERTIES["isolation.level"].choices
+    if level not in levels:
         raise ShimError(
             f"Invalid value {level} for configuration isolation.level: "
-            f"String must be one of: {', '.join(LEVELS)}"
+            f"String must be one of: {', '.join(sorted(levels))}"
         )
     number = given.number("partition")
     in_group = "group" in given and number is None

@@ -8,18 +8,9 @@ from quorate.broker.log.log import Log
 from quorate.broker.log.store import LogStore, open_store
 from quorate.broker.log.times import TimestampOffset
 from quorate.model import TopicPartition
-from quorate.records.batch import (
-    BatchHeader,
-    behind_room,
-    parse_header,
-    seal_batch,
-)
+from quorate.records.batch import BatchHeader, behind_room, parse_header, seal_batch
 from quorate.records.compression import Codec, compress
-from quorate.records.record import (
-    NO_PRODUCER,
-    ProducerStamp,
-    zigzag,
-)
+from quorate.records.record import NO_PRODUCER, ProducerStamp, zigzag
 from quorate.records.slices import FileSlice
 from quorate.settings import TopicConfig
 from tests.simulation.disk import SimDisk, SimFile

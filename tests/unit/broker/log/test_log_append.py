@@ -20,18 +20,10 @@ from quorate.errors import (
     StorageError,
     UnsupportedCompressionTypeError,
 )
-from quorate.records.batch import (
-    HEADER,
-    behind_room,
-    parse_header,
-    seal_batch,
-)
+from quorate.records.batch import HEADER, behind_room, parse_header, seal_batch
 from quorate.records.checksum import crc32c
 from quorate.records.compression import Codec, compress
-from quorate.records.record import (
-    ProducerStamp,
-    read_records,
-)
+from quorate.records.record import ProducerStamp, read_records
 from quorate.settings import TopicConfig
 from tests.unit.broker.log.batches import (
     NOW_MS,

@@ -9,14 +9,8 @@ from quorate.client.receiving.streams import PartitionStream
 from quorate.errors import CorruptRecordError
 from quorate.model import TopicPartition
 from quorate.protocol.messages.data import PartitionData
-from quorate.records.batch import (
-    assign_offset,
-    seal_batch,
-)
-from quorate.records.record import (
-    NO_PRODUCER,
-    RecordBatchBuilder,
-)
+from quorate.records.batch import assign_offset, seal_batch
+from quorate.records.record import NO_PRODUCER, RecordBatchBuilder
 
 Taken = tuple[str, int]
 """A topic and the time of a record of it."""

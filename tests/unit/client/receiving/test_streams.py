@@ -17,12 +17,7 @@ from quorate.records.batch import (
     seal_batch,
 )
 from quorate.records.control import ABORT_KEY
-from quorate.records.record import (
-    NO_PRODUCER,
-    ProducerStamp,
-    Record,
-    RecordBatchBuilder,
-)
+from quorate.records.record import NO_PRODUCER, ProducerStamp, Record, RecordBatchBuilder
 
 TP = TopicPartition("appLogs", 0)
 

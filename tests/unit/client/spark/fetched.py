@@ -12,12 +12,7 @@ from quorate.records.batch import (
     seal_batch,
 )
 from quorate.records.compression import Codec, compress
-from quorate.records.record import (
-    Header,
-    ProducerStamp,
-    RecordBatchBuilder,
-    encode_headers,
-)
+from quorate.records.record import Header, ProducerStamp, RecordBatchBuilder, encode_headers
 
 TRANSACTIONAL = 0x10
 CONTROL = 0x20

@@ -7,16 +7,9 @@ import pytest
 from quorate.client.spark.batches import BatchReader, plain_records
 from quorate.errors import CorruptRecordError
 from quorate.model import TopicPartition
-from quorate.records.batch import (
-    HEADER_BYTES,
-    behind_room,
-    parse_header,
-    seal_batch,
-)
+from quorate.records.batch import HEADER_BYTES, behind_room, parse_header, seal_batch
 from quorate.records.compression import Codec
-from quorate.records.record import (
-    ProducerStamp,
-)
+from quorate.records.record import ProducerStamp
 from tests.unit.client.spark.fetched import TRANSACTIONAL, batch, marker, plain
 
 T = TopicPartition("t", 4)

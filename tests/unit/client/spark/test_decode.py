@@ -12,16 +12,9 @@ from quorate.client.spark.batches import BatchReader, Chunk, Span
 from quorate.client.spark.decode import FIELDS, Decoder
 from quorate.errors import CorruptRecordError
 from quorate.model import TopicPartition
-from quorate.records.batch import (
-    HEADER_BYTES,
-    behind_room,
-    parse_header,
-    seal_batch,
-)
+from quorate.records.batch import HEADER_BYTES, behind_room, parse_header, seal_batch
 from quorate.records.compression import Codec
-from quorate.records.record import (
-    ProducerStamp,
-)
+from quorate.records.record import ProducerStamp
 from tests.unit.client.spark.fetched import Row, batch, plain
 
 T = TopicPartition("t\u00f6pic", 4)
