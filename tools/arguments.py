@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from quorate.errors import UnsupportedCompressionTypeError
 from quorate.tools.problems import UsageError
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
@@ -105,6 +106,22 @@ def parse_properties(texts: Sequence[str], option: str = "-X ") -> dict[str, str
 def says_true(text: str) -> bool:
     """Return whether a property of a reader or a formatter is on, as Kafka's tools read it."""
     return text.strip().lower() == "true"
+
+
+def compression_named(name: str) -> str:
+    """Return the name of a codec as it was given.
+
+    Raises:
+        UsageError: there is no such codec.
+    """
+    from quorate.records.compression import codec_named
+
+    try:
+        codec_named(name)
+    except UnsupportedCompressionTypeError as error:
+        what, _, which = error.message.partition("; ")
+        raise UsageError(what, why=which, hint="--compression zstd") from None
+    return name
 
 
 def bootstrap_of(given: str, properties: Mapping[str, str], environment: Mapping[str, str]) -> str:

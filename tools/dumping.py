@@ -7,7 +7,7 @@ from typing import Any, Final, TextIO
 
 from quorate.broker.log.files import File
 from quorate.broker.log.scan import PlacedBatch
-from quorate.errors import KafkaError
+from quorate.errors import KafkaError, QuorateError
 from quorate.records.record import Record
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.log_files import (
@@ -27,14 +27,19 @@ from quorate.tools.log_files import (
     verify_segment,
 )
 from quorate.tools.metadata.decided import Filter
+from quorate.tools.metadata.directory import batches_of as decisions_of
+from quorate.tools.metadata.directory import controller_folders
 from quorate.tools.metadata_reading import Directory, print_records
 from quorate.tools.output import Column, Table, bytes_text
 from quorate.tools.problems import ProblemFoundError
 from quorate.tools.record_text import record_json
-from quorate.tools.session import print_table, say
+from quorate.tools.session import note, print_table, say
 
 BATCH_FIELDS_OF_FEW: Final = frozenset({"producer_id", "producer_epoch", "base_sequence"})
 """What most batches do not have; -1 then."""
+
+_LOG_HINT: Final = "a node that starts on this directory cuts torn tails and rebuilds indexes"
+_JOURNAL_HINT: Final = "put the file back, or, if others have the metadata, replace this controller"
 
 
 def dump(options: GlobalOptions, paths: Sequence[Path], out: TextIO, *, with_records: bool) -> None:
@@ -45,7 +50,10 @@ def dump(options: GlobalOptions, paths: Sequence[Path], out: TextIO, *, with_rec
     """
     as_json = options.format in {"json", "jsonl"}
     problems: list[str] = []
-    for path in find_files(paths, (LOG,)):
+    files = find_files(paths, (LOG,))
+    if not files:
+        note(options, "no segments yet; --metadata prints what controllers decided")
+    for path in files:
         if not as_json:
             out.write(f"{path}\n")
         if path.suffix in INDEXES:
@@ -134,13 +142,13 @@ def dump_metadata(options: GlobalOptions, paths: Sequence[Path], out: TextIO) ->
 
 
 def verify(options: GlobalOptions, paths: Sequence[Path]) -> None:
-    """Check segments with their indexes, and the documents beside them.
+    """Check segments with their indexes, the documents beside them, and journals of controllers.
 
     Raises:
         ProblemFoundError: something is not as it should be.
     """
     reports = [verify_segment(path) for path in find_files(paths, (LOG,))]
-    documents = verify_documents(paths)
+    decisions, damaged = _verify_journals(paths)
     columns = (
         Column("segment"),
         Column("first_offset"),
@@ -156,14 +164,27 @@ def verify(options: GlobalOptions, paths: Sequence[Path]) -> None:
         for r in reports
     )  # fmt: skip
     print_table(options, Table("segments", columns, rows))
-    problems = [f"{r.path}: {text}" for r in reports for text in r.problems] + documents
+    problems = [f"{r.path}: {text}" for r in reports for text in r.problems]
+    problems += verify_documents(paths) + damaged
     for text in problems:
         say(options, f"problem: {text}")
     if problems:
         raise ProblemFoundError(
             f"{len(problems)} problem(s) found",
             why=problems[0],
-            hint="a node that starts on this directory cuts torn tails and rebuilds indexes",
+            hint=_JOURNAL_HINT if damaged else _LOG_HINT,
         )
     records, size_bytes = sum(r.records for r in reports), sum(r.size_bytes for r in reports)
-    say(options, f"{records} records, {bytes_text(size_bytes)}: all as it should be")
+    metadata = f", {decisions} records of metadata" if decisions else ""
+    say(options, f"{records} records, {bytes_text(size_bytes)}{metadata}: all as it should be")
+
+
+def _verify_journals(paths: Sequence[Path]) -> tuple[int, list[str]]:
+    """Return how many records of metadata stand in journals, and which journals are damaged."""
+    decisions, problems = 0, []
+    for folder in controller_folders(paths):
+        try:
+            decisions += sum(len(list(batch.records())) for batch in decisions_of(folder))
+        except QuorateError as error:
+            problems.append(f"{folder}: {error}")
+    return decisions, problems

@@ -49,8 +49,12 @@ HINTS: Final = {
 }
 
 
+_OTHER_RELEASE: Final = "the release of Quorate that wrote it, or another --dir"
+
 _TEXT_HINTS: Final = {
     "cannot listen on": "another port: --port N, or --port 0 for any",
+    "has format": _OTHER_RELEASE,
+    " of version ": _OTHER_RELEASE,  # a document's; before the name of its file
     "meta.json": "put that file back, or use another --dir",
     "in use by": "stop that process, or use another --dir",
     "belongs to cluster": "use another --dir, or the cluster that the data belongs to",
@@ -167,7 +171,7 @@ def explain(error: BaseException) -> Problem:
 def _explain_kafka(error: KafkaError) -> Problem:
     exit_code = EXIT_UNREACHABLE if error.code in UNREACHABLE else EXIT_FAILED
     meaning = MEANINGS[error.code]
-    why = error.code.name if error.message == meaning else f"{error.code.name}: {meaning}"
+    why = error.code.name if error.message.endswith(meaning) else f"{error.code.name}: {meaning}"
     what, advice = _split_advice(error.message)
     return Problem(what, why, advice or HINTS.get(error.code, ""), exit_code)
 

@@ -59,6 +59,7 @@ def produce(
     from functools import partial
 
     from quorate.tools import bench_work as work
+    from quorate.tools.arguments import compression_named
     from quorate.tools.problems import UsageError
     from quorate.tools.progress import Bar
     from quorate.tools.reaching import client_of
@@ -72,7 +73,8 @@ def produce(
             hint="--acks all",
         )  # fmt: skip
     turn = turn or (TURN if transactional else 0)
-    load = work.Load(_one(topic, topic_option), records, size, turn, ACKS[acks], compression)
+    codec = compression_named(compression)
+    load = work.Load(_one(topic, topic_option), records, size, turn, ACKS[acks], codec)
     client = client_of(options, os.environ)
     with Bar(options, "sending") as bar:
         bar.set_total(records * size * (2 if transactional else 1))

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quorate.tools.arguments import GlobalOptions, parse_properties, says_true
+from quorate.tools.arguments import (
+    GlobalOptions,
+    compression_named,
+    parse_properties,
+    says_true,
+)
 from quorate.tools.command_line import Command, command_app, options_of
 from quorate.tools.lines import LineError, LineFormat, parse_header
 from quorate.tools.problems import UsageError
@@ -152,7 +157,7 @@ def _producer_settings(
         raise UsageError(f"acks is {acks!r}", why="there are 0, 1 and all", hint="--acks all")
     settings: dict[str, Any] = {
         "acks": "all" if acks in {"all", "-1"} else int(acks),
-        "compression": compression or properties.get("compression.type", "none"),
+        "compression": compression_named(compression or properties.get("compression.type", "none")),
     }
     for name, argument in (
         ("enable.idempotence", "idempotent"),

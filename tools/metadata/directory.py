@@ -1,6 +1,6 @@
 """What a controller's directory holds: read only, whether the controller runs or not."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -73,6 +73,11 @@ def controller_folder(path: Path) -> Path:
         why="no such file",
         hint="the --dir of a controller, or of a cluster that quorate up made",
     )
+
+
+def controller_folders(paths: Iterable[Path]) -> list[Path]:
+    """Return the folders with a journal among the paths and below them."""
+    return sorted({journal.parent for path in paths for journal in path.rglob(FILE_NAME)})
 
 
 def batches_of(folder: Path) -> Iterator[Batch]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from quorate.broker.log.aborted import pack_aborted
+from quorate.broker.log.directory import META_NAME
 from quorate.broker.log.index import OFFSET_ENTRY, TIME_ENTRY
 from quorate.broker.log.transactions import AbortedTransaction
 from quorate.records.batch import assign_offset
@@ -71,7 +72,8 @@ def test_a_torn_tail_is_found_and_what_stands_before_it_is_counted(segment: Path
     segment.write_bytes(segment.read_bytes()[:-1])
     report = verify_segment(segment)
     assert report.records == COUNT
-    assert any("no batch at byte" in problem for problem in report.problems)
+    (problem,) = report.problems  # the indexes speak of what was torn, too
+    assert "no batch at byte" in problem
 
 
 def test_an_offset_that_goes_back_is_found(segment: Path) -> None:
@@ -131,6 +133,14 @@ def test_verify_reports_and_fails_if_something_is_wrong(
     (segment.parent / "leader-epochs").write_text(json.dumps(document, separators=(",", ":")))
     with pytest.raises(ProblemFoundError, match="checksum"):
         verify(GlobalOptions(), [segment.parents[1]])
+
+
+def test_a_data_directory_without_segments_says_where_metadata_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / META_NAME).touch()
+    assert dumped(tmp_path) == ""
+    assert "--metadata" in capsys.readouterr().err
 
 
 def test_paths_without_segments_are_refused(tmp_path: Path) -> None:

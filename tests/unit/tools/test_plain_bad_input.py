@@ -32,6 +32,8 @@ NOWHERE = GlobalOptions(bootstrap="127.0.0.1:1")
         ("consume t -o 99999999999999999999", "is no place to read from"),
         ("consume t -o @99999999999999999999", "is no place to read from"),
         ("doctor machine --port 99999", "99999"),
+        ("produce t -z br", "there is no compression 'br'"),
+        ("bench produce t -z br", "there is no compression 'br'"),
     ],
 )
 def test_it_is_told_in_three_lines(

@@ -31,7 +31,10 @@ def test_an_error_of_the_protocol_is_told_with_its_code_and_a_hint() -> None:
 
 
 def test_an_error_without_a_message_of_its_own_does_not_say_the_same_twice() -> None:
-    assert explain(UnknownTopicOrPartitionError()).why == "UNKNOWN_TOPIC_OR_PARTITION"
+    bare = UnknownTopicOrPartitionError()
+    assert explain(bare).why == "UNKNOWN_TOPIC_OR_PARTITION"
+    named = UnknownTopicOrPartitionError(f"topic 'a': {bare.message}")
+    assert explain(named).why == "UNKNOWN_TOPIC_OR_PARTITION"
 
 
 def test_an_error_of_ours_without_words_is_a_bug() -> None:
@@ -84,6 +87,13 @@ def test_each_part_is_one_line_and_empty_parts_are_left_out() -> None:
 def test_an_address_that_cannot_be_listened_on_comes_with_advice() -> None:
     assert "--port" in explain(QuorateError("cannot listen on 127.0.0.1:1: no")).hint
     assert explain(QuorateError("something else")).hint == ""
+
+
+def test_what_another_release_wrote_is_not_to_be_put_back() -> None:
+    newer = QuorateError("d/meta.json: log-directory of version 9 instead of log-directory of ...")
+    assert "release" in explain(newer).hint
+    assert "release" in explain(QuorateError("d has format 9; this version knows 2")).hint
+    assert "put that file back" in explain(QuorateError("d has logs, but no meta.json")).hint
 
 
 def test_hints_are_one_line() -> None:

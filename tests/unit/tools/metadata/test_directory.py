@@ -7,7 +7,9 @@ from random import Random
 
 import pytest
 
+from quorate.broker.log.directory import META_NAME
 from quorate.model import Endpoint
+from quorate.quorum.directory import SUBDIRECTORY
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records
 from quorate.quorum.metadata.image import EMPTY_IMAGE
@@ -20,9 +22,11 @@ from quorate.quorum.raft.snapshots import FILE_NAME as SNAPSHOT
 from quorate.quorum.raft.snapshots import Configuration, Snapshot, encode_snapshot
 from quorate.quorum.raft.storage import FileStorage
 from quorate.quorum.raft.voters import NO_VOTERS, ReplicaKey, Voter, VoterSet
+from quorate.tools.arguments import GlobalOptions
+from quorate.tools.dumping import verify
 from quorate.tools.metadata.decided import Reader
 from quorate.tools.metadata.directory import batches_of, controller_folder
-from quorate.tools.problems import CommandError
+from quorate.tools.problems import CommandError, ProblemFoundError
 
 ID = b"t" * 16
 CREATE = r.TopicCreated("c", 5, "appLogs", ID)
@@ -130,3 +134,21 @@ def test_in_the_directory_of_a_cluster_it_is_the_controllers_that_wrote_last(
     assert controller_folder(tmp_path) == tmp_path / "controller-102" / "controller"
     os.utime(tmp_path / "controller-101" / "controller" / FILE_NAME, (9, 9))
     assert controller_folder(tmp_path) == tmp_path / "controller-101" / "controller"
+
+
+def test_who_verifies_logs_hears_of_journals_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / META_NAME).touch()
+    folder = tmp_path / SUBDIRECTORY
+    folder.mkdir()
+    write_journal(folder, [command(0, CREATE), command(1, SET)])
+    verify(GlobalOptions(), [tmp_path])
+    assert "2 records of metadata" in capsys.readouterr().out
+    journal = folder / FILE_NAME
+    content = bytearray(journal.read_bytes())
+    content[-20] ^= 1
+    journal.write_bytes(content)
+    with pytest.raises(ProblemFoundError, match="1 problem") as raised:
+        verify(GlobalOptions(), [tmp_path])
+    assert "although it was synced" in raised.value.why
