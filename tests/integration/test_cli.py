@@ -222,6 +222,8 @@ def test_an_offset_that_is_not_there_is_an_error_and_never_another_record(run: R
     assert "offset 7 of few-0 lies behind its end, 1" in behind.err
     at_the_end = run("consume", "few", "-o", "1", "-e")
     assert (at_the_end.code, at_the_end.out) == (0, "")
+    nothing = run("consume", "few", "-e")
+    assert (nothing.code, nothing.out, "--from-beginning" in nothing.err) == (0, "", True)
 
 
 def test_a_record_that_is_refused_is_told_before_the_next_one_comes(

@@ -14,6 +14,7 @@ from quorate.tools.session import (
     bootstrap,
     client_properties,
     connection_options,
+    note,
     run,
 )
 
@@ -108,7 +109,7 @@ def consume(
     from quorate.tools.client_properties import CONSUMER, with_property
     from quorate.tools.consuming import ConsumePlan
     from quorate.tools.consuming import consume as consume_topics
-    from quorate.tools.positions import parse_span
+    from quorate.tools.positions import END, parse_span
 
     options = options_of(context)
     properties = client_properties(options, CONSUMER)
@@ -146,6 +147,8 @@ def consume(
             "--pattern and --group-protocol need -g", why="they are about members of groups",
             hint="-g GROUP",
         )  # fmt: skip
+    if exit_at_end and plan.span.start == END:
+        note(options, "from the end to the end is nothing: --from-beginning prints what is there")
     run(consume_topics, brokers, plan, settings, sys.stdout.buffer)
 
 
