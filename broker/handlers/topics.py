@@ -212,8 +212,9 @@ def create_partitions(
         resolve({topic.name: topic.failure for topic in answer.topics})
 
     def failed(code: ErrorCode, message: str) -> None:
-        resolve({topic.name: Failure(int(code), message) for topic in request.topics})
+        resolve({name: Failure(int(code), message) for name in names})
 
+    names = [topic.name for topic in request.topics]  # all that is kept of it until the answer
     topics = tuple(
         NewPartitions(
             name=topic.name,
