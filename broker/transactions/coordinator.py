@@ -449,11 +449,11 @@ class TransactionCoordinator:
         if not self._serves or self._transactions.get(transactional_id) is not prepared:
             return
         after = complete(prepared, self._surroundings.now_ms())
-        codes: list[ErrorCode] = []
         self._endings.pop(transactional_id, None)
-        if self._write(transactional_id, after, codes.append):
+        if self._write(transactional_id, after, ignore):
             self._wake(transactional_id)
-        elif codes != [ErrorCode.NOT_COORDINATOR]:
+        else:
+            # Also if we are not to coordinate it: so it is said of a full disk, too.
             again = partial(self._complete, transactional_id, prepared)
             self._surroundings.deadlines.after(WRITE_AGAIN_MS, again)
 

@@ -76,10 +76,11 @@ def test_what_the_partition_refuses_has_not_happened() -> None:
     assert world.end(producer).code == NONE
 
 
-def test_the_last_step_is_tried_until_it_is_written() -> None:
+@pytest.mark.parametrize("code", [NOT_AVAILABLE, NOT_COORDINATOR])
+def test_the_last_step_is_tried_until_it_is_written(code: ErrorCode) -> None:
     world = World()
     world.end(world.begun())
-    world.log.refuses = NOT_AVAILABLE
+    world.log.refuses = code  # the latter is what is told of a full disk, too
     world.brokers.one().answer()
     world.wait(WRITE_AGAIN_MS - 1)
     world.log.refuses = None
@@ -392,16 +393,6 @@ def test_an_end_that_is_committed_once_another_coordinates_is_that_ones_to_carry
     world.coordinator.unload()
     world.log.settle()
     assert world.brokers.asked == []
-
-
-def test_the_last_step_is_not_tried_again_where_another_coordinates() -> None:
-    world = World()
-    world.end(world.begun())
-    world.log.refuses = NOT_COORDINATOR
-    world.brokers.one().answer()
-    world.log.refuses = None
-    world.wait(WRITE_AGAIN_MS)
-    assert world.state() is TxnState.PREPARE_COMMIT
 
 
 def test_an_old_coordinator_that_was_to_try_the_last_step_again_does_not() -> None:
