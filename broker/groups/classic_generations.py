@@ -36,6 +36,9 @@ logger = logging.getLogger(__name__)
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
 """How long a member that has not been answered yet may wait: it cannot send heartbeats."""
 
+AWAY_MIN_MS: Final = 100
+"""Members that are all away are looked for no more often: their rebalance timeouts may be 0."""
+
 NAMED_MAX: Final = 5
 """So many members are named where many are meant."""
 
@@ -179,7 +182,8 @@ class Generations:
             # Nobody but static members that are away: they return, or their sessions end. There was
             # time for others to come.
             self._is_first = False
-            self._meet(self.members.rebalance_timeout_ms, self._complete)
+            wait_ms = max(self.members.rebalance_timeout_ms, AWAY_MIN_MS)
+            self._meet(wait_ms, self._complete)
             return
         self.generation += 1
         self.protocol_name = elect_protocol(member.protocols for member in self.members)

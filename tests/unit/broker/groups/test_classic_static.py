@@ -187,6 +187,15 @@ def test_a_group_whose_static_members_are_all_away_waits_for_them() -> None:
     assert world.group.state_name == "Empty"
 
 
+def test_to_wait_for_who_is_away_and_allows_no_time_to_join_again_holds_up_nobody() -> None:
+    world = World()
+    world.join(instance_id="a", rebalance_ms=0).abandon()
+    world.pass_ms(3_000)  # else it would never end
+    assert world.group.state_name == "PreparingRebalance"
+    world.pass_ms(SESSION_MS)
+    assert world.group.state_name == "Empty"
+
+
 def test_a_static_member_that_comes_back_after_the_first_delay_need_not_wait() -> None:
     world = World()
     world.join(instance_id="a").abandon()
