@@ -44,9 +44,6 @@ T = TypeVar("T")
 
 MEMBER_ID_BYTES: Final = 16
 
-RETRY_MS: Final = 1_000
-"""When it is tried again to take a member out whose end could not be written."""
-
 
 class ConsumerGroups:
     """The consumer groups among those of one coordinator.
@@ -279,17 +276,15 @@ class ConsumerGroups:
 
     # --- members that go ---------------------------------------------------------
 
-    def _overdue(self, group_id: str, what: str, member_ids: list[str]) -> None:
-        """Take members out that were not heard of in time."""
+    def _overdue(self, group_id: str, what: str, member_ids: list[str]) -> bool:
+        """Take members out that did not do something in time; return whether they are out."""
         group = self._known(group_id)
         gone = [member_id for member_id in member_ids if member_id in group.members]
         if not gone:  # static members that were succeeded by others
-            return
+            return True
         draft = Draft(group)
         remove_members(draft, gone, self._terms(group_id))
-        if not self._take_out(draft, gone, f"{', '.join(gone)} {what}", ignore):
-            for member_id in gone:
-                self._watch(group_id).heard(member_id, RETRY_MS)
+        return self._take_out(draft, gone, f"{', '.join(gone)} {what}", ignore)
 
     def _take_out(self, draft: Draft, gone: Sequence[str], why: str, done: Done) -> bool:
         """Write that members are gone, if that can be; perhaps those who stay are all classic."""

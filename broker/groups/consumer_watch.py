@@ -1,15 +1,17 @@
 """Who of a consumer group is silent, or late, for too long."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Final, TypeAlias
 
 from quorate.broker.groups.consumer_members import Member, Standing
 from quorate.broker.groups.sessions import Sessions
 from quorate.broker.replication.deadlines import Deadlines
 
-OnOverdue: TypeAlias = Callable[[str, list[str]], None]
-"""Is told what members did not do in time, and their ids."""
+OnOverdue: TypeAlias = Callable[[str, list[str]], bool]
+"""Is told what members did not do in time, and their ids; returns whether they are out now."""
+
+RETRY_MS: Final = 1_000
+"""When it is tried again to take members out whose end could not be written."""
 
 SILENT: Final = "did not send a heartbeat in time"
 
@@ -23,7 +25,13 @@ class Watch:
 
     def __init__(self, deadlines: Deadlines, on_overdue: OnOverdue) -> None:
         def sessions(what: str) -> Sessions:
-            return Sessions(deadlines, partial(on_overdue, what))
+            def overdue(member_ids: list[str]) -> None:
+                if not on_overdue(what, member_ids):
+                    for member_id in member_ids:
+                        made.heard(member_id, RETRY_MS)
+
+            made = Sessions(deadlines, overdue)
+            return made
 
         self._sessions = sessions(SILENT)
         self._revoking = sessions("did not give up partitions in time")

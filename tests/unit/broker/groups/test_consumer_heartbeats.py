@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from quorate.broker.groups import consumer_regex
-from quorate.broker.groups.consumer_groups import RETRY_MS
+from quorate.broker.groups.consumer_watch import RETRY_MS
 from quorate.errors import ErrorCode
 from quorate.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from tests.unit.broker.groups.consumers import GROUP, REBALANCE_MS, SESSION_MS, World, parts
@@ -174,6 +174,18 @@ def test_who_is_silent_stays_until_that_can_be_written(world: World) -> None:
     world.writer.refuses = None
     world.pass_ms(RETRY_MS)
     assert world.group.is_empty
+
+
+def test_who_does_not_give_up_in_time_is_out_as_soon_as_that_can_be_written(world: World) -> None:
+    world.join("m1", "a")
+    world.join("m2", "a")
+    world.beat("m1", 1)
+    world.writer.refuses = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.pass_ms(REBALANCE_MS)
+    world.writer.refuses = None
+    world.beat("m1", 1)  # a sign of life gives nothing up
+    world.pass_ms(RETRY_MS)
+    assert set(world.group.members) == {"m2"}
 
 
 def test_after_a_failover_members_have_time_to_be_heard(world: World) -> None:
