@@ -36,6 +36,7 @@ from quorate.records.batch import (
     SEQUENCE_MAX,
     TRANSACTIONAL_BIT,
     BatchHeader,
+    is_behind,
 )
 from quorate.records.control import EndMarker, TransactionEnd
 
@@ -559,7 +560,7 @@ def _check_turn(header: BatchHeader, guard: Guard | None, *, has_written: bool) 
     if guard.adds and sequence != 0 and not has_written:
         message = f"producer {header.producer_id} is not known here, and begins with 0"
         raise OutOfOrderSequenceError(f"{message}, not {sequence}")
-    if sequence > guard.lowest_sequence:
+    if is_behind(sequence, guard.lowest_sequence):
         message = f"producer {header.producer_id}: sequence {guard.lowest_sequence} comes before"
         raise OutOfOrderSequenceError(f"{message} {sequence}")
 

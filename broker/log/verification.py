@@ -8,6 +8,8 @@ anything of its producer is written (Kafka: ``VerificationGuard``, ``Verificatio
 
 from typing import TYPE_CHECKING
 
+from quorate.records.batch import is_behind
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -40,5 +42,5 @@ class Guard:
         """Take note of another batch that waits for the coordinator."""
         if epoch > self.epoch:
             self.epoch, self.lowest_sequence = epoch, sequence
-        elif epoch == self.epoch and sequence < self.lowest_sequence:
+        elif epoch == self.epoch and is_behind(self.lowest_sequence, sequence):
             self.lowest_sequence = sequence

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from quorate.broker.log.producers import ProducerStates
 from quorate.errors import ErrorCode, KafkaError
-from quorate.records.batch import HEADER_BYTES, parse_header
+from quorate.records.batch import HEADER_BYTES, is_behind, parse_header
 
 REFUSALS_MAX: Final = 1_000
 """So many producers of a partition are remembered; the oldest is forgotten first."""
@@ -70,11 +70,11 @@ class Refusals:
         header = parse_header(records, 0)
         producer = header.producer_id, header.producer_epoch
         refusal = self.waiting_for.get(producer)
-        if refusal is None or header.base_sequence < refusal.base_sequence:
+        if refusal is None or is_behind(refusal.base_sequence, header.base_sequence):
             return
         known = written.get(header.producer_id)
         if (
-            header.base_sequence > refusal.base_sequence
+            header.base_sequence != refusal.base_sequence
             and (
                 known is None or known.continues_with(header.producer_epoch, refusal.base_sequence)
             )

@@ -151,6 +151,11 @@ def add_sequence(sequence: int, increment: int) -> int:
     return (sequence + increment) & SEQUENCE_MAX
 
 
+def is_behind(sequence: int, other: int) -> bool:
+    """Whether a sequence comes after another one, which lies less than 2^30 records away."""
+    return 0 < (sequence - other) & SEQUENCE_MAX <= SEQUENCE_MAX // 2
+
+
 def parse_header(buffer: bytes | bytearray | memoryview, pos: int) -> BatchHeader:
     """Return the header at ``pos``, unchecked.
 

@@ -22,6 +22,7 @@ from quorate.records.batch import (
     assign_offset_in_python,
     check_header,
     crc_matches,
+    is_behind,
     parse_header,
     read_sound_header,
 )
@@ -97,6 +98,13 @@ def test_after_the_largest_sequence_comes_zero() -> None:
     assert add_sequence(SEQUENCE_MAX, 1) == 0
     assert add_sequence(SEQUENCE_MAX - 1, 1) == SEQUENCE_MAX
     assert add_sequence(5, 7) == 12
+
+
+def test_which_of_two_sequences_is_behind_the_other() -> None:
+    for sequence, next_one in ((0, 1), (5, 2**30), (SEQUENCE_MAX, 0), (SEQUENCE_MAX - 3, 2)):
+        assert is_behind(next_one, sequence)
+        assert not is_behind(sequence, next_one)
+        assert not is_behind(sequence, sequence)
 
 
 @pytest.mark.parametrize("magic", [0, 1, 3])

@@ -25,7 +25,13 @@ from quorate.errors import (
     TransactionCoordinatorFencedError,
     UnknownProducerIdError,
 )
-from quorate.records.batch import NO_SEQUENCE, TRANSACTIONAL_BIT, assign_offset, parse_header
+from quorate.records.batch import (
+    NO_SEQUENCE,
+    SEQUENCE_MAX,
+    TRANSACTIONAL_BIT,
+    assign_offset,
+    parse_header,
+)
 from quorate.records.control import (
     EndMarker,
     TransactionEnd,
@@ -202,16 +208,21 @@ def test_a_batch_that_comes_again_in_its_transaction_is_answered_with_its_offset
     assert log.log_end_offset == 4
 
 
-def test_what_waited_first_for_the_coordinator_comes_first() -> None:
+@pytest.mark.parametrize(("first", "later"), [(2, 5), (SEQUENCE_MAX - 1, 1)])
+@pytest.mark.parametrize("in_turn", [True, False])
+def test_what_waited_first_for_the_coordinator_comes_first(
+    first: int, later: int, *, in_turn: bool
+) -> None:
     log = new_log()
     ask = log.producers.begin_verification
-    guard = ask(1, 0, 5, adds=False, now_ms=NOW_MS)
-    assert ask(1, 0, 2, adds=False, now_ms=NOW_MS) is guard
-    later = make_batch([b"a"], producer=ProducerStamp(1, 0, 5), attributes=TRANSACTIONAL_BIT)
+    order = (first, later) if in_turn else (later, first)
+    guard, same = (ask(1, 0, sequence, adds=False, now_ms=NOW_MS) for sequence in order)
+    assert guard is same
+    second = make_batch([b"a"], producer=ProducerStamp(1, 0, later), attributes=TRANSACTIONAL_BIT)
     with pytest.raises(OutOfOrderSequenceError):
-        log.append(later, 0, NOW_MS, None, guard)
-    first = make_batch([b"a"], producer=ProducerStamp(1, 0, 2), attributes=TRANSACTIONAL_BIT)
-    log.append(first, 0, NOW_MS, None, guard)
+        log.append(second, 0, NOW_MS, None, guard)
+    batch = make_batch([b"a"], producer=ProducerStamp(1, 0, first), attributes=TRANSACTIONAL_BIT)
+    log.append(batch, 0, NOW_MS, None, guard)
 
 
 def test_an_epoch_for_each_transaction_begins_with_sequence_0() -> None:

@@ -12,7 +12,7 @@ from quorate.errors import (
     StorageError,
 )
 from quorate.quorum.metadata import records as r
-from quorate.records.batch import parse_header
+from quorate.records.batch import SEQUENCE_MAX, parse_header
 from quorate.records.record import ProducerStamp
 from tests.unit.broker.harness import NOW_MS, Node, new_node
 from tests.unit.broker.log.batches import make_batch
@@ -49,6 +49,15 @@ def test_what_is_behind_a_refused_batch_is_answered_as_that_was(known: ProducerS
     refusals.check(batch(4), known, NOW_MS)
     assert not refusals.waiting_for
     refusals.check(batch(6), known, NOW_MS)
+
+
+def test_after_the_last_sequence_comes_the_first_one() -> None:
+    refusals, known = refused(SEQUENCE_MAX), wrote(SEQUENCE_MAX - 2)
+    with pytest.raises(KafkaError, match=f"sequence {SEQUENCE_MAX} was refused"):
+        refusals.check(batch(1), known, NOW_MS)
+    refusals.check(batch(SEQUENCE_MAX - 2), known, NOW_MS)
+    refusals.check(batch(SEQUENCE_MAX), known, NOW_MS)
+    assert not refusals.waiting_for
 
 
 def test_other_producers_and_other_epochs_are_none_of_its_business() -> None:
