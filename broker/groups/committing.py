@@ -12,6 +12,7 @@ from quorate.broker.groups.group import (
     GroupIdNotFoundError,
     HeldSince,
     NonEmptyGroupError,
+    UnknownMemberIdError,
 )
 from quorate.broker.groups.offsets import CommittedOffsets
 from quorate.broker.groups.records import (
@@ -159,6 +160,8 @@ class OffsetKeeper:
         if group is not None:
             return group.check_commit(sender)
         if sender.generation >= 0:
+            if group_id in self.offsets or self._has_pending(group_id):
+                raise UnknownMemberIdError  # there is a group, and it has no members
             if sender.api_version >= GROUP_ID_NOT_FOUND_FROM:
                 raise GroupIdNotFoundError
             raise KafkaError(code=ErrorCode.ILLEGAL_GENERATION)

@@ -96,6 +96,11 @@ def test_who_claims_a_generation_of_no_group_is_told_in_words_it_knows() -> None
     assert commit(node, 1, version=8, **generation) == [int(ErrorCode.ILLEGAL_GENERATION)]
     assert commit(node, 1, version=9, **generation) == [int(ErrorCode.GROUP_ID_NOT_FOUND)]
     assert fetched(node) == {}
+    assert commit(node, 1) == [NONE]  # now there is a group, as in Kafka; it has no members
+    for version in (8, 9):
+        told = commit(node, 2, version=version, **generation)
+        assert told == [int(ErrorCode.UNKNOWN_MEMBER_ID)]
+    assert fetched(node) == {("t", 0): 1}
 
 
 def test_only_members_of_this_generation_commit() -> None:

@@ -141,6 +141,9 @@ def test_members_are_checked_and_old_producers_cannot_say_who_they_are() -> None
     leave(node, joined.member_id)
     nobody = commit_offsets(node, 3, version=5, generation_id=5, group_id="nobody")
     assert codes(nobody) == [ErrorCode.ILLEGAL_GENERATION]
+    assert codes(commit_offsets(node, 3, version=5, group_id="alone")) == [NONE]
+    alone = commit_offsets(node, 3, version=5, generation_id=5, group_id="alone")
+    assert codes(alone) == [ErrorCode.UNKNOWN_MEMBER_ID]
     end(node)
     assert fetched(node) == {("t", 0): 2}
 
