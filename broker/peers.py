@@ -17,6 +17,7 @@ from quorate.net.bell import Bell
 from quorate.net.exchange import Exchange
 from quorate.promise import Promise
 from quorate.protocol.apis import ApiKey
+from quorate.quorum.metadata.delta import MetadataDelta
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +86,7 @@ class Peers:
         """By broker and API."""
         self._nursery: trio.Nursery | None = None
         broker.ask_peer = self.ask
+        broker.replicas.on_followed.append(self._give_up_the_fenced)
 
     async def run(self) -> None:
         """Keep asking until cancelled."""
@@ -108,6 +110,18 @@ class Peers:
             peer.to_send.append(_Question(api_key, request, promise))
             peer.bell.ring()
         return promise
+
+    def _give_up_the_fenced(self, delta: MetadataDelta) -> None:
+        """Wait no longer for brokers that have just gone out of service: others lead by now.
+
+        If one's machine is gone, nothing comes over its connection, not even that it is broken.
+        """
+        brokers = delta.after.brokers
+        for peer in self._peers.values():
+            known = brokers.get(peer.broker_id)
+            is_out = known is None or known.fenced
+            if is_out and peer.sent and peer.broker_id in delta.touched.brokers:
+                peer.patience.cancel()
 
     async def _serve(self, peer: _Peer) -> None:
         """Ask one broker what is to be asked, over one connection after the other."""
@@ -163,4 +177,4 @@ class Peers:
                 question = peer.sent.popleft()
                 question.promise.resolve(answer)
                 self._end_turn()
-        raise NetworkError(f"broker {peer.broker_id} is silent")
+        raise NetworkError(f"broker {peer.broker_id} is silent, or out of service")

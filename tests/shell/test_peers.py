@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock, memory_stream_pair
+from trio.testing import MockClock, memory_stream_pair, wait_all_tasks_blocked
 
 from quorate.broker import conversing, peers
 from quorate.broker.listeners import BetweenBrokers
@@ -31,6 +31,7 @@ from quorate.protocol.messages.transactions import (
     AddPartitionsToTxnTransaction,
     WriteTxnMarkersRequest,
 )
+from quorate.quorum.metadata import records as r
 from tests.unit.broker.harness import Node, new_node
 
 ADD = ApiKey.ADD_PARTITIONS_TO_TXN
@@ -105,6 +106,7 @@ class World:
     """A broker that asks, and who is asked."""
 
     def __init__(self, nursery: trio.Nursery, node: Node) -> None:
+        self.node = node
         self.other = Other(nursery)
         self.turns = 0
         self.peers = Peers(
@@ -224,6 +226,20 @@ async def test_who_is_silent_for_long_is_given_up_but_only_if_something_was_aske
         begin_s = trio.current_time()
         assert isinstance(await heard(asking.ask("b")), NetworkError)
         assert trio.current_time() - begin_s == pytest.approx(ANSWER_S_MAX)
+
+
+async def test_who_is_silent_and_goes_out_of_service_is_given_up_at_once(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    async with world(monkeypatch) as asking:
+        asking.other.answers = False
+        begin_s = trio.current_time()
+        asked = asking.ask("a")
+        await wait_all_tasks_blocked()
+        epoch = asking.node.replicas.image.brokers[2].broker_epoch
+        asking.node.apply(r.BrokerFenced("test", 0, 2, epoch))
+        assert isinstance(await heard(asked), NetworkError)
+        assert trio.current_time() == begin_s
 
 
 async def test_not_more_waits_than_there_is_room_for(
