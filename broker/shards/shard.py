@@ -4,7 +4,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from quorate.broker.log.verification import Guard
@@ -141,18 +140,12 @@ class Shard(Generic[M]):
         if not self.is_led:
             return
         if self.replica.high_watermark < offset:
-            self.replica.when_committed(offset, partial(self._on_loaded, offset))
+            # Also if too few are in sync, maybe for long: there is nobody who would rather hear so.
+            self.replica.when_committed(offset, lambda _code: self._serve_from(offset))
             return
         self.is_loaded = True
         logger.info("%s: loaded up to offset %d", self.replica.topic_partition, offset)
         self.machine.loaded()
-
-    def _on_loaded(self, offset: int, code: ErrorCode) -> None:
-        if code == ErrorCode.NONE:
-            self._serve_from(offset)
-        else:
-            # Too few are in sync, maybe for long.
-            self._host.deadlines.after(RELOAD_MS, partial(self._serve_from, offset))
 
     @property
     def epoch(self) -> int:
