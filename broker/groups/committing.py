@@ -24,6 +24,7 @@ from quorate.broker.groups.records import (
 )
 from quorate.broker.shards.batching import batches
 from quorate.broker.shards.effects import Done, Effects, Entry, InTransaction, ignore
+from quorate.broker.shards.errors import CoordinatorNotAvailableError
 from quorate.errors import ErrorCode, KafkaError
 from quorate.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET
 from quorate.protocol.messages.offsets import (
@@ -90,13 +91,18 @@ class OffsetKeeper:
 
     A group that never had members is one of consumers who choose their partitions themselves: there
     is nothing of it but offsets.
+
+    State: the topics that exist no more, or are others by now, and of which it could not be written
+    yet that their offsets are forgotten. Nobody is told of those; nothing is committed for a topic
+    of that name, or else it would be forgotten with them.
     """
 
-    __slots__ = ("_context", "offsets")
+    __slots__ = ("_context", "_gone", "offsets")
 
     def __init__(self, context: GroupContext) -> None:
         self._context = context
         self.offsets = CommittedOffsets()
+        self._gone: set[str] = set()
 
     # --- commits --------------------------------------------------------------
 
@@ -104,7 +110,7 @@ class OffsetKeeper:
         self,
         group_id: str,
         sender: CommitSender,
-        topics: Iterable[TopicCommit],
+        topics: Sequence[TopicCommit],
         *,
         retention_ms: int,
         done: Done,
@@ -125,8 +131,13 @@ class OffsetKeeper:
         """
         held = self._check_sender(group_id, sender)
         if held is not None:
-            topics = list(topics)
             self._check_held(held, sender, topics)
+        if (
+            self._gone
+            and self._forget_gone()
+            and any(topic in self._gone for topic, _, _ in topics)
+        ):
+            raise CoordinatorNotAvailableError("the offsets of another topic of that name are here")
         surroundings = self._context.surroundings
         now_ms = surroundings.now_ms()
         metadata_max = surroundings.config.offset_metadata_max_bytes
@@ -203,6 +214,8 @@ class OffsetKeeper:
             partition: which partition.
             stable: whether to wait for the end of a transaction that commits another offset.
         """
+        if topic in self._gone:
+            return NEVER_COMMITTED
         if stable and self.offsets.is_pending(group_id, topic, partition):
             return UNSTABLE
         found = self.offsets.find(group_id, topic, partition)
@@ -261,27 +274,45 @@ class OffsetKeeper:
         if group is not None:
             yield from group.tombstones()  # last: while it is there, nothing is left over
 
-    def _write_all(self, group_id: str, entries: Iterable[Entry], done: Done) -> None:
-        """Write entries that may be too many for one batch; ``done`` is called for the last."""
+    def _write_all(self, group_id: str, entries: Iterable[Entry], done: Done) -> bool:
+        """Write entries that may be too many for one batch; ``done`` is called for the last.
+
+        Returns:
+            Whether all of them were written.
+        """
         *first, last = batches(entries)
         for batch in first:
             codes: list[ErrorCode] = []
             if not self._context.writer.write(Effects(group_id, batch, codes.append)):
                 done(*codes)
-                return
-        self._context.writer.write(Effects(group_id, last, done))
+                return False
+        return self._context.writer.write(Effects(group_id, last, done))
 
     def forget_topic(self, topic: str) -> None:
-        """Forget what all groups have read of a topic that exists no more."""
-        for group_id, partitions in self.offsets.of_topic(topic).items():
-            prefix = offset_prefix(group_id, topic)
-            entries = [Entry(offset_key(prefix, partition), None) for partition in partitions]
-            self._write_all(group_id, entries, ignore)
+        """Forget what all groups have read of a topic that exists no more.
+
+        If that cannot be written, it is tried again before the next commit, or when offsets are
+        looked for that expired.
+        """
+        self._gone.add(topic)
+        self._forget_gone()
+
+    def _forget_gone(self) -> bool:
+        """Write down what is to be forgotten with its topic; return whether any of it is left."""
+        for topic in sorted(self._gone):
+            for group_id, partitions in self.offsets.of_topic(topic).items():
+                prefix = offset_prefix(group_id, topic)
+                entries = [Entry(offset_key(prefix, partition), None) for partition in partitions]
+                if not self._write_all(group_id, entries, ignore):
+                    return True
+            self._gone.discard(topic)
+        return False
 
     # --- expiry ---------------------------------------------------------------
 
     def expire(self, group_id: str) -> None:
         """Forget offsets that are too old, and a group that has neither offsets nor members."""
+        self._forget_gone()
         group = self._context.groups.get(group_id)
         expired = [
             Entry(offset_key(offset_prefix(group_id, topic), partition), None)

@@ -48,7 +48,7 @@ def commits(
     told: list[ErrorCode] = []
     try:
         world.offsets.commit(
-            GROUP, sender, iter([TopicCommit(topic, asked, answers)]), retention_ms=-1,
+            GROUP, sender, [TopicCommit(topic, asked, answers)], retention_ms=-1,
             done=told.append,
         )  # fmt: skip
     except KafkaError as error:

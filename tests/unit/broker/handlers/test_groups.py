@@ -374,6 +374,32 @@ def test_what_was_read_of_a_topic_that_is_deleted_while_nobody_coordinates_is_fo
     assert fetched(node) == {("u", 0): 1}
 
 
+def test_what_was_read_of_a_topic_that_is_gone_is_not_that_of_the_next_one() -> None:
+    node = new_coordinator()
+    commit(node, 7, 8)
+    commit(node, 7, group_id="other")
+    node.disk.capacity_bytes = 0
+    node.apply(removal_of(node, "t"))
+    node.apply(r.TopicCreated("test", 0, "t", b"another".ljust(16, b"2")))
+    another = node.replicas.image.topics["t"].topic_id
+    node.apply(r.PartitionCreated("test", 0, another, 0, (1,), (1,), 1))
+    assert fetched(node) == {("t", 0): -1, ("t", 1): -1}
+    assert commit(node, 1, group_id="other") == [int(ErrorCode.COORDINATOR_NOT_AVAILABLE)]
+    node.disk.capacity_bytes = None
+    assert commit(node, 1, group_id="other") == [0]
+    assert (fetched(node), fetched(node, "other")) == ({}, {("t", 0): 1})
+
+
+def test_what_could_not_be_forgotten_at_first_is_forgotten_with_what_expires() -> None:
+    node = new_coordinator()
+    commit(node, 7)
+    node.disk.capacity_bytes = 0
+    node.apply(removal_of(node, "t"))
+    node.disk.capacity_bytes = None
+    expire(node)
+    assert fetched(node) == {}
+
+
 @pytest.mark.parametrize("is_made_again", [False, True])
 def test_what_was_read_of_a_topic_that_is_deleted_meanwhile_is_forgotten_at_the_end_of_loading(
     *, is_made_again: bool
