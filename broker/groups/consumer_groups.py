@@ -135,11 +135,12 @@ class ConsumerGroups:
             member = group.members[request.member_id]
             if ended:
                 self._watch_all(group)
-            watch = self._watch(group.group_id)
-            watch.heard(member.member_id, self._session_timeout_ms(group.group_id, member))
-            watch.moved(None if before is None else before.standing, member)
+            self._heard(group.group_id, member)
+            self._watch(group.group_id).moved(None if before is None else before.standing, member)
             if before is None:
                 self._tell(group, f"member {member.member_id} of {caller.client_host} joined")
+        elif before is not None:
+            self._heard(request.group_id, before)  # it is alive, whatever comes of that
         return promise
 
     def _begun(self, group_id: str, *, joins: bool) -> tuple[Sequence[Entry], Draft]:
@@ -204,10 +205,11 @@ class ConsumerGroups:
         promise, done = _answered(answer, partial(_refused_join, who.member_id))
         if self._write(draft, done, ()):
             member = group.members[member_id]
-            watch = self._watch(group_id)
-            watch.heard(member_id, self._session_timeout_ms(group_id, member))
-            watch.joined(member)
+            self._heard(group_id, member)
+            self._watch(group_id).joined(member)
             self._tell(group, f"classic member {member_id} joined{_said(who.reason)}")
+        elif member_id in group.members:
+            self._heard(group_id, group.members[member_id])  # as above
         return promise
 
     def _downgrade_and_join(self, draft: Draft, who: Applicant) -> Promise[JoinGroupResponse]:
@@ -233,7 +235,7 @@ class ConsumerGroups:
             watch.must_join(group.members[who.member_id])
             raise
         watch.synced(who.member_id)
-        watch.heard(who.member_id, self._session_timeout_ms(group_id, group.members[who.member_id]))
+        self._heard(group_id, group.members[who.member_id])
         promise, done = _answered(answer, lambda code: SyncGroupResponse(error_code=int(code)))
         self._context.writer.when_committed(group_id, done)
         return promise
@@ -247,11 +249,11 @@ class ConsumerGroups:
             KafkaError: see :func:`quorate.broker.groups.consumer_classic.check_member`;
                 REBALANCE_IN_PROGRESS, to have it join again.
         """
-        group, watch = self._known(group_id), self._watch(group_id)
+        group = self._known(group_id)
         member = consumer_classic.check_member(group, member_id, instance_id, generation)
-        watch.heard(member_id, self._session_timeout_ms(group_id, member))
+        self._heard(group_id, member)
         if consumer_classic.must_rejoin(group, member, self._terms(group_id)):
-            watch.must_join(member)
+            self._watch(group_id).must_join(member)
             raise RebalanceInProgressError
 
     def leave(self, group_id: str, leavers: Sequence[Leaver]) -> Promise[list[ErrorCode]]:
@@ -348,6 +350,11 @@ class ConsumerGroups:
             return classic.session_timeout_ms
         return self._own_configs.of(group_id).group_consumer_session_timeout_ms
 
+    def _heard(self, group_id: str, member: Member) -> None:
+        """Note that a member is alive."""
+        timeout_ms = self._session_timeout_ms(group_id, member)
+        self._watch(group_id).heard(member.member_id, timeout_ms)
+
     def _watch(self, group_id: str) -> Watch:
         watch = self._watches.get(group_id)
         if watch is None:
@@ -356,11 +363,10 @@ class ConsumerGroups:
         return watch
 
     def _watch_all(self, group: ConsumerGroup) -> None:
-        watch = self._watch(group.group_id)
         for member in group.members.values():
-            watch.heard(member.member_id, self._session_timeout_ms(group.group_id, member))
+            self._heard(group.group_id, member)
             if member.profile.classic is None:
-                watch.moved(None, member)
+                self._watch(group.group_id).moved(None, member)
 
     def _stop_watching(self, group_id: str) -> None:
         watch = self._watches.pop(group_id, None)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from quorate.broker.groups.classic import ClassicGroup
+from quorate.broker.groups.consumer_watch import RETRY_MS
 from quorate.broker.groups.group import CommitSender, GroupIdNotFoundError
 from quorate.errors import ErrorCode, KafkaError
 from quorate.model import TopicPartition
@@ -292,6 +293,20 @@ def test_a_join_that_is_not_known_to_be_committed_is_refused(world: World) -> No
     )
     world.writer.refuses = ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert refused(world, "other", "a") is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_classic_member_that_asks_to_join_is_not_silent_though_that_cannot_be_written(
+    world: World,
+) -> None:
+    joined = upgraded(world)
+    world.writer.refuses = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    for _ in range(2):
+        world.pass_ms(SESSION_MS - 1)
+        world.beat("m1", 2)
+        assert refused(world, joined.member_id, "b") is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.writer.refuses = None
+    world.pass_ms(RETRY_MS)
+    assert set(world.group.members) == {"m1", joined.member_id}
 
 
 def test_a_sync_after_the_next_change_asks_to_join_again(world: World) -> None:

@@ -176,6 +176,18 @@ def test_who_is_silent_stays_until_that_can_be_written(world: World) -> None:
     assert world.group.is_empty
 
 
+def test_who_sends_heartbeats_is_not_silent_though_nothing_can_be_written(world: World) -> None:
+    world.join("m1", "a")
+    world.set_topic("a", 5)  # there is something to be written
+    world.writer.refuses = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    for _ in range(2):
+        world.pass_ms(SESSION_MS - 1)
+        assert world.beat("m1", 1).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.writer.refuses = None
+    world.pass_ms(RETRY_MS)
+    assert world.told(world.beat("m1", 1)) == parts("a", 0, 1, 2, 3, 4)
+
+
 def test_who_does_not_give_up_in_time_is_out_as_soon_as_that_can_be_written(world: World) -> None:
     world.join("m1", "a")
     world.join("m2", "a")
