@@ -139,8 +139,9 @@ class ConsumerGroups:
             self._watch(group.group_id).moved(None if before is None else before.standing, member)
             if before is None:
                 self._tell(group, f"member {member.member_id} of {caller.client_host} joined")
-        elif before is not None:
-            self._heard(request.group_id, before)  # it is alive, whatever comes of that
+        elif before is not None:  # it is alive, and may have given up what it was to give up
+            self._heard(request.group_id, before)
+            self._watch(request.group_id).moved(None, before)
         return promise
 
     def _begun(self, group_id: str, *, joins: bool) -> tuple[Sequence[Entry], Draft]:
@@ -209,7 +210,7 @@ class ConsumerGroups:
             self._watch(group_id).joined(member)
             self._tell(group, f"classic member {member_id} joined{_said(who.reason)}")
         elif member_id in group.members:
-            self._heard(group_id, group.members[member_id])  # as above
+            self._heard(group_id, group.members[member_id])
         return promise
 
     def _downgrade_and_join(self, draft: Draft, who: Applicant) -> Promise[JoinGroupResponse]:

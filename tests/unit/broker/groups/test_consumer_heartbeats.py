@@ -188,6 +188,19 @@ def test_who_sends_heartbeats_is_not_silent_though_nothing_can_be_written(world:
     assert world.told(world.beat("m1", 1)) == parts("a", 0, 1, 2, 3, 4)
 
 
+def test_who_says_in_time_that_it_gave_up_stays_though_that_cannot_be_written(world: World) -> None:
+    world.join("m1", "a")
+    world.join("m2", "a")
+    kept = world.told(world.beat("m1", 1))
+    world.writer.refuses = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.pass_ms(REBALANCE_MS - 1)
+    assert world.refused("m1", 1, kept) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.pass_ms(RETRY_MS)
+    world.writer.refuses = None
+    world.pass_ms(RETRY_MS)
+    assert world.beat("m1", 1, kept).member_epoch == 2
+
+
 def test_who_does_not_give_up_in_time_is_out_as_soon_as_that_can_be_written(world: World) -> None:
     world.join("m1", "a")
     world.join("m2", "a")
