@@ -24,6 +24,7 @@ import atexit
 from collections import deque
 from contextlib import suppress
 from functools import update_wrapper
+from itertools import islice
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast
 
@@ -174,8 +175,11 @@ class Producer(_Facade[async_producer.Producer[K, V]], Generic[K, V]):
         Raises:
             QuorateError: It was not delivered, for that reason.
         """
-        send = self.background.client.send
-        return self.background.call(send, topic, value, key=key, **options)
+        background, send = self.background, self.background.client.send
+        sent: RecordMetadata = background.call(
+            self.drain_and, send, topic, value, key=key, **options
+        )
+        return sent
 
     partitions_of = _waiting(async_producer.Producer.partitions_of)
 
@@ -233,10 +237,12 @@ class Producer(_Facade[async_producer.Producer[K, V]], Generic[K, V]):
             pending.fail(error)
             self._room.release()
 
-    async def drain_and(self, then: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-        """Hand over all records, and do something then; in the thread."""
+    async def drain_and(
+        self, then: Callable[..., Awaitable[T]], *arguments: Any, **named: Any
+    ) -> T:
+        """Hand over all records so far, and do something then; in the thread."""
         await self._drain()
-        return await then(*arguments)
+        return await then(*arguments, **named)
 
     def _taken(self) -> Iterator[PendingDelivery]:
         """Take records out of the queue, as long as no other thread has taken the last one."""
@@ -258,7 +264,8 @@ class Producer(_Facade[async_producer.Producer[K, V]], Generic[K, V]):
 
     async def _drain(self) -> None:
         async with self._draining:  # by one at a time, or records would change their order
-            for pending in self._taken():
+            # And no more than there are now: who waits for these need not wait for later ones.
+            for pending in islice(self._taken(), len(self._queue)):
                 try:
                     await pending.hand_over(self.background.client)
                 except trio.Cancelled:  # by who waited for it: the next one goes on with it
@@ -345,7 +352,11 @@ class Transaction(Generic[K, V]):
         self, topic: str, value: V | None, *, key: K | None = None, **options: Unpack[RecordOptions]
     ) -> RecordMetadata:
         """Send a record and return where it is, once it is acknowledged."""
-        return self._background.call(self._transaction.send, topic, value, key=key, **options)
+        drain_and, send = self._producer.drain_and, self._transaction.send
+        sent: RecordMetadata = self._background.call(
+            drain_and, send, topic, value, key=key, **options
+        )
+        return sent
 
     def enqueue(
         self, topic: str, value: V | None, *, key: K | None = None, **options: Unpack[RecordOptions]

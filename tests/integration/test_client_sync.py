@@ -71,6 +71,22 @@ def test_records_go_out_in_their_order_and_come_back(bootstrap: str, topic: str)
         assert consumer.position((topic, 0)) == 8
 
 
+def test_a_record_that_is_waited_for_goes_out_behind_those_handed_over_before(
+    bootstrap: str, topic: str
+) -> None:
+    with SyncProducer(bootstrap, linger_ms=0) as producer:
+        for _ in range(20):
+            before = producer.enqueue(topic, b"before", key=b"k")
+            sent = producer.send(topic, b"then", key=b"k")
+            assert before.result().offset < sent.offset
+    with SyncProducer(bootstrap, linger_ms=0, transactional_id=topic) as producer:
+        for _ in range(20):
+            with producer.transaction() as tx:
+                before = tx.enqueue(topic, b"before", key=b"k")
+                sent = tx.send(topic, b"then", key=b"k")
+                assert before.result().offset < sent.offset
+
+
 def test_any_thread_may_call(bootstrap: str, topic: str) -> None:
     offsets: list[int] = []
 
