@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
@@ -39,6 +39,13 @@ class _Chunk:
     at: int
     aborted: deque[tuple[int, int]]
     """(first offset, producer id) of transactions that were aborted, in order of offset."""
+
+    aborting: set[int] = field(default_factory=set[int])
+    """The producers whose transaction is an aborted one where this is.
+
+    A response names again what began before it: what was known from the one before may be over,
+    and its marker compacted away.
+    """
 
 
 class PartitionStream:
@@ -80,7 +87,6 @@ class PartitionStream:
         self._committed_only = committed_only
         self._check_crcs = check_crcs
         self._chunks: deque[_Chunk] = deque()
-        self._aborted_producers: set[int] = set()
         self._decoded: list[Record] = []
         self._decoded_end = 0
         self._decoded_epoch = UNKNOWN_EPOCH
@@ -127,7 +133,6 @@ class PartitionStream:
         self.buffered_bytes = 0
         self._chunks.clear()
         self._decoded = []
-        self._aborted_producers.clear()
 
     # Batches come in
 
@@ -247,12 +252,12 @@ class PartitionStream:
 
     def _wanted_records(self, chunk: _Chunk, header: BatchHeader) -> list[Record]:
         """Return a batch's records from the position on; none of what consumers do not see."""
-        self._begin_aborted(chunk.aborted, header.last_offset)
+        self._begin_aborted(chunk, header.last_offset)
         if header.is_control:
-            if header.producer_id in self._aborted_producers and self._is_abort(chunk, header):
-                self._aborted_producers.discard(header.producer_id)
+            if header.producer_id in chunk.aborting and self._is_abort(chunk, header):
+                chunk.aborting.discard(header.producer_id)
             return []
-        if header.is_transactional and header.producer_id in self._aborted_producers:
+        if header.is_transactional and header.producer_id in chunk.aborting:
             return []
         records = self._read(chunk, header)
         position = self.position.offset
@@ -261,10 +266,11 @@ class PartitionStream:
             del records[: bisect_left(records, position, key=_offset_of)]
         return records
 
-    def _begin_aborted(self, aborted: deque[tuple[int, int]], last_offset: int) -> None:
+    def _begin_aborted(self, chunk: _Chunk, last_offset: int) -> None:
+        aborted = chunk.aborted
         if self._committed_only:
             while aborted and aborted[0][0] <= last_offset:
-                self._aborted_producers.add(aborted.popleft()[1])
+                chunk.aborting.add(aborted.popleft()[1])
 
     def _is_abort(self, chunk: _Chunk, header: BatchHeader) -> bool:
         markers = self._read(chunk, header)

@@ -49,11 +49,24 @@ class Chunk:
         return sum(span.header.record_count for span in self.spans)
 
 
+@dataclass(frozen=True, slots=True)
+class _Aborts:
+    """Aborted transactions of one response.
+
+    Attributes:
+        pending: (first offset, producer id) of those that begin later, the next one last.
+        producers: Those that are in one where the response is looked at.
+    """
+
+    pending: list[tuple[int, int]]
+    producers: set[int]
+
+
 class BatchReader:
     """Goes through what is fetched of one partition, from one response to the next.
 
     Invariants: ``next_offset`` is behind all that was looked at; every batch was compared with its
-    checksum. Aborted transactions that began in one response are remembered for those behind it.
+    checksum. Of aborted transactions every response tells anew, also of those that began before it.
     """
 
     def __init__(
@@ -62,7 +75,6 @@ class BatchReader:
         self.topic_partition = topic_partition
         self.next_offset = start
         self._committed_only = committed_only
-        self._aborted_producers: set[int] = set()
 
     def take(
         self, fetched: memoryview, aborted: Iterable[tuple[int, int]], end: int
@@ -78,7 +90,8 @@ class BatchReader:
             CorruptRecordError: These are no batches, or not those that their producers wrote; says
                 where.
         """
-        pending = sorted(aborted, reverse=True)
+        # What an earlier response told may be over by now, and its marker compacted away.
+        aborts = _Aborts(sorted(aborted, reverse=True), set())
         wanted: list[tuple[int, BatchHeader]] = []
         at = 0
         begun_at = self.next_offset
@@ -86,7 +99,7 @@ class BatchReader:
             header = self._header(fetched, at)
             if header is None:
                 break
-            if self._is_seen(fetched, at, header, pending) and header.next_offset > begun_at:
+            if self._is_seen(fetched, at, header, aborts) and header.next_offset > begun_at:
                 wanted.append((at, header))
             at += header.size_bytes
             self.next_offset = max(self.next_offset, header.next_offset)
@@ -109,15 +122,16 @@ class BatchReader:
         fetched: memoryview,
         at: int,
         header: BatchHeader,
-        pending: list[tuple[int, int]],
+        aborts: _Aborts,
     ) -> bool:
         """Whether consumers see the batch's records."""
+        pending, producers = aborts.pending, aborts.producers
         while self._committed_only and pending and pending[-1][0] <= header.last_offset:
-            self._aborted_producers.add(pending.pop()[1])
-        is_aborted = header.producer_id in self._aborted_producers
+            producers.add(pending.pop()[1])
+        is_aborted = header.producer_id in producers
         if header.is_control:
             if is_aborted and self._is_abort(fetched, at, header):
-                self._aborted_producers.discard(header.producer_id)
+                producers.discard(header.producer_id)
             return False
         return not (header.is_transactional and is_aborted)
 

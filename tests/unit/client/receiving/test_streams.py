@@ -271,6 +271,23 @@ def test_aborted_records_are_left_out_by_those_who_read_committed() -> None:
     assert offsets(stream.take(100)) == [2, 4, 5]
 
 
+def test_an_aborted_transaction_goes_on_in_the_next_response_which_names_it_again() -> None:
+    stream = stream_at(0, committed_only=True)
+    begin = batch_at(0, 2, producer_id=9, attributes=TRANSACTIONAL_BIT)
+    add(stream, begin, aborted=((9, 0),))
+    add(stream, batch_at(2, 1, producer_id=9, attributes=TRANSACTIONAL_BIT), aborted=((9, 0),))
+    assert offsets(stream.take(100)) == []
+    assert stream.position.offset == 3
+
+
+def test_an_abort_whose_marker_was_compacted_away_hides_nothing_that_came_later() -> None:
+    stream = stream_at(0, committed_only=True)
+    begin = batch_at(0, 2, producer_id=9, attributes=TRANSACTIONAL_BIT)
+    add(stream, begin, aborted=((9, 0),))
+    add(stream, batch_at(4, 1, producer_id=9, attributes=TRANSACTIONAL_BIT))
+    assert offsets(stream.take(100)) == [4]
+
+
 def test_aborted_records_are_given_out_to_others() -> None:
     stream = stream_at(0)
     add(stream, transactions())

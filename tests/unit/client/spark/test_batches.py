@@ -59,14 +59,21 @@ def test_aborted_transactions_are_seen_by_those_who_do_not_mind() -> None:
     assert batches.next_offset == 5
 
 
-def test_an_abort_is_remembered_from_one_response_to_the_next() -> None:
+def test_an_abort_is_told_anew_by_each_response() -> None:
     batches = reader(committed_only=True)
     first = batch(0, plain(1), attributes=TRANSACTIONAL, producer_id=7)
     second = batch(1, plain(1), attributes=TRANSACTIONAL, producer_id=7)
     assert taken(batches, first, ((0, 7),)) == []
-    assert taken(batches, second + marker(2, 7, commit=False)) == []
+    assert taken(batches, second + marker(2, 7, commit=False), ((0, 7),)) == []
     assert taken(batches, batch(3, plain(1), attributes=TRANSACTIONAL, producer_id=7)) == [3]
     assert taken(batches, marker(4, 7, commit=False)) == []
+
+
+def test_an_abort_whose_marker_was_compacted_away_hides_nothing_that_came_later() -> None:
+    batches = reader(committed_only=True)
+    first = batch(0, plain(1), attributes=TRANSACTIONAL, producer_id=7)
+    assert taken(batches, first, ((0, 7),)) == []
+    assert taken(batches, batch(3, plain(1), attributes=TRANSACTIONAL, producer_id=7)) == [3]
 
 
 def test_a_commit_marker_ends_no_abort() -> None:
