@@ -4,13 +4,14 @@ import logging
 import math
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
 import trio
 
-from quorate.client.errors import BootstrapError, in_words
+from quorate.client.errors import BootstrapError, ClosedError, in_words
 from quorate.client.routing.cluster import ClusterView, Leader, TopicView, parse_bootstrap
 from quorate.client.routing.retries import Backoff, Remedy, remedy_for
 from quorate.errors import (
@@ -189,6 +190,7 @@ class Cluster:
         self._changed = trio.lowlevel.ParkingLot()
         self._listeners: list[Callable[[], None]] = []
         self._metadata_error: QuorateError | None = None
+        self._closed: ClosedError | None = None
 
     async def open(self) -> None:
         """Find a broker and learn about the cluster; then keep what is known fresh.
@@ -220,11 +222,16 @@ class Cluster:
             " address and whether the listener wants TLS"
         )
 
-    def close(self, why: str) -> None:
-        """End all connections; their requests fail with a NetworkError."""
-        for link in self._links.values():
-            if link.connection is not None:
-                link.connection.close(why)
+    def close(self, error: ClosedError) -> None:
+        """Fail whoever waits for a broker, or will, with that error; connections end with tasks."""
+        self._closed = error
+        self._changed.unpark_all()
+
+    async def _check_open(self) -> None:
+        """Raise why there will be no connections and no metadata any more, if so."""
+        if self._closed is not None:
+            await trio.lowlevel.checkpoint_if_cancelled()  # the client's own tasks end by that
+            raise copy(self._closed)
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call back whenever a connection comes or goes or metadata arrives; never wait in it."""
@@ -286,6 +293,7 @@ class Cluster:
 
     async def _reach(self, link: _Link) -> Connection:
         while link.ready is None:
+            await self._check_open()
             if link.connecting:
                 await self._changed.park()
                 if not link.connecting and link.ready is None and link.last_error is not None:
@@ -344,6 +352,7 @@ class Cluster:
 
     async def _any(self) -> Connection:
         """Return a connection to some broker: one that is open, or the first that opens."""
+        await self._check_open()
         endpoints = list(self.view.brokers.values())
         self._rng.shuffle(endpoints)
         endpoints += [e for e in self.settings.bootstrap if e not in endpoints]
@@ -396,6 +405,7 @@ class Cluster:
                     self._topics.discard(name)
                     raise_topic_error(view)
                 self.refresh_soon()
+                await self._check_open()
                 await self._changed.park()
         self._topics.discard(name)
         view = self.view.topics.get(name)
@@ -523,6 +533,7 @@ class Cluster:
         with trio.move_on_after(self.settings.topic_wait_ms / 1000):
             while number not in view.partitions:
                 self.refresh_soon()
+                await self._check_open()
                 await self._changed.park()
                 view = self.view.topics.get(topic, view)
             return
@@ -547,6 +558,7 @@ class Cluster:
         with trio.move_on_after(self.settings.topic_wait_ms / 1000):
             while (leader := self.view.leader_of(topic_partition)) is None:
                 self.refresh_soon()
+                await self._check_open()
                 await self._changed.park()
             return leader.broker_id
         message = f"nobody leads {topic_partition}: its brokers are down, or an election is on"

@@ -156,6 +156,7 @@ class Consumer(GroupConsumer, Generic[K, V]):
         try:
             await self._close_group(error)
         finally:
+            self._alert()  # other tasks that wait for records: there will be none
             await self._lifetime.close(error, traceback)
 
     async def poll(

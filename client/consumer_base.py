@@ -129,8 +129,8 @@ class ConsumerBase:
             NotAssignedError: The partition is not assigned, or not any more.
             QuorateError: It cannot be found out.
         """
-        reading = self._open()
         while True:
+            reading = self._open()
             (stream,) = reading.assigned((partition,))
             known = reading.positions().get(stream.topic_partition)
             if stream.error is not None:

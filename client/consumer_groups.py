@@ -345,7 +345,8 @@ class GroupConsumer(ConsumerBase):
                     await trio.sleep(BEGIN_RETRY_S)
 
     def _raise_failures(self) -> None:
-        """Raise what went wrong in the background, to whom asks for records."""
+        """Raise what went wrong in the background, or that it is over, to whom asks for records."""
+        self._lifetime.check_open()
         if self._rebalancing is not None and self._rebalancing.failure is not None:
             failure, self._rebalancing.failure = self._rebalancing.failure, None
             raise failure

@@ -31,15 +31,19 @@ class Lifetime:
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._outer: trio.Nursery | None = None
         self._nursery: trio.Nursery | None = None
+        self._cluster: Cluster | None = None
         self._tasks = trio.CancelScope(shield=True)
         self._over = False
 
     def check_open(self) -> None:
         """Raise ClosedError outside the block."""
         if self._over:
-            raise ClosedError(f"this {self._name} was closed: its 'async with' block has ended")
+            raise self._closed()
         if self._nursery is None:
             raise ClosedError(f"this {self._name} is not open: use it in 'async with'")
+
+    def _closed(self) -> ClosedError:
+        return ClosedError(f"this {self._name} was closed: its 'async with' block has ended")
 
     @property
     def nursery(self) -> trio.Nursery:
@@ -69,7 +73,7 @@ class Lifetime:
             hosted = trio.Event()
             self._outer.start_soon(self._host, hosted)
             await hosted.wait()
-            cluster = Cluster(settings, self.nursery, rng)
+            self._cluster = cluster = Cluster(settings, self.nursery, rng)
             for callback in on_change:
                 cluster.on_change(callback)
             await cluster.open()
@@ -89,8 +93,10 @@ class Lifetime:
         self.nursery.start_soon(task, argument)
 
     async def close(self, error: BaseException | None, traceback: TracebackType | None) -> None:
-        """Cancel the tasks and wait for their end."""
+        """Cancel the tasks and wait for their end; whoever waits elsewhere gets ClosedError."""
         self._over = True
+        if self._cluster is not None:
+            self._cluster.close(self._closed())
         assert self._manager is not None
         assert self._outer is not None
         self._tasks.cancel()

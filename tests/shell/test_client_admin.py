@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from quorate.client import (
     Admin,
@@ -52,6 +52,7 @@ from quorate.protocol.messages.metadata import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
+    MetadataRequest,
 )
 from quorate.protocol.messages.quorum import (
     AddRaftVoterRequest,
@@ -559,3 +560,18 @@ async def test_a_broker_that_takes_connections_and_says_nothing_keeps_nobody_fro
         async with Admin(cluster.bootstrap, dial=dial) as a:
             assert [topic.name for topic in await a.list_topics()] == ["t"]
         assert trio.current_time() - began_s < 10, "the time to connect in"
+
+
+async def test_a_task_that_waits_hears_that_the_client_was_closed(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = FakeCluster(nursery)
+
+    async def wait(admin: Admin) -> None:
+        with pytest.raises(ClosedError, match="this admin client was closed"):
+            await admin.list_topics()
+
+    async with trio.open_nursery() as others, Admin(cluster.bootstrap, dial=cluster.dial) as admin:
+        cluster.script(MetadataRequest, HANG)
+        others.start_soon(wait, admin)
+        await wait_all_tasks_blocked()

@@ -1,10 +1,11 @@
 # pyright: reportPrivateUsage=false
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from quorate.client import (
     BootstrapError,
@@ -676,3 +677,46 @@ async def test_brokers_that_cannot_tell_ends_of_epochs_are_read_all_the_same(
         c.seek(T0, 4, leader_epoch=0)
         cluster.topics["t"][0].leader_epoch = 1
         assert (await read(c, 1))[0].offset == 4
+
+
+async def position(c: Consumer) -> int:
+    return await c.position(T0)
+
+
+async def next_record(c: Consumer) -> Record:
+    return await anext(c)
+
+
+async def poll(c: Consumer) -> list[Record]:
+    return await c.poll(timeout_ms=60_000)
+
+
+async def ends(c: Consumer) -> dict[TopicPartition, int]:
+    return await c.end_offsets([T0])
+
+
+async def partitions(c: Consumer) -> list[int]:
+    return await c.partitions_of("nothing")
+
+
+@pytest.mark.parametrize("work", [position, next_record, poll, ends, partitions])
+async def test_a_task_that_waits_hears_that_the_consumer_was_closed(
+    nursery: trio.Nursery, autojump_clock: MockClock, work: Callable[[Consumer], Awaitable[object]]
+) -> None:
+    cluster = cluster_of(nursery, records=0)
+    cluster.script(ListOffsetsRequest, HANG, HANG)
+    heard: list[float] = []
+
+    async def wait(c: Consumer) -> None:
+        with pytest.raises(ClosedError, match="this consumer was closed"):
+            await work(c)
+        heard.append(trio.current_time())
+
+    with trio.fail_after(1_000):
+        async with trio.open_nursery() as others:
+            async with consumer(cluster) as c:
+                c.assign([T0])
+                others.start_soon(wait, c)
+                await wait_all_tasks_blocked()
+            closed = trio.current_time()
+    assert heard[0] - closed < 0.5
