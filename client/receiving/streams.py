@@ -121,8 +121,11 @@ class PartitionStream:
         self.error = error
 
     def needs_check(self, leader_epoch: int) -> bool:
-        """Whether a leader of that epoch has to be asked whether it has what was read (KIP-320)."""
-        return self.fetch_epoch >= 0 and leader_epoch > self.agreed_epoch
+        """Whether a leader of that epoch has to be asked whether it has what was read (KIP-320).
+
+        An epoch that is earlier than that of the last leader is one of another topic of that name.
+        """
+        return self.fetch_epoch >= 0 and 0 <= leader_epoch != self.agreed_epoch
 
     def _restart(self) -> None:
         self.fetch_offset = self.position.offset

@@ -70,6 +70,15 @@ def test_a_new_leader_is_asked_once_before_it_is_read() -> None:
     assert plan_checks([stream], lambda _: leader(6), 0).keys() == {1}
 
 
+def test_a_topic_that_was_made_again_is_asked_before_it_is_read() -> None:
+    stream = at(10, 3)
+    stream.agreed_epoch = 5
+    assert plan_fetches([stream], settings(), lambda _: leader(0), 0) == {}
+    check = check_of(stream, leader_epoch=0)
+    assert not take_checked(check, end(-1, -1), settings(), 0, RNG)
+    assert stream.position.asked_timestamp == EARLIEST_TIMESTAMP
+
+
 def test_who_knows_no_epoch_has_nothing_to_ask() -> None:
     paused, asking = at(1, 3), at(1, 3)
     paused.retry_at_ms, asking.asking = 100, True
