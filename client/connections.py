@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
 import trio
 
+from quorate.client.arguments import require_text
 from quorate.client.errors import BootstrapError, ClosedError, in_words
 from quorate.client.routing.cluster import ClusterView, Leader, TopicView, parse_bootstrap
 from quorate.client.routing.retries import Backoff, Remedy, remedy_for
@@ -112,6 +113,7 @@ def client_settings(bootstrap: str | Sequence[str], options: ConnectionOptions) 
         allow_auto_create_topics=options.get("allow_auto_create_topics", False),
         dial=options.get("dial") or _tcp_dial(options.get("ssl_context"), connect_timeout_ms),
     )
+    require_text("client_id", settings.client_id)
     for name in ("connect_timeout_ms", "request_timeout_ms", "metadata_max_age_ms"):
         require_at_least(name, getattr(settings, name), 1)
     require_at_least("topic_wait_ms", settings.topic_wait_ms, 0)
@@ -382,6 +384,8 @@ class Cluster:
     def watch(self, topics: Iterable[str]) -> None:
         """Keep metadata of these topics from now on."""
         fresh = [topic for topic in topics if topic not in self._topics]
+        for topic in fresh:
+            require_text("topic", topic)
         if fresh:
             self._topics.update(fresh)
             self._new_topics = True

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quorate.client.arguments import INT32_MAX, INT64_MAX, is_number, require_number
 from quorate.client.connections import several
 from quorate.client.lifetime import Lifetime
 from quorate.client.offsets import TimestampOffset, list_offsets
 from quorate.client.receiving.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from quorate.errors import QuorateError
-from quorate.model import TopicPartition
+from quorate.model import UNKNOWN_EPOCH, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -83,8 +84,9 @@ class ConsumerBase:
             leader_epoch: The epoch of the record before it, as in OffsetAndMetadata, if known: then
                 it is noticed if that record is gone (KIP-320).
         """
-        if offset < 0:
-            raise ValueError(f"offset is {offset}; for the ends there is seek_to_end()")
+        if not is_number(offset, 0, INT64_MAX):
+            raise ValueError(f"offset is {offset!r}; for the ends there is seek_to_end()")
+        require_number("leader_epoch", leader_epoch, UNKNOWN_EPOCH, INT32_MAX)
         reading = self._open()
         streams = reading.assigned((partition,))
         streams[0].seek(offset, leader_epoch)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from quorate.client.arguments import INT32_MAX, is_number, require_text
 from quorate.client.classic_group_member import ClassicGroupMember
 from quorate.client.commits import Commit, Commits
 from quorate.client.connections import several
@@ -114,6 +115,8 @@ class GroupConsumer(ConsumerBase):
             wanted = topics
         else:
             wanted = frozenset([topics] if isinstance(topics, str) else topics)
+            for topic in wanted:
+                require_text("topic", topic)
             if not wanted:
                 raise ValueError("no topic to subscribe to; to leave there is unsubscribe()")
         if classic and isinstance(wanted, SubscriptionPattern):
@@ -192,7 +195,8 @@ class GroupConsumer(ConsumerBase):
         asked_timestamp = None if reset is OffsetReset.NONE else reset.timestamp
         wanted = [TopicPartition(*partition) for partition in several("assign", partitions)]
         for partition in wanted:
-            if partition.partition < 0:
+            require_text("topic", partition.topic)
+            if not is_number(partition.partition, 0, INT32_MAX):
                 raise ValueError(f"{partition} is not a partition: they are numbered from 0")
         streams: dict[TopicPartition, PartitionStream] = {}
         for partition in wanted:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
+from quorate.client.arguments import require_texts
 from quorate.client.connections import ConnectionOptions, require_at_least
 from quorate.client.membership.assignors import assignors_named
 from quorate.client.membership.consumer_member import ConsumerMemberSettings
@@ -101,6 +102,12 @@ def group_settings(group_id: str | None, options: ConsumerOptions) -> GroupSetti
     heartbeat_interval_ms = options.get("heartbeat_interval_ms", 3_000)
     require_at_least("auto_commit_interval_ms", auto_commit_interval_ms, 1)
     require_at_least("max_poll_interval_ms", options.get("max_poll_interval_ms", 1), 1)
+    require_texts(
+        group_id=group_id,
+        group_instance_id=options.get("group_instance_id"),
+        group_remote_assignor=options.get("group_remote_assignor"),
+        client_rack=options.get("client_rack"),
+    )
     protocol = options.get("group_protocol", "classic")
     if protocol not in _MEMBERS:
         raise ValueError(f"there is no group_protocol {protocol!r}: classic or consumer")

@@ -5,12 +5,14 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from functools import partial as bind
+from operator import index as whole_number
 from random import Random
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal
 
 import trio
 
+from quorate.client.arguments import INT64_MAX, require_number, require_text
 from quorate.client.connections import (
     Cluster,
     client_settings,
@@ -264,6 +266,7 @@ class Producer(Generic[K, V]):
         Raises:
             BufferFullError: No room; wait, or use :meth:`enqueue`.
             SerdeError: The key or the value cannot be written; nothing is sent.
+            TypeError, ValueError: Another argument cannot be.
             UnknownTopicOrPartitionError: The topic has no such partition.
             QuorateError: The producer was closed, or failed for good.
         """
@@ -275,6 +278,9 @@ class Producer(Generic[K, V]):
                     return delivery
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
+        else:
+            require_number("timestamp_ms", timestamp_ms, 0, INT64_MAX)
+            timestamp_ms = whole_number(timestamp_ms)
         return self._send(
             topic,
             self._value_bytes(topic, value),
@@ -428,6 +434,8 @@ class Producer(Generic[K, V]):
         timestamp_ms: int,
     ) -> Delivery:
         """Take a record of any kind; the fast lane in :meth:`send_nowait` is for the usual one."""
+        if partition is not None:
+            partition = whole_number(partition)
         size_bytes = record_bytes_max(key, value, headers)
         known = self._topics.get(topic)
         if known is None:
@@ -479,6 +487,7 @@ class Producer(Generic[K, V]):
 
     def _open_batch(self, topic: _Topic, partition: int, size_bytes: int) -> Batch:
         self._check_usable(size_bytes)
+        partition = whole_number(partition)
         if partition not in topic.view.partitions:
             self._connected().refresh_soon()
             topic_partition = TopicPartition(topic.view.name, partition)
@@ -503,6 +512,7 @@ class Producer(Generic[K, V]):
 
     def _park(self, topic: str, partition: int | None, size_bytes: int) -> Batch:
         """Return a batch of one for a record whose topic nobody has told us about yet."""
+        require_text("topic", topic)
         self._check_usable(size_bytes)
         self._accumulator.reserve(size_bytes)
         deadline_ms = now_ms() + self._accumulator.settings.delivery_timeout_ms

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, cast
 
+from quorate.client.arguments import INT32_MAX, require_texts
 from quorate.client.connections import RETRY, ConnectionOptions, require_at_least
-from quorate.client.sender import INT32_MAX
 from quorate.client.sending.accumulator import SendSettings
 
 REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -135,6 +135,7 @@ def transaction_settings(
     require_at_least("transaction_timeout_ms", timeout_ms, 1)
     if transactional_id is None:
         return None
+    require_texts(transactional_id=transactional_id)
     if not transactional_id:
         raise ValueError("transactional_id is empty: name it, or leave it out")
     if not idempotent:

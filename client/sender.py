@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from quorate.client.arguments import INT32_MAX
 from quorate.client.connections import RETRY, Cluster, now_ms
 from quorate.client.errors import error_for
 from quorate.client.routing.retries import Remedy, remedy_for
@@ -47,7 +48,6 @@ PRODUCE_BY_NAME_MAX: Final = 12
 
 NO_TOPIC_ID: Final = bytes(16)
 
-INT32_MAX: Final = 2**31 - 1
 ANSWER_GRACE_MS: Final = 2_000
 """How much longer than the broker we wait, so that its own timeout answer arrives."""
 

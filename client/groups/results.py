@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from quorate.client.arguments import INT32_MAX, INT64_MAX, is_number, require_text
 from quorate.model import UNKNOWN_EPOCH, TopicPartition
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ STABLE: Final = "Stable"
 DEAD: Final = "Dead"
 """Some of the states, by Kafka's names."""
 
-INT32_MAX: Final = 2**31 - 1
-INT64_MAX: Final = 2**63 - 1
 METADATA_BYTES_MAX: Final = 32_767
 """What fits into requests of old versions."""
 
@@ -122,6 +121,7 @@ def offsets_to_commit(
 
     Raises:
         ValueError: An offset is none, or what is committed beside it is no text, or too long.
+        TypeError: The name of a topic is no text.
     """
     wanted: dict[TopicPartition, OffsetAndMetadata] = {}
     for partition, given in offsets.items():
@@ -132,12 +132,13 @@ def offsets_to_commit(
 
 
 def _check(partition: TopicPartition, to: OffsetAndMetadata) -> None:
+    require_text("topic", partition.topic)
     for what, value, low, high in (
         ("the partition", partition.partition, 0, INT32_MAX),
         ("the offset", to.offset, 0, INT64_MAX),
         ("the leader epoch", to.leader_epoch, UNKNOWN_EPOCH, INT32_MAX),
     ):
-        if not _is_number(value, low, high):
+        if not is_number(value, low, high):
             raise ValueError(f"{what} to commit for {partition} is a number from {low}: {value!r}")
     size_bytes = len(str(to.metadata).encode())
     if size_bytes > METADATA_BYTES_MAX or not _is_text(to.metadata):
@@ -146,10 +147,6 @@ def _check(partition: TopicPartition, to: OffsetAndMetadata) -> None:
             f" {METADATA_BYTES_MAX} bytes (and offset.metadata.max.bytes, usually 4096), not"
             f" {size_bytes} bytes of {type(to.metadata).__name__}"
         )
-
-
-def _is_number(value: object, low: int, high: int) -> bool:
-    return isinstance(value, int) and low <= value <= high
 
 
 def _is_text(value: object) -> bool:

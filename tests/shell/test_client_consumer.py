@@ -720,3 +720,50 @@ async def test_a_task_that_waits_hears_that_the_consumer_was_closed(
                 await wait_all_tasks_blocked()
             closed = trio.current_time()
     assert heard[0] - closed < 0.5
+
+
+@pytest.mark.parametrize(
+    "partition", [("t", 0.0), ("t", 2**31), ("t", "0"), (b"t", 0), ("half a \ud800", 0)]
+)
+async def test_partitions_that_cannot_be_asked_for_are_refused(
+    nursery: trio.Nursery, autojump_clock: MockClock, partition: Any
+) -> None:
+    async with consumer(cluster_of(nursery, records=1)) as c:
+        with pytest.raises((TypeError, ValueError)):
+            c.assign([partition])
+        c.assign([T0])
+        assert len(await c.poll()) == 1
+
+
+@pytest.mark.parametrize(
+    ("offset", "epoch"), [(2**63, -1), (0.0, -1), ("0", -1), (0, 2**31), (0, -2)]
+)
+async def test_offsets_that_cannot_be_asked_for_are_refused(
+    nursery: trio.Nursery, autojump_clock: MockClock, offset: Any, epoch: Any
+) -> None:
+    async with consumer(cluster_of(nursery, records=1)) as c:
+        c.assign([T0])
+        with pytest.raises(ValueError, match=r"^offset is|^leader_epoch is"):
+            c.seek(T0, offset, leader_epoch=epoch)
+        assert len(await c.poll()) == 1
+
+
+@pytest.mark.parametrize("topic", [b"t", None, "half a \ud800"])
+async def test_topics_that_cannot_be_asked_for_are_refused(
+    nursery: trio.Nursery, autojump_clock: MockClock, topic: Any
+) -> None:
+    async with consumer(cluster_of(nursery, records=1), group_id="g") as c:
+        with pytest.raises((TypeError, ValueError), match="topic is"):
+            c.subscribe([topic])
+        with pytest.raises((TypeError, ValueError), match="topic is"):
+            await c.partitions_of(topic)
+        with pytest.raises((TypeError, ValueError), match="topic is"):
+            await c.commit({TopicPartition(topic, 0): 1})
+        c.assign([(T0)])
+        assert c.assignment == {T0}
+
+
+@pytest.mark.parametrize("setting", ["group_id", "group_instance_id", "client_rack"])
+async def test_names_that_cannot_be_sent_are_refused(setting: str) -> None:
+    with pytest.raises(TypeError, match=setting):
+        Consumer("broker:1", **{"group_id": "g", setting: b"x"})  # type: ignore[arg-type]

@@ -678,3 +678,36 @@ async def test_order_holds_per_partition_whatever_becomes_of_requests(
                 await trio.sleep(0.01)
     for partition, log in cluster.topics["t"].items():
         assert log.values() == [b"%04d" % n for n in range(600) if n % 3 == partition]
+
+
+@pytest.mark.parametrize(
+    ("topic", "options"),
+    [
+        (b"t", {}),
+        (None, {}),
+        ("half a \ud800", {}),
+        ("t" * 40_000, {}),
+        ("t", {"partition": 0.0}),
+        ("t", {"partition": "0"}),
+        ("t", {"timestamp_ms": 2**63}),
+        ("t", {"timestamp_ms": -1}),
+        ("t", {"timestamp_ms": 1.5}),
+    ],
+)
+async def test_what_cannot_be_sent_is_refused_where_it_is_handed_over(
+    nursery: trio.Nursery, autojump_clock: MockClock, topic: Any, options: Any
+) -> None:
+    cluster = cluster_of(nursery)
+    async with producer(cluster) as p:
+        for _ in range(2):  # before the topic is known, and after
+            with pytest.raises((TypeError, ValueError)):
+                p.send_nowait(topic, b"x", **options)
+            await p.send("t", b"of somebody else")
+    assert cluster.topics["t"][0].values() == [b"of somebody else"] * 2
+
+
+@pytest.mark.parametrize("setting", ["client_id", "transactional_id"])
+@pytest.mark.parametrize("name", [b"x", "half a \ud800", "x" * 40_000])
+async def test_names_that_cannot_be_sent_are_refused(setting: str, name: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=setting):
+        Producer("broker:1", **{setting: name})
