@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
+from operator import attrgetter
 from random import Random
 from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
@@ -353,15 +354,15 @@ class Cluster:
             self._notify()
 
     async def _any(self) -> Connection:
-        """Return a connection to some broker: one that is open, or the first that opens."""
+        """Return a connection to some broker: the idlest that is open, or the first that opens."""
         await self._check_open()
         endpoints = list(self.view.brokers.values())
         self._rng.shuffle(endpoints)
         endpoints += [e for e in self.settings.bootstrap if e not in endpoints]
         links = [self._link(endpoint) for endpoint in endpoints]
-        for link in links:
-            if link.ready is not None:
-                return link.ready
+        ready = [link.ready for link in links if link.ready is not None]
+        if ready:  # not one that hangs, and has been asked something already
+            return min(ready, key=attrgetter("in_flight"))
         errors: list[str] = []
         for link in links:
             patience_s = math.inf if link is links[-1] else NEXT_BROKER_S

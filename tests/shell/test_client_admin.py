@@ -82,7 +82,7 @@ from quorate.protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from tests.shell.fake_cluster import DROP, HANG, FakeCluster
+from tests.shell.fake_cluster import DROP, HANG, ApiKey, FakeCluster
 
 T0, T1, X0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("x", 0)
 
@@ -575,3 +575,21 @@ async def test_a_task_that_waits_hears_that_the_client_was_closed(
         cluster.script(MetadataRequest, HANG)
         others.start_soon(wait, admin)
         await wait_all_tasks_blocked()
+
+
+async def test_a_broker_that_hangs_is_not_asked_more_while_others_answer(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = FakeCluster(nursery, brokers=2)
+
+    def hang(broker: int, _request: Any) -> Any:
+        return HANG if broker == 1 else None
+
+    async with Admin(cluster.bootstrap, dial=cluster.dial) as admin:
+        hanging = await admin.connected().reach(1)
+        await admin.connected().reach(2)
+        cluster.script(MetadataRequest, *[hang] * 30)
+        hanging.submit(ApiKey.METADATA, MetadataRequest(), timeout_ms=30_000)
+        with trio.fail_after(1):
+            for _ in range(20):
+                await admin.list_topics()
