@@ -67,6 +67,7 @@ class Transaction(Generic[K, V]):
         self._consumer = consumer
         self._progress: Progress | None = None
         self._outcome: Outcome | None = None
+        self._committing = trio.Lock()
         self._ending: Ending | None = None
         """Of a commit, if it was not known in time what came of that."""
 
@@ -121,13 +122,24 @@ class Transaction(Generic[K, V]):
         """
         self._check_open()
         try:
-            if self._progress is not None:
-                await self._send_progress(self._progress)
-            await self._transactions.commit(self._producer.settle_all)
+            async with self._committing:
+                if self._outcome == "committed":
+                    return  # by another task
+                self._check_open()
+                if self._progress is not None:
+                    await self._send_progress(self._progress)
+                await self._transactions.commit(self._settle_all)
+                self._outcome = "committed"
         except BaseException as error:
-            await self._after_failed_commit(error)
+            if self._outcome == "open":
+                await self._after_failed_commit(error)
             raise
-        self._outcome = "committed"
+
+    async def _settle_all(self) -> None:
+        """Wait until no record waits for its acknowledgement; another task may abort meanwhile."""
+        await self._producer.settle_all()
+        if self._outcome != "open":
+            raise self._transactions.aborted()
 
     async def _send_progress(self, progress: Progress) -> None:
         try:

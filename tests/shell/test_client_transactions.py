@@ -206,6 +206,47 @@ async def test_what_another_task_hands_over_before_the_commit_is_asked_for_is_pa
     assert (fakes.values("t"), fakes.values("u")) == ([b"a", b"b"], [b"b"])
 
 
+async def later(answer: object) -> object:
+    await trio.sleep(1)
+    return answer
+
+
+async def test_what_another_task_aborts_while_it_is_to_be_committed_is_not_called_committed(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    fakes = fake(nursery)
+    async with producing(fakes) as p, trio.open_nursery() as others:
+        await write(p, b"before")
+        fakes.cluster.script(ProduceRequest, HANG)
+
+        async def abort() -> None:
+            await trio.sleep(0.5)
+            await tx.abort()
+
+        with pytest.raises(TransactionAbortedError):
+            async with p.transaction() as tx:
+                await tx.enqueue("t", b"a")
+                others.start_soon(abort)
+        assert tx.outcome == "aborted"
+    assert fakes.values("t") == [b"before"]
+
+
+async def test_who_commits_beside_another_task_waits_for_the_same_end(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    fakes = fake(nursery)
+    refusal = ended(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    async with producing(fakes) as p, trio.open_nursery() as others:
+        fakes.cluster.script(EndTxnRequest, lambda *_: later(refusal))
+        async with p.transaction() as tx:
+            await tx.enqueue("t", b"a")
+            others.start_soon(tx.commit)
+            await trio.sleep(0.5)
+            assert tx.outcome == "open"  # it has been asked for, in vain
+        assert fakes.values("t") == [b"a"]
+    assert len(fakes.cluster.requests_of(EndTxnRequest)) == 2
+
+
 @VERSIONS
 @pytest.mark.parametrize("fate", [LOSE, DROP, ended(ErrorCode.COORDINATOR_NOT_AVAILABLE)])
 async def test_a_commit_whose_answer_is_lost_is_asked_for_again(
