@@ -84,18 +84,39 @@ class _Asking(Generic[Asked, Told]):
         self._troubles: dict[TopicPartition, QuorateError] = {}
 
     async def ask_once(self) -> None:
-        """Ask who leads now; what another attempt may help with stays pending."""
-        by_leader: dict[int, list[TopicPartition]] = {}
-        for partition in list(self.pending):
-            try:
-                leader_id = await self._cluster.leader_of(partition)
-            except QuorateError as error:  # it has been waited for already
-                self._settle(partition, error)
-            else:
-                by_leader.setdefault(leader_id, []).append(partition)
+        """Ask who leads now; what another attempt may help with stays pending.
+
+        Leaders that are not known are waited for, of all partitions at the same time, and beside
+        the answers of the others.
+        """
+        led: dict[int, list[TopicPartition]] = {}
+        found: dict[int, list[TopicPartition]] = {}
         async with trio.open_nursery() as nursery:
-            for leader_id, partitions in by_leader.items():
-                nursery.start_soon(self._ask, leader_id, partitions)
+            for partition in self.pending:
+                leader = self._cluster.leader_if_known(partition)
+                if leader is None:
+                    nursery.start_soon(self._find_leader, partition, found)
+                else:
+                    led.setdefault(leader.broker_id, []).append(partition)
+            self._ask_each(led, nursery)
+        async with trio.open_nursery() as nursery:
+            self._ask_each(found, nursery)
+
+    async def _find_leader(
+        self, partition: TopicPartition, found: dict[int, list[TopicPartition]]
+    ) -> None:
+        try:
+            leader_id = await self._cluster.leader_of(partition)
+        except QuorateError as error:  # it has been waited for already
+            self._settle(partition, error)
+        else:
+            found.setdefault(leader_id, []).append(partition)
+
+    def _ask_each(
+        self, by_leader: Mapping[int, list[TopicPartition]], nursery: trio.Nursery
+    ) -> None:
+        for leader_id, partitions in by_leader.items():
+            nursery.start_soon(self._ask, leader_id, partitions)
 
     async def _ask(self, leader_id: int, partitions: list[TopicPartition]) -> None:
         request = self._question.request([(each, self.pending[each]) for each in partitions])

@@ -593,3 +593,21 @@ async def test_a_broker_that_hangs_is_not_asked_more_while_others_answer(
         with trio.fail_after(1):
             for _ in range(20):
                 await admin.list_topics()
+
+
+async def test_partitions_that_nobody_leads_do_not_hold_up_the_others(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = FakeCluster(nursery, brokers=2)
+    logs = cluster.create("t", 20)
+    cluster.down.add(2)
+    asked = {TopicPartition("t", n): OffsetSpec.LATEST for n in logs}
+    async with Admin(cluster.bootstrap, dial=cluster.dial) as admin:
+        found = await admin.list_offsets(asked)
+    led = {n for n, log in logs.items() if log.leader_id == 1}
+    assert {p.partition for p, told in found.items() if isinstance(told, TimestampOffset)} == led
+    for partition in asked:
+        if partition.partition not in led:
+            error = found[partition]
+            assert isinstance(error, KafkaError)
+            assert error.code is ErrorCode.LEADER_NOT_AVAILABLE
