@@ -164,9 +164,10 @@ class FollowedFile:
             return checked
         source = self._source
         size = max(source.batch_bytes, source.line_bytes_max + 2)
+        is_renamed = self._is_renamed()  # before: what is written until then is in the chunk
         chunk = os.pread(self._descriptor, size, position.offset)
         is_end = len(chunk) < size
-        is_old = is_end and self._is_renamed()
+        is_old = is_end and is_renamed
         is_over = is_old and (is_last or not self._may_grow(grew=b"\n" in chunk))
         found = cut(
             chunk,

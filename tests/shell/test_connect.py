@@ -171,6 +171,27 @@ def test_however_rarely_it_looks_an_old_file_is_looked_at_again_before_it_is_lef
     rare.file.__exit__()
 
 
+def test_a_line_that_comes_just_before_a_file_is_renamed_is_not_left_behind(
+    path: Path, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.write_bytes(b"one\n")
+    assert reader.lines(looks=3) == [b"one"]
+    pread = os.pread
+
+    def overtaken(descriptor: int, size: int, offset: int) -> bytes:
+        read = pread(descriptor, size, offset)
+        if offset:
+            monkeypatch.undo()
+            with path.open("ab") as file:
+                file.write(b"two\n")
+            path.rename(f"{path}.1")
+            path.write_bytes(b"three\n")
+        return read
+
+    monkeypatch.setattr(os, "pread", overtaken)
+    assert reader.lines(is_last=True) == [b"two", b"three"]
+
+
 def test_what_is_no_regular_file_is_refused_at_once(path: Path, reader: Reader) -> None:
     os.mkfifo(path)
     with pytest.raises(ConnectorError, match="is no regular file"):
