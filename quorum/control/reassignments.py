@@ -136,8 +136,10 @@ def _check_kept(before: PartitionState, after: PartitionState) -> None:
     Raises:
         InvalidReplicaAssignmentError: an unclean election would be needed, and is not allowed.
     """
-    lost = (before.isr or before.elr) and not (after.isr or after.elr)
-    if lost or (after.leader_id == NO_LEADER != before.leader_id):
+    nobody_left = not (after.isr or after.elr)
+    held = before.isr or before.elr or before.last_known_leader != after.last_known_leader
+    if (nobody_left and held) or (after.leader_id == NO_LEADER != before.leader_id):
         raise InvalidReplicaAssignmentError(
-            "only replicas that would be given up are in sync: it would need an unclean election"
+            "only replicas that would be given up are in sync, or led last: it would need an"
+            " unclean election"
         )

@@ -188,6 +188,18 @@ def test_the_last_that_could_lead_is_not_given_up() -> None:
     assert moved(cluster(known, alive=()), None).elr == (1,)
 
 
+def test_the_last_leader_is_not_given_up_while_nobody_else_may_lead() -> None:
+    waiting = replace(ONLY_NEW_IN_SYNC, isr=(), leader_id=NO_LEADER, last_known_leader=4)
+    for target in (None, (1, 2), (1, 5)):
+        code, message = refused(cluster(waiting, alive=(1, 2, 5)), target)
+        assert code == "INVALID_REPLICA_ASSIGNMENT"
+        assert "would need an unclean election" in message
+    kept = moved(cluster(waiting, alive=(1, 2, 5)), (4, 5))
+    assert (kept.leader_id, kept.last_known_leader) == (NO_LEADER, 4)
+    image = with_records(cluster(waiting, alive=(1, 2, 5)), UNCLEAN)
+    assert moved(image, None).leader_id == 1
+
+
 def test_who_allows_unclean_elections_allows_this_one() -> None:
     image = with_records(cluster(ONLY_NEW_IN_SYNC, alive=EVERYBODY), UNCLEAN)
     state = moved(image, None)
