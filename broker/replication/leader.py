@@ -496,18 +496,18 @@ class LeaderReplica(Replica):
         """Take note of what became of our change (Kafka: ``handleAlterPartitionError``).
 
         What nobody knows the outcome of is proposed again: it counts with the larger ISR until
-        the metadata or an answer say which one is true.
+        the metadata say which one is true. So does a change that was made: Kafka's leaders count on
+        it at once, but the controller may have made it by a ``min.insync.replicas`` that we do not
+        know yet, and call replicas eligible that would lack what we commit by the one before.
         """
         isr = self.isr
         if isr.proposed is None or sent.partition_epoch != isr.partition_epoch:
             return  # the metadata were quicker
         code = known_code(answer.failure.code)
         if code == ErrorCode.NONE:
-            if answer.leader_epoch != self.leader_epoch:
-                return  # the metadata are under way, and we do not lead any more
-            if not isr.commit(answer.isr, answer.partition_epoch):
+            if answer.partition_epoch == isr.partition_epoch:  # it was none
                 isr.give_up()
-            self._isr_changed()
+                self._isr_changed()
         elif code in NEVER_HAPPENED:
             logger.info("%s: the ISR stays: %s", self.topic_partition, answer.failure.message)
             isr.give_up()

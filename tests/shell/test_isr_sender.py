@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from quorate.broker.isr_sender import RETRY_S, IsrSender
-from quorate.control.messages import DONE
+from quorate.control.messages import DONE, Failure
 from quorate.control.partition_messages import (
     AlteredPartition,
     AlterPartition,
@@ -18,12 +18,13 @@ from tests.unit.broker.replication.cluster import Cluster
 
 
 class Controller:
-    """Accepts every change, unless it fails."""
+    """Accepts every change, unless it refuses all, or fails."""
 
     def __init__(self) -> None:
         self.heard: list[AlterPartition] = []
         self.heard_at_s: list[float] = []
         self.failures: list[KafkaError] = []
+        self.verdict = DONE
 
     async def call(self, request: Any, /, timeout_s: float = 30.0) -> Any:
         self.heard.append(request)
@@ -34,7 +35,7 @@ class Controller:
         return AlterPartitionAnswer(
             tuple(
                 AlteredPartition(
-                    change.topic_id, change.partition, DONE, request.broker_id,
+                    change.topic_id, change.partition, self.verdict, request.broker_id,
                     change.leader_epoch, change.partition_epoch + 1,
                     tuple(member.broker_id for member in change.isr),
                 )
@@ -59,8 +60,8 @@ async def controller(
     return made
 
 
-def isrs(cluster: Cluster) -> list[tuple[int, ...]]:
-    return [cluster.leader(partition=index).isr.committed for index in range(3)]
+def proposed(cluster: Cluster) -> list[tuple[int, ...] | None]:
+    return [cluster.leader(partition=index).isr.proposed for index in range(3)]
 
 
 async def test_all_that_is_proposed_in_a_turn_goes_in_one_request(
@@ -71,7 +72,16 @@ async def test_all_that_is_proposed_in_a_turn_goes_in_one_request(
     (request,) = controller.heard
     assert (request.broker_id, request.broker_epoch) == (1, cluster.epochs[1])
     assert [change.partition for change in request.partitions] == [0, 1, 2]
-    assert isrs(cluster) == [(1, 2)] * 3
+    assert proposed(cluster) == [(1, 2)] * 3, "it is so when the metadata say so"
+
+
+async def test_leaders_hear_what_the_controller_refuses(
+    cluster: Cluster, controller: Controller, autojump_clock: MockClock
+) -> None:
+    controller.verdict = Failure(int(ErrorCode.INELIGIBLE_REPLICA), "not now")
+    cluster.fetch(2)
+    await trio.sleep(0.1)
+    assert proposed(cluster) == [None] * 3
 
 
 async def test_what_the_controller_did_not_answer_is_sent_again_a_little_later(
@@ -84,7 +94,7 @@ async def test_what_the_controller_did_not_answer_is_sent_again_a_little_later(
     assert controller.heard[0].partitions == controller.heard[2].partitions
     first_s, second_s, _ = controller.heard_at_s
     assert second_s - first_s >= RETRY_S
-    assert isrs(cluster) == [(1, 2)] * 3
+    assert proposed(cluster) == [(1, 2)] * 3
 
 
 async def test_it_is_sent_in_the_registration_that_the_broker_has_by_then(

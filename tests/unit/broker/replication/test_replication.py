@@ -155,11 +155,29 @@ def test_who_lags_too_long_leaves_the_isr_and_counts_until_that_is_committed() -
         (2, cluster.epochs[2]),
     ]
     leader.review()
-    assert heard == []
     cluster.answer_alteration()
-    assert (heard, leader.isr.committed) == ([ErrorCode.NONE], (1, 2))
+    assert heard == []
     cluster.change(1, 0, (1, 2))
+    assert (heard, leader.isr.committed) == ([ErrorCode.NONE], (1, 2))
     assert leader.isr.partition_epoch == leader.state.partition_epoch == 1
+
+
+def test_what_is_committed_with_a_smaller_isr_goes_by_the_rules_that_the_controller_knew() -> None:
+    cluster = Cluster((1, 2))
+    cluster.replicate()
+    cluster.append(b"a", acks=ACKS_ALL)
+    leader = cluster.leader()
+    heard = commits_of(leader, 1)
+    cluster.wait(LAG_MS + 1)
+    leader.review()
+    # The controller raises the minimum, and so the other one stays eligible to lead.
+    cluster.answer_alteration()
+    assert (heard, leader.high_watermark) == ([], 0)
+    cluster.apply(
+        r.ConfigSet("test", 0, "topic", TOPIC, "min.insync.replicas", "2"),
+        r.PartitionChanged("test", 0, cluster.topic_id, 0, 1, 0, (1,)),
+    )
+    assert (heard, leader.high_watermark) == ([ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND], 0)
 
 
 def test_who_catches_up_joins_the_isr_and_counts_at_once() -> None:
@@ -184,7 +202,7 @@ def test_who_has_caught_up_meanwhile_is_next() -> None:
     cluster.append(b"a")
     cluster.replicate()
     assert cluster.leader().isr.proposed == (1, 2)
-    cluster.answer_alteration()
+    cluster.change(1, 0, (1, 2))
     assert cluster.leader().isr.proposed == (1, 2, 3)
 
 
@@ -243,26 +261,25 @@ def test_a_refused_change_is_forgotten_waited_out_or_tried_again(
     assert (leader.isr.in_flight, leader in news.alterations) == (in_flight, again)
 
 
-def test_an_answer_that_comes_after_the_metadata_or_of_another_epoch_changes_nothing() -> None:
+def test_an_answer_that_comes_before_the_metadata_or_after_them_changes_nothing() -> None:
     cluster = Cluster((1, 2), isr=(1,))
     cluster.fetch(2)
     leader, sent = cluster.leader(), cluster.proposed()
     assert sent is not None
-    answer = answer_to(sent, leader_epoch=1)
-    leader.altered(sent, answer)
+    cluster.answer_alteration()
     assert leader.isr.in_flight
     cluster.change(1, 0, (1, 2))
-    leader.altered(sent, answer_to(sent, leader_epoch=0))
+    leader.altered(sent, answer_to(sent))
     assert (leader.isr.committed, leader.isr.partition_epoch) == ((1, 2), 1)
     cluster.nodes[1].replicas.news.alterations.clear()
     leader.retry_alteration()
     assert leader not in cluster.nodes[1].replicas.news.alterations
 
 
-def answer_to(sent: PartitionAlteration, leader_epoch: int) -> AlteredPartition:
+def answer_to(sent: PartitionAlteration) -> AlteredPartition:
     """What the controller says if the partition epoch is still what it was."""
     key = (sent.topic_id, sent.partition)
-    return AlteredPartition(*key, DONE, 1, leader_epoch, sent.partition_epoch, (1,))
+    return AlteredPartition(*key, DONE, 1, sent.leader_epoch, sent.partition_epoch, (1,))
 
 
 def test_a_change_that_was_none_is_over() -> None:
@@ -271,7 +288,7 @@ def test_a_change_that_was_none_is_over() -> None:
     leader, sent = cluster.leader(), cluster.proposed()
     assert sent is not None
     cluster.apply(r.BrokerFenced("test", 0, 2, cluster.epochs[2]))
-    leader.altered(sent, answer_to(sent, leader_epoch=0))
+    leader.altered(sent, answer_to(sent))
     assert (leader.isr.committed, leader.isr.in_flight) == ((1,), False)
 
 
