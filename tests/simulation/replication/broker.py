@@ -412,6 +412,16 @@ class BrokerProcess:
             self._store.finish_flush(flush)
         self._store.checkpoint(self._replicas.high_watermarks())
 
+    def delete_records(self, partition: TopicPartition, offset: int) -> bool:
+        """Delete what lies before an offset, if this broker leads, and knows that it may."""
+        leader = self._replicas.find(*partition)
+        if leader is None or offset > leader.high_watermark:
+            return False
+        self.begin_turn()
+        leader.delete_records_before(offset)
+        self.end_turn()
+        return True
+
     # --- what others look at
 
     def _look(self) -> None:

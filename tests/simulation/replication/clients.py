@@ -75,6 +75,7 @@ class Producer(Client):
 
     Attributes:
         acknowledged: how many records.
+        settled: up to which offset nothing of it will be sent again.
     """
 
     def __init__(self, producer_id: int, leads: Callable[[str], bool], *args: object) -> None:
@@ -84,6 +85,7 @@ class Producer(Client):
         self._sequence = 0
         self._values: list[bytes] = []
         self.acknowledged = 0
+        self.settled = 0
         self.later(self._next)
 
     def _next(self) -> None:
@@ -122,6 +124,7 @@ class Producer(Client):
             return
         # A broker may answer a duplicate with the batch's place alone.
         self.ledger.acknowledged(self.partition, response.base_offset, self._values[0])
+        self.settled = response.base_offset
         self.acknowledged += len(self._values)
         self._sequence += len(self._values)
         self.later(self._next)
@@ -159,6 +162,8 @@ class Consumer(Client):
             if data.error_code:
                 self.trace.counts[ErrorCode(data.error_code).name] += 1
                 self.elsewhere()
+                if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    self.position = max(self.position, data.log_start_offset)
             else:
                 records: Any = data.records
                 self._take(data, split(bytes(records or b"")))

@@ -218,8 +218,9 @@ class Ledger:
         if self.unclean or after.leader_id == before.leader_id:
             return
         eligible = {*before.isr, *before.elr} - returned
-        if before.leader_id in after.isr:
-            # The leader says who is in sync, and because it shuts down one of those leads at once.
+        if before.leader_id in (*after.isr, *before.removing_replicas):
+            # The leader says who is in sync, and because it shuts down, or was to be removed once
+            # all others are, one of those leads at once.
             eligible.update(after.isr)
         if not eligible:
             # Whoever returns uncleanly is not eligible any more; the last leader is all there is.

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final
 
 from quorate.model import TopicPartition
+from tests.simulation.replication.administrator import Administrator
 from tests.simulation.replication.clients import Consumer, Producer
 from tests.simulation.replication.nemesis import Nemesis
 from tests.simulation.replication.scenario import Scenario
@@ -56,8 +57,11 @@ class _Run:
         world.create_topic()
         self._start_clients()
         nemesis = Nemesis(world)
+        administrator = Administrator(world, self._settled) if self._scenario.administered else None
         self._run_for(self._scenario.chaos_s)
         nemesis.rest()
+        if administrator is not None:
+            administrator.rest()
         self._run_for(CALM_S)  # whoever was about to stop does
         world.restarting = False
         for name in world.hosts:
@@ -70,6 +74,12 @@ class _Run:
             raise self._trace.violated("replicas_converge", world.describe())
         world.check_all()
         self._trace.counts["acknowledged"] = sum(p.acknowledged for p in self._producers)
+
+    def _settled(self, partition: TopicPartition) -> int:
+        """Return up to where nothing will be sent again."""
+        return min(
+            producer.settled for producer in self._producers if producer.partition == partition
+        )
 
     def _start_clients(self) -> None:
         world = self._world

@@ -17,7 +17,7 @@ class Scenario:
     anywhere at any time; without, only where somebody else is in sync. Followers fetch so many
     bytes of a partition at once, and so many of all partitions, but one batch at least. So many
     producers of each partition write transactions. Between steps of following the metadata lies so
-    much time at most.
+    much time at most. If it is ``administered``, rules and replicas change all the time.
     """
 
     brokers: int
@@ -32,6 +32,7 @@ class Scenario:
     step_s_max: float = STEP_S_MAX
     chaos_s: float = CHAOS_S
     transactors: int = 0
+    administered: bool = False
 
 
 FAULTS: Final = {
@@ -60,6 +61,8 @@ FAULTS: Final = {
 CROWDED: Final = 0.2
 """How many worlds are."""
 
+ADMINISTERED: Final = 0.4
+
 SHAPES: Final = ("replicated", "fsync")
 """Records count once they are in the page caches of all in sync, or on their disks."""
 
@@ -84,7 +87,9 @@ def draw(seed: int) -> Scenario:
         actions=FAULTS,
         fetch_bytes=rng.choice((1 << 20, 1 << 20, 1)),
     )
-    return crowded(scenario) if rng.random() < CROWDED else scenario
+    if rng.random() < CROWDED:
+        scenario = crowded(scenario)
+    return replace(scenario, administered=rng.random() < ADMINISTERED)
 
 
 def crowded(scenario: Scenario) -> Scenario:

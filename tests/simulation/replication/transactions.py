@@ -129,7 +129,10 @@ class Transactor(Client):
 
     Attributes:
         acknowledged: how many transactions were ended.
+        settled: up to which offset nothing of it will be asked about again.
     """
+
+    settled = 0
 
     def __init__(self, producer_id: int, coordinator: Coordinator, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
