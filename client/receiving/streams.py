@@ -216,7 +216,7 @@ class PartitionStream:
             else:
                 decoded = decoded[:room]
                 del self._decoded[:room]
-                self.position.advance(decoded[-1].offset + 1, self._decoded_epoch)
+                self.position.advance(self._behind(decoded[-1]), self._decoded_epoch)
             if taken:
                 taken += decoded
             else:
@@ -224,6 +224,14 @@ class PartitionStream:
         if not taken and self.error is not None:
             raise copy(self.error)
         return taken
+
+    def _behind(self, record: Record) -> int:
+        """Return the position behind a record in the middle of its batch.
+
+        Brokers do not look at the offsets of records in it: whatever a producer made of them, the
+        position goes on, and not beyond the batch.
+        """
+        return min(max(self.position.offset or 0, record.offset + 1), self._decoded_end)
 
     def _decode_until_wanted(self) -> bool:
         """Decode batches until there is a record to give out; whether there is one."""

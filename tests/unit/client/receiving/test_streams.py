@@ -11,10 +11,12 @@ from quorate.model import TopicPartition
 from quorate.protocol.messages.data import AbortedTransaction, PartitionData
 from quorate.records.batch import (
     CONTROL_BIT,
+    HEADER_BYTES,
     TRANSACTIONAL_BIT,
     assign_offset,
     behind_room,
     seal_batch,
+    sum_up,
 )
 from quorate.records.control import ABORT_KEY
 from quorate.records.record import NO_PRODUCER, ProducerStamp, Record, RecordBatchBuilder
@@ -286,6 +288,18 @@ def test_an_abort_whose_marker_was_compacted_away_hides_nothing_that_came_later(
     add(stream, begin, aborted=((9, 0),))
     add(stream, batch_at(4, 1, producer_id=9, attributes=TRANSACTIONAL_BIT))
     assert offsets(stream.take(100)) == [4]
+
+
+@pytest.mark.parametrize("delta", [0, 63])
+def test_offsets_that_make_no_sense_within_a_batch_stop_nobody(delta: int) -> None:
+    data = bytearray(batch_at(5, 4))
+    size_bytes = (len(data) - HEADER_BYTES) // 4
+    data[HEADER_BYTES + 2 * size_bytes + 3] = 2 * delta  # of the third record, instead of 2
+    sum_up(memoryview(data), 0, len(data))
+    stream = stream_at(5)
+    add(stream, bytes(data))
+    assert [offsets(stream.take(1)) for _ in range(4)] == [[5], [6], [5 + delta], [8]]
+    assert stream.position.offset == 9
 
 
 def test_aborted_records_are_given_out_to_others() -> None:
