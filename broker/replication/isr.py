@@ -110,7 +110,7 @@ class InSyncReplicas:
 
     @property
     def in_flight(self) -> bool:
-        """Whether a change waits for the controller's answer."""
+        """Whether it is not known yet what became of a change."""
         return self.proposed is not None
 
     def propose(self, isr: tuple[int, ...]) -> None:
@@ -119,13 +119,11 @@ class InSyncReplicas:
         self.proposed = isr
         self.maximal = frozenset((*self.committed, *isr))
 
-    def commit(self, isr: tuple[int, ...], partition_epoch: int) -> bool:
-        """Take over what the metadata say; return whether that was new."""
-        if partition_epoch <= self.partition_epoch:
-            return False
-        self.committed, self.partition_epoch, self.proposed = isr, partition_epoch, None
-        self.maximal = frozenset(isr)
-        return True
+    def commit(self, isr: tuple[int, ...], partition_epoch: int) -> None:
+        """Take over what the metadata say, if that is news."""
+        if partition_epoch > self.partition_epoch:
+            self.committed, self.partition_epoch, self.proposed = isr, partition_epoch, None
+            self.maximal = frozenset(isr)
 
     def give_up(self) -> None:
         """Forget what was proposed: it is known that it never happened, and never will."""
