@@ -84,7 +84,8 @@ class Throttle:
 class Cleaner:
     """The threads that compact logs.
 
-    State: which logs are being compacted, and which cannot be.
+    State: which logs are being compacted, and which cannot be; and which could not be last time, so
+    that others come first.
     """
 
     def __init__(self, broker: Broker, begin_turn: Callable[[], int]) -> None:
@@ -92,6 +93,7 @@ class Cleaner:
         self._begin_turn = begin_turn
         self._busy: set[Log] = set()
         self._hopeless: set[Log] = set()
+        self._put_off: set[Log] = set()
         self._throttle = Throttle(self._bytes_per_second)
         self._limiter = trio.CapacityLimiter(2 * broker.config.log_cleaner_threads)
 
@@ -152,12 +154,16 @@ class Cleaner:
         # Another thread may have begun with one meanwhile, or given it up.
         taken = self._busy | self._hopeless
         free = {id(filth): log for log, filth in filths.items() if log not in taken}
-        chosen = filthiest([filth for log, filth in filths.items() if log not in taken])
+        # What the disk refuses for one log, for want of space say, it may have for the others.
+        fresh = [filths[log] for log in free.values() if log not in self._put_off]
+        chosen = filthiest(fresh) or filthiest([filths[log] for log in free.values()])
         return chosen is not None and await self._clean(free[id(chosen)], chosen)
 
     def _candidates(self) -> list[Replica]:
         hosted = list(self._broker.replicas.hosted())
-        self._hopeless &= {replica.log for replica in hosted}
+        there = {replica.log for replica in hosted}
+        self._hopeless &= there
+        self._put_off &= there
         return [
             replica
             for replica in hosted
@@ -203,6 +209,7 @@ class Cleaner:
             raise
         except (OSError, StorageError) as error:
             logger.warning("cannot compact %s, trying again: %s", log.topic_partition, error)
+            self._put_off.add(log)
             return False
         except (KafkaError, BufferTooSmallError) as error:
             logger.error("%s cannot be compacted: %s", log.topic_partition, error)  # noqa: TRY400
@@ -210,6 +217,7 @@ class Cleaner:
             return False
         finally:
             self._busy.discard(log)
+        self._put_off.clear()
         _tell(log, filth, compaction.outcome, time.monotonic() - begin_s)
         return True
 

@@ -14,6 +14,7 @@ import trio
 
 from quorate.broker.cleaner import WINDOW_S, Cleaner, CleanerStoppedError, Throttle
 from quorate.quorum.metadata import records as r
+from tests.simulation.disk import SimFile
 from tests.unit.broker.harness import NOW_MS, Node, new_node
 from tests.unit.broker.log.batches import make_batch
 from tests.unit.broker.log.compacting import checkpoint, put, records_of
@@ -98,6 +99,31 @@ async def test_a_full_disk_is_tried_again(caplog: pytest.LogCaptureFixture) -> N
         node.disk.capacity_bytes = None
         await until(lambda: bool(compacted(caplog)))
     assert len(records_of(log)) == 3
+
+
+async def test_a_log_that_the_disk_does_not_let_compact_keeps_no_others_from_it(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO)
+    node = new_node({"log.cleaner.backoff.ms": "10"})
+    for name, dirty in (("ill", 9), ("sick", 8), ("well", 5), ("good", 3)):
+        topic(node, name, dirty, 10 - dirty, "0.15")
+    open_file = node.disk.open
+
+    def refuse(path: str, *, create: bool) -> SimFile:
+        if path.endswith(".cleaned") and ("/ill-0/" in path or "/sick-0/" in path):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return open_file(path, create=create)
+
+    async with cleaning(node):
+        with monkeypatch.context() as patch:
+            patch.setattr(node.disk, "open", refuse)
+            with trio.fail_after(5):
+                await until(lambda: len(compacted(caplog)) == 2)
+        with trio.fail_after(5):
+            await until(lambda: len(compacted(caplog)) == 4)
+    assert compacted(caplog)[:2] == ["well-0", "good-0"]
+    assert set(compacted(caplog)[2:]) == {"ill-0", "sick-0"}
 
 
 async def test_a_disk_that_takes_no_swap_for_the_moment_is_tried_again(
