@@ -75,14 +75,14 @@ def filth_of(part: ClosedPart, files: Files, now_ms: int) -> Filth:
         OSError: a segment is not there any more, or the disk fails.
     """
     part = _old_enough(part, files, now_ms)
-    dirty_bytes = total_bytes = 0
-    is_overdue = False
-    for segment, end in zip(part.segments, part.ends(), strict=True):
-        total_bytes += segment.size_bytes
-        if end > part.cleaned_offset:
-            if dirty_bytes == 0:
-                is_overdue = _is_overdue(segment.through(files), part.config, now_ms)
-            dirty_bytes += segment.size_bytes
+    total_bytes = sum(segment.size_bytes for segment in part.segments)
+    dirty = [
+        segment
+        for segment, end in zip(part.segments, part.ends(), strict=True)
+        if end > part.cleaned_offset
+    ]
+    dirty_bytes = sum(segment.size_bytes for segment in dirty)
+    is_overdue = any(_is_overdue(each.through(files), part.config, now_ms) for each in dirty)
     return Filth(part, dirty_bytes, total_bytes, is_overdue)
 
 
@@ -100,7 +100,10 @@ def _old_enough(part: ClosedPart, files: Files, now_ms: int) -> ClosedPart:
 
 
 def _is_overdue(segment: Segment, config: TopicConfig, now_ms: int) -> bool:
-    """Whether the first record of the oldest dirty segment has waited for too long."""
+    """Whether the first batch of a dirty segment has waited for too long.
+
+    Times need not grow with offsets, and an empty batch has none.
+    """
     lag_ms = config.max_compaction_lag_ms
     if lag_ms == LONG_MAX:
         return False

@@ -10,6 +10,7 @@ from quorate.broker.log.compaction import ClosedPart, Filth, filth_of, filthiest
 from quorate.broker.log.files import OpenFiles
 from quorate.broker.log.key_offsets import SECRET_BYTES, KeyOffsets
 from quorate.broker.log.log import Log
+from quorate.model import NO_TIMESTAMP
 from quorate.settings import TopicConfig
 from tests.simulation.disk import SimDisk
 from tests.unit.broker.log.batches import NOW_MS, PARTITION, TOPIC_ID, new_disk, new_log, open_data
@@ -75,6 +76,21 @@ def test_records_that_have_waited_too_long_are_due_whatever_the_ratio() -> None:
     for lag_ms, due in ((3_600_000, False), (3_599_999, True)):
         log.config = replace(COMPACT, min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=lag_ms)
         assert look(disk, log).is_due == due
+
+
+def test_records_behind_younger_ones_or_such_without_a_time_have_waited_too_long_all_the_same() -> (
+    None
+):
+    for first_ms in (NO_TIMESTAMP, NOW_MS):
+        disk = new_disk()
+        log = new_log(disk, replace(COMPACT, min_cleanable_dirty_ratio=1.0))
+        for timestamp_ms in (first_ms, NOW_MS - 3_600_000):
+            put(log, (b"k", b""), timestamp_ms=timestamp_ms)
+            log.roll(NOW_MS)
+        checkpoint(log)
+        for lag_ms, due in ((3_600_000, False), (3_599_999, True)):
+            log.config = replace(log.config, max_compaction_lag_ms=lag_ms)
+            assert look(disk, log).is_due == due
 
 
 def test_the_filthiest_log_comes_first() -> None:
