@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class LogChangedError(QuorateError):
-    """The log was shortened or deleted under the compaction, which begins anew another time."""
+    """The log is not what it was when the compaction began, which begins anew another time."""
 
 
 class Step(Generic[T]):
@@ -59,7 +59,7 @@ def compaction_steps(log: Log, compaction: Compaction) -> Steps:
     """Yield the steps of compacting a log.
 
     Raises:
-        LogChangedError: see there.
+        LogChangedError: it was shortened, deleted, or is not to be compacted any more.
         BufferTooSmallError: not even the keys of one batch fit into the buffer.
         KafkaError: there is something in the log that is no record.
         OSError: the disk failed or is full; the log is what it was.
@@ -91,6 +91,8 @@ def _while_there(log: Log, part: ClosedPart, work: Callable[[], T]) -> DoneBy[T]
     yield step
     if not log.has(part.segments):
         raise LogChangedError("it was shortened or deleted, or its disk failed")
+    if not log.config.compacts:
+        raise LogChangedError("all of its records are to be kept from now on")
     return step.result()
 
 

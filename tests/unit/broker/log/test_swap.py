@@ -159,6 +159,23 @@ def test_a_log_that_is_cut_behind_what_is_compacted_is_compacted_again_another_t
     assert table_of(records_of(log)) == {b"0": b"8", b"1": b"9"}
 
 
+def test_a_log_that_is_not_to_be_compacted_any_more_keeps_what_it_has() -> None:
+    disk = new_disk()
+    log = filled(disk)
+    steps = compaction_steps(log, compaction_of(disk, log))
+    for step in islice(steps, 4):
+        step.run()  # the last one copies
+    log.config = TopicConfig(cleanup_policy=("delete",))
+    with pytest.raises(LogChangedError):
+        run_all(steps)
+    assert len(records_of(log)) == 10
+    assert not disk.exists(f"{DIRECTORY}/{0:020d}.log.cleaned")
+    log.config = BIG
+    compact(disk, log)
+    assert table_of(records_of(log)) == {b"0": b"8", b"1": b"9"}
+    assert len(records_of(log)) == 3
+
+
 def test_markers_stay_as_they_are() -> None:
     disk = new_disk()
     log = filled(disk)
