@@ -76,7 +76,8 @@ def compaction_steps(log: Log, compaction: Compaction) -> Steps:
             compacted = yield from _while_there(log, group, partial(compaction.copy, group))
             swap = None if compacted is None else log.begin_swap(compacted)
         except (OSError, QuorateError):
-            yield Step(partial(compaction.discard, group))
+            if not log.is_given_up:  # or another log may be in its place, with files of that name
+                yield Step(partial(compaction.discard, group))
             raise
         if swap is not None:
             yield from _swap_steps(log, swap)

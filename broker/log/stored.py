@@ -113,6 +113,11 @@ class StoredLog(LogReader):
         return self._failure
 
     @property
+    def is_given_up(self) -> bool:
+        """Whether it never will again: it was deleted, or its directory failed."""
+        return self._failure is not None and not self._owed
+
+    @property
     def has_files(self) -> bool:
         """Whether there is anything on disk: the first record makes it so."""
         return self._maker is None

@@ -18,7 +18,14 @@ from quorate.records.batch import CONTROL_BIT, HEADER, parse_header
 from quorate.records.checksum import crc32c
 from quorate.settings import TopicConfig
 from tests.simulation.disk import SimDisk
-from tests.unit.broker.log.batches import NOW_MS, PARTITION, new_disk, new_log, open_data
+from tests.unit.broker.log.batches import (
+    NOW_MS,
+    PARTITION,
+    TOPIC_ID,
+    new_disk,
+    new_log,
+    open_data,
+)
 from tests.unit.broker.log.compacting import checkpoint, compact, put, records_of, table_of
 from tests.unit.broker.log.moody import MoodyDisk
 
@@ -27,7 +34,10 @@ BIG = TopicConfig(cleanup_policy=("compact",))
 
 
 def filled(disk: SimDisk, *, rolls: Iterable[int] = (3, 6, 9)) -> Log:
-    log = new_log(disk, BIG)
+    return fill(new_log(disk, BIG), rolls)
+
+
+def fill(log: Log, rolls: Iterable[int] = (3, 6, 9)) -> Log:
     for number in range(10):
         if number in rolls:
             log.roll(NOW_MS)
@@ -174,6 +184,24 @@ def test_a_log_that_is_not_to_be_compacted_any_more_keeps_what_it_has() -> None:
     compact(disk, log)
     assert table_of(records_of(log)) == {b"0": b"8", b"1": b"9"}
     assert len(records_of(log)) == 3
+
+
+def test_who_compacted_a_deleted_log_leaves_the_copies_of_another_of_its_name_alone() -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    logs: list[Log] = []
+    compactions: list[Steps] = []
+    for topic_id in (TOPIC_ID, TOPIC_ID[::-1]):
+        log = fill(store.create(PARTITION, topic_id, BIG, now_ms=NOW_MS))
+        steps = compaction_steps(log, compaction_of(disk, log))
+        for step in islice(steps, 4):
+            step.run()  # the last one copies
+        logs.append(log)
+        compactions.append(steps)
+    with pytest.raises(LogChangedError):
+        run_all(compactions[0])
+    run_all(compactions[1])
+    assert (logs[1].failure, len(records_of(logs[1]))) == (None, 3)
 
 
 def test_markers_stay_as_they_are() -> None:
