@@ -4,6 +4,7 @@ Who drives them runs each step given in any thread, and comes back for the next 
 loop, where the log may have changed meanwhile.
 """
 
+import struct
 from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -38,6 +39,9 @@ class Step(Generic[T]):
             self._results.append(self._work())
         except (OSError, QuorateError) as error:
             self._error = error
+        except struct.error:
+            # Behind what is compacted there may be cuts: aborted transactions are looked up there.
+            self._error = LogChangedError("an index is shorter than it was")
 
     def result(self) -> T:
         """Return what came of it.

@@ -5,10 +5,12 @@
 from contextlib import suppress
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quorate.broker.log.compacting import BufferTooSmallError
+from quorate.broker.log.compacting import BufferTooSmallError, Compaction
+from quorate.broker.log.compaction_steps import LogChangedError, compaction_steps
 from quorate.broker.log.fates import Fates
 from quorate.broker.log.log import Log
 from quorate.broker.log.transactions import AbortedTransaction
@@ -156,6 +158,32 @@ def test_nothing_is_compacted_behind_what_is_open() -> None:
     close(log)
     compact(disk, log)
     assert table_of(committed(log)) == {b"a": b"3", b"head": b""}
+
+
+def test_a_cut_of_an_index_behind_what_is_compacted_lets_it_begin_anew_another_time() -> None:
+    disk = new_disk()
+    log = new_log(disk, CONFIG)
+    writer = Writer(1)
+    for value in (b"1", b"2"):
+        writer.put(log, (b"a", value), transactional=False)
+    log.roll(NOW_MS)
+    committed_offset = log.log_end_offset
+    for _ in range(4):
+        writer.put(log, (b"a", b"3"))
+        writer.end(log, committed=False)
+    close(log)
+    part = log.closed_part(committed_offset)
+    log.truncate_to(committed_offset + 1, now_ms=NOW_MS)  # no leader has them
+    checkpoint(log)
+    compaction = Compaction(
+        disk, part, producers={}, buffer_bytes=1 << 20, now_ms=NOW_MS, charge=lambda _: None
+    )
+    steps = compaction_steps(log, compaction)
+    next(steps).run()
+    with pytest.raises(LogChangedError):
+        next(steps)
+    compact(disk, log)
+    assert table_of(committed(log)) == {b"a": b"2"}
 
 
 def test_a_marker_of_which_the_index_says_nothing_ends_nothing_that_is_aborted() -> None:
