@@ -112,6 +112,8 @@ class Compaction:
         self._keys = KeyOffsets(bytes(SECRET_BYTES), buffer_bytes=0, keys_max=0)
         self.cleaned_offset = part.end_offset
         """Where the dirty part will begin."""
+        self.reach = part.end_offset
+        """Below it may be the reasons why records go: of the next batch, too, if some fitted."""
         self.outcome = Outcome()
         self._checksum = 0
         self._fates = Fates(())
@@ -141,7 +143,7 @@ class Compaction:
             if header.is_control:
                 dirty.end(header, find_end_marker(data, header))
             elif not dirty.see(header) and not self._note_keys(header, data):
-                self.cleaned_offset = header.base_offset
+                self.cleaned_offset, self.reach = header.base_offset, header.next_offset
                 break
         self.outcome.keys = self._keys.count
         if self.cleaned_offset <= self._dirty_offset < self.part.end_offset:

@@ -72,7 +72,7 @@ def compaction_steps(log: Log, compaction: Compaction) -> Steps:
     cleaned, cuts = log.cleaned, log.cleaned.cuts
     yield from _while_there(log, compaction.part, compaction.read_keys)
     # From the first swap on records are missing because of others that they are below.
-    cleaned.reach = max(cleaned.reach, compaction.cleaned_offset)
+    cleaned.reach = max(cleaned.reach, compaction.reach)
     yield from _write_down(log, cuts)
     groups = yield from _while_there(log, compaction.part, compaction.groups)
     for group in groups:

@@ -278,6 +278,21 @@ def test_what_does_not_fit_into_the_buffer_stays_for_the_next_time() -> None:
     assert len(records_of(log)) == 21
 
 
+def test_a_cut_of_the_batch_that_did_not_fit_whole_takes_what_it_had_replaced_along() -> None:
+    disk = new_disk()
+    log = new_log(disk, COMPACT)
+    put(log, (b"a", b"old"), (b"b", b"old"))
+    half = put(log, (b"a", b"new"), (b"c", b"new"), (b"d", b"new"))
+    log.roll(NOW_MS)
+    put(log, (b"head", b""))
+    checkpoint(log)
+    compact(disk, log, buffer_bytes=24 * 4)
+    assert log.cleaned.offset == half, "there was no room for all of its keys"
+    assert records_of(log)[0].key == b"b", "but for the one that replaced an older record"
+    log.truncate_to(half, now_ms=NOW_MS)
+    assert log.log_end_offset == 0, "to be fetched again: it lacks a record of its leader's"
+
+
 def test_a_batch_whose_keys_do_not_fit_is_an_error() -> None:
     disk = new_disk()
     log = new_log(disk, COMPACT)
