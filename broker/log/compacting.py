@@ -197,6 +197,8 @@ class Compaction:
         ):
             discard(self._fs, first.stem)
             return None
+        # Records without a time are as old as their file.
+        self._fs.set_modified(writer.path, group.segments[-1].through(self._files).modified_ms)
         self._fs.sync_directory(folder)
         return CompactedSegment(
             group.segments, writer.path, group.end_offset, writer.txn_index_bytes

@@ -160,6 +160,10 @@ class FileSystem(Protocol):
         """When the file was last written."""
         ...
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        """Let a file count as last written then."""
+        ...
+
     def sync_directory(self, path: str) -> None:
         """Make the names in a folder durable."""
         ...
@@ -495,6 +499,9 @@ class OsFileSystem:
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def sync_directory(self, path: str) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

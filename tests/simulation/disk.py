@@ -44,6 +44,7 @@ class Inode:
     synced: bytes = b""
     versions: dict[int, list[bytes]] = field(default_factory=dict[int, list[bytes]])
     sizes: list[int] = field(default_factory=list[int])
+    modified_ms: int = 0
 
     def change(self, data: bytearray) -> None:
         """Replace the content, remembering which sectors changed to what."""
@@ -118,6 +119,7 @@ class SimFile:
         allowed = self.disk.admit(max(position + len(data) - len(self.inode.data), 0), len(data))
         content[position : position + allowed] = bytes(data)[:allowed]
         self.inode.change(content)
+        self.inode.modified_ms = self.disk.now_ms
         self.disk.after_write(complete=allowed == len(data))
 
     def read_at(self, size_bytes: int, position: int) -> bytes:
@@ -173,6 +175,8 @@ class SimDisk:
         self.syncs = 0
         self.reads = 0
         self.boots = 1
+        self.now_ms = 0
+        """When it is, for files that are written."""
         self._tear = False
 
     # What tests do to it
@@ -283,7 +287,11 @@ class SimDisk:
         return self.open(path, create=False).size_bytes()
 
     def modified_ms(self, path: str) -> int:
-        return 0
+        return self.open(path, create=False).inode.modified_ms
+
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        self.step()
+        self.open(path, create=False).inode.modified_ms = modified_ms
 
     def sync_directory(self, path: str) -> None:
         self.step()

@@ -248,6 +248,27 @@ def test_records_with_the_brokers_time_keep_it() -> None:
     assert [r.timestamp_ms for r in records_of(log)] == [NOW_MS] * 3
 
 
+def test_what_compaction_leaves_does_not_keep_old_records_behind_it_from_going() -> None:
+    disk = new_disk()
+    disk.now_ms = NOW_MS - DAY_MS
+    log = new_log(disk, replace(COMPACT, cleanup_policy=("compact", "delete")))
+    for key in (b"a", b"b"):
+        for _ in range(2):
+            put(log, (key, bytes(430)), timestamp_ms=disk.now_ms)
+        log.roll(NOW_MS)
+    disk.now_ms = NOW_MS
+    put(log, (b"a", b"young"))
+    log.roll(NOW_MS)
+    put(log, (b"head", b""))
+    checkpoint(log)
+    compact(disk, log)
+    assert headers(log)[0].record_count == 0
+    assert offsets_and_keys(log) == [(3, b"b"), (4, b"a"), (5, b"head")]
+    log.config = replace(log.config, retention_ms=DAY_MS - 1)
+    log.apply_retention(high_watermark=log.log_end_offset, now_ms=NOW_MS)
+    assert offsets_and_keys(log) == [(4, b"a"), (5, b"head")]
+
+
 def test_records_without_a_key_go_as_in_kafka() -> None:
     disk = new_disk()
     log = new_log(disk, replace(COMPACT, cleanup_policy=("delete",)))

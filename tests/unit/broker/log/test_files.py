@@ -42,6 +42,8 @@ def test_a_file_is_written_read_cut_and_synced(fs: OsFileSystem, tmp_path: Path)
     assert file.read_at(2, 4) == b"o "
     assert file.size_bytes() == fs.size_bytes(path) == 8
     assert fs.modified_ms(path) > 0
+    fs.set_modified(path, 1_700_000_000_123)
+    assert fs.modified_ms(path) == 1_700_000_000_123
     file.allocate(5000)
     assert file.size_bytes() == 5000
 
