@@ -69,7 +69,8 @@ class StoredLog(LogReader):
             unsynced=loaded.unsynced,
             snapshots=loaded.snapshots,
         )
-        self.cleaned = CleanedPart(context.fs, directory, loaded.cleaned)
+        cleaned = loaded.cleaned._replace(offset=min(loaded.cleaned.offset, end_offset))
+        self.cleaned = CleanedPart(context.fs, directory, cleaned)
         self._failure: StorageError | None = None
         self._owed: list[Step] = []
         self._leaving: list[Step] = []

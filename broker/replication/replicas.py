@@ -301,7 +301,8 @@ class Replicas:
             return
         topic_partition, topic_id, state, config = followed
         log = self.store.create(topic_partition, topic_id, config, now_ms=now_ms)
-        if log.cleaned.lacks_records(log.log_end_offset):
+        # Without a leader, nobody may have them: what there is may be all that there is.
+        if state.leader_id != NO_LEADER and log.cleaned.lacks_records(log.log_end_offset):
             try:
                 log.reset_to(log.log_start_offset, now_ms=now_ms)  # the leader has them
             except StorageError:  # the follower does it, once the disk lets it

@@ -1,8 +1,9 @@
 """Replicas that compact on their own: what followers make of batches that stand for others."""
 
-from tests.unit.broker.harness import NOW_MS
-from tests.unit.broker.log.batches import headers_of, make_batch, read_all
-from tests.unit.broker.log.compacting import checkpoint, compact, records_of, table_of
+from quorate.model import NO_LEADER
+from tests.unit.broker.harness import NOW_MS, new_node
+from tests.unit.broker.log.batches import headers_of, make_batch, new_disk, read_all
+from tests.unit.broker.log.compacting import checkpoint, compact, put, records_of, table_of
 from tests.unit.broker.replication.cluster import Cluster
 
 
@@ -45,6 +46,39 @@ def test_a_follower_that_lacks_what_others_were_replaced_by_fetches_all_of_it_ag
     log.cleaned.reach = 100  # as if a crash had taken the end of it
     cluster.change(leader_id=1, isr=(1,), leader_epoch=7)
     assert (log.log_start_offset, log.log_end_offset, log.cleaned.reach) == (0, 0, 0)
+
+
+def test_the_only_replica_keeps_what_damage_left_of_a_compacted_log() -> None:
+    disk = new_disk()
+    node = new_node(disk=disk)
+    topic_id = node.create_topic("t", cleanup_policy="compact")
+    log = node.leader("t").log
+    for number in range(3):
+        put(log, (b"%d" % number, b"v"), (b"again", b"v"))
+        log.roll(NOW_MS)
+    put(log, (b"head", b""))
+    checkpoint(log)
+    compact(disk, log)
+    node.replicas.store.close(clean=False, now_ms=NOW_MS)
+    for name in disk.list_directory("/data"):
+        if name.startswith("checkpoints"):
+            disk.remove(f"/data/{name}")  # so that all of it is looked through
+    path = f"{log.directory}/{0:020d}.log"
+    disk.open(path, create=False).write_at(b"?", disk.size_bytes(path) - 1)
+    disk.restart()
+    again = new_node(disk=disk)
+    assert again.create_topic("t", leader_id=NO_LEADER, cleanup_policy="compact") == topic_id
+    again.lead("t", 0, 1)
+    kept = again.leader("t").log
+    assert kept.log_end_offset < kept.cleaned.reach
+    assert [record.key for record in records_of(kept)] == [b"0", b"1"]
+    for value in (b"1", b"2"):
+        put(kept, (b"new", value), leader_epoch=1)
+    kept.roll(NOW_MS)
+    put(kept, (b"head", b""), leader_epoch=1)
+    checkpoint(kept)
+    compact(disk, kept)
+    assert [record.key for record in records_of(kept)] == [b"0", b"1", b"new", b"head"]
 
 
 def test_a_follower_whose_disk_refuses_to_empty_its_log_follows_and_empties_it_as_it_fetches() -> (
