@@ -308,7 +308,8 @@ def _delete_one(
         if topic in INTERNAL_TOPICS:
             raise InvalidTopicError("records of internal topics are not deleted")
         replica = broker.replicas.leader(topic, partition.partition_index)
-        if not replica.log.config.deletes:
+        config = replica.log.config
+        if config.compacts and not config.deletes:
             message = "records of a topic that is only compacted are not deleted"
             raise KafkaError(message, code=ErrorCode.POLICY_VIOLATION)
         end = replica.high_watermark
