@@ -403,11 +403,12 @@ class Controller:
         if broker is None or broker.fenced:
             self._presence.forget(broker_id)
             return
-        if not await all_refuse(broker.endpoints.values()) or self._presence.is_waiting(broker_id):
-            return
+        refused = await all_refuse(broker.endpoints.values())
         now = self.image.brokers.get(broker_id)
         if now is None or now.incarnation_id != broker.incarnation_id:
             return  # another process has taken its place
+        if not self._presence.is_gone(broker_id, refused=refused):
+            return
         logger.warning("broker %d is gone: nobody listens where it did", broker_id)
         self._sessions.end(broker_id)
         self._session_over.ring()
@@ -488,6 +489,7 @@ class Controller:
         if before is not None and before.incarnation_id != request.incarnation_id:
             self._sessions.replace(before.incarnation_id)
         self._sessions.touch(request.broker_id, _session_clock_ms())
+        self._presence.forget(request.broker_id)
         return answer
 
     def _decide_registration(
@@ -552,7 +554,7 @@ class Controller:
     async def _fetch_metadata(self, request: m.FetchMetadata, _: Asked) -> m.FetchMetadataAnswer:
         wait_s = min(max(0, request.wait_ms) / 1000, METADATA_WAIT_MAX_S)
         if request.broker_id != m.NO_NODE:
-            self._presence.begin(request.broker_id)
+            self._presence.begin(request.broker_id, _session_clock_ms())
         try:
             with trio.move_on_after(wait_s):
                 await self._raft.wait_for_version_after(request.from_version)

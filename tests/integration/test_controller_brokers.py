@@ -59,6 +59,11 @@ async def free_endpoint() -> Endpoint:
     return Endpoint("127.0.0.1", port)
 
 
+async def listening() -> tuple[trio.SocketListener, Endpoint]:
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    return listener, Endpoint("127.0.0.1", listener.socket.getsockname()[1])
+
+
 async def join(service: Controller, broker_id: int, endpoint: Endpoint) -> int:
     request = m.RegisterBroker(
         broker_id,
@@ -93,9 +98,9 @@ async def test_a_broker_whose_process_is_gone_is_fenced_long_before_its_session_
     tmp_path: Path,
 ) -> None:
     async with controller(tmp_path) as service, trio.open_nursery() as nursery:
-        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        here = Endpoint("127.0.0.1", listener.socket.getsockname()[1])
-        await join(service, 1, await free_endpoint())
+        listener, here = await listening()
+        doomed, there = await listening()
+        await join(service, 1, there)
         await join(service, 2, here)
         await create(service, 1, 2)
         news = m.FetchMetadata(service.image.version, 60_000, broker_id=1)
@@ -109,6 +114,7 @@ async def test_a_broker_whose_process_is_gone_is_fenced_long_before_its_session_
         await trio.sleep(0.5)
         assert service.image.live_broker_ids() == {1, 2}, "it waits for news"
         began_s = trio.current_time()
+        await doomed.aclose()
         connection.cancel()
         await wait_until(service, lambda image: image.brokers[1].fenced)
         assert trio.current_time() - began_s < 2
@@ -119,15 +125,27 @@ async def test_a_broker_whose_process_is_gone_is_fenced_long_before_its_session_
         await listener.aclose()
 
 
+async def test_a_broker_that_the_controller_cannot_reach_where_its_clients_do_is_not_gone(
+    tmp_path: Path,
+) -> None:
+    async with controller(tmp_path) as service:
+        await join(service, 1, await free_endpoint())
+        for _ in range(3):
+            with trio.move_on_after(0.5):
+                await service.handle(m.FetchMetadata(service.image.version, 60_000, 1), 60)
+            await trio.sleep(0.5)  # it is busy with what came
+        assert service.image.live_broker_ids() == {1}
+
+
 async def test_brokers_that_vanish_together_are_fenced_together(tmp_path: Path) -> None:
     doomed = range(1, 21)
     doomed_ids = frozenset(doomed)
     async with controller(tmp_path) as service:
-        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        nobody, port = await free_endpoint(), listener.socket.getsockname()[1]
+        listener, here = await listening()
+        theirs, there = await listening()
         for broker_id in doomed:
-            await join(service, broker_id, nobody)
-        await join(service, 21, Endpoint("127.0.0.1", port))
+            await join(service, broker_id, there)
+        await join(service, 21, here)
         await create(service, *doomed, 21)
         version = service.image.version
         async with trio.open_nursery() as connections:
@@ -135,6 +153,7 @@ async def test_brokers_that_vanish_together_are_fenced_together(tmp_path: Path) 
                 news = m.FetchMetadata(version, 60_000, broker_id=broker_id)
                 connections.start_soon(service.handle, news, 60)
             await trio.testing.wait_all_tasks_blocked(0.01)
+            await theirs.aclose()
             connections.cancel_scope.cancel()
         await wait_until(service, lambda image: not doomed_ids & image.live_broker_ids())
         assert state(service.image).leader_id == 21
