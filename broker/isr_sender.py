@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -24,12 +25,15 @@ logger = logging.getLogger(__name__)
 REVIEW_S: Final = 0.5
 RETRY_S: Final = 0.05
 TIMEOUT_S: Final = 10.0
+PROPOSALS_MAX: Final = 1000
+"""So many go in one request: a controller takes no larger one than 1 MiB, however often it comes,
+and a follower that is back may be in sync with tens of thousands of partitions at once."""
 
 Proposal = tuple[LeaderReplica, PartitionAlteration]
 
 
 class IsrSender:
-    """Sends what leaders propose, one request at a time, and tells them what became of it."""
+    """Sends what leaders propose, one request after the other; they hear what became of it."""
 
     def __init__(
         self,
@@ -51,8 +55,9 @@ class IsrSender:
             nursery.start_soon(self._review)
             while True:
                 await self._bell.wait()
-                while proposals := self._take():
-                    if not await self._send(proposals):
+                while self._broker.replicas.news.alterations:
+                    proposals = self._take()
+                    if proposals and not await self._send(proposals):
                         await trio.sleep(RETRY_S)
 
     async def _review(self) -> None:
@@ -66,8 +71,9 @@ class IsrSender:
 
     def _take(self) -> list[Proposal]:
         alterations = self._broker.replicas.news.alterations
-        leaders = list(alterations)
-        alterations.clear()
+        leaders = list(islice(alterations, PROPOSALS_MAX))
+        for leader in leaders:
+            del alterations[leader]
         proposed = ((leader, leader.alteration()) for leader in leaders)
         return [(leader, alteration) for leader, alteration in proposed if alteration is not None]
 
@@ -91,4 +97,5 @@ class IsrSender:
             if self._broker.replicas.hosts(leader):
                 leader.altered(alteration, altered)
         self._end_turn()
-        return not self._broker.replicas.news.alterations
+        again = self._broker.replicas.news.alterations
+        return not any(leader in again for leader, _ in proposals)

@@ -6,12 +6,16 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from quorate.broker.isr_sender import RETRY_S, IsrSender
+from quorate.broker import isr_sender
+from quorate.broker.isr_sender import PROPOSALS_MAX, RETRY_S, IsrSender
+from quorate.control.frames import FRAME_BYTES_MAX, Frame, encode_frame
 from quorate.control.messages import DONE, Failure
 from quorate.control.partition_messages import (
     AlteredPartition,
     AlterPartition,
     AlterPartitionAnswer,
+    InSyncReplica,
+    PartitionAlteration,
 )
 from quorate.errors import ErrorCode, KafkaError
 from tests.unit.broker.replication.cluster import Cluster
@@ -73,6 +77,25 @@ async def test_all_that_is_proposed_in_a_turn_goes_in_one_request(
     assert (request.broker_id, request.broker_epoch) == (1, cluster.epochs[1])
     assert [change.partition for change in request.partitions] == [0, 1, 2]
     assert proposed(cluster) == [(1, 2)] * 3, "it is so when the metadata say so"
+
+
+async def test_so_much_goes_in_one_request_that_a_controller_takes_it(
+    cluster: Cluster,
+    controller: Controller,
+    autojump_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(isr_sender, "PROPOSALS_MAX", 2)
+    cluster.fetch(2)
+    await trio.sleep(0.1)
+    numbers = [[change.partition for change in heard.partitions] for heard in controller.heard]
+    assert numbers == [[0, 1], [2]]
+    assert controller.heard_at_s[1] - controller.heard_at_s[0] < RETRY_S
+    large = PartitionAlteration(
+        bytes(16), 2**31 - 1, 2**31 - 1, 2**31 - 1, (InSyncReplica(2**31 - 1, 2**63 - 1),) * 20
+    )
+    request = AlterPartition(2**31 - 1, 2**63 - 1, (large,) * PROPOSALS_MAX)
+    assert len(encode_frame(Frame(2**31 - 1, request, bytes(16), 10_000))) < FRAME_BYTES_MAX
 
 
 async def test_leaders_hear_what_the_controller_refuses(
