@@ -48,7 +48,9 @@ NEXT_BROKER_S: Final = 2.0
 T = TypeVar("T")
 
 RETRY: Final = Backoff(first_ms=100, max_ms=1_000)
-REFRESH_INTERVAL_MIN_MS: Final = 100
+REFRESH_INTERVALS_S: Final = (0.1, 1.0)
+"""How often to ask for metadata: at a tenth of the time for which leaders are missing, in between.
+"""
 
 
 class ConnectionOptions(TypedDict, total=False):
@@ -194,6 +196,8 @@ class Cluster:
         self._listeners: list[Callable[[], None]] = []
         self._metadata_error: QuorateError | None = None
         self._closed: ClosedError | None = None
+        self._missing_since_s = math.inf
+        """Since when metadata lacks a topic, or the leader of a partition."""
 
     async def open(self) -> None:
         """Find a broker and learn about the cluster; then keep what is known fresh.
@@ -429,7 +433,9 @@ class Cluster:
             max_age_s = self.settings.metadata_max_age_ms / 1000
             await self._stale_bell.wait_until(last_s + max_age_s)
             if not self._new_topics:
-                await trio.sleep_until(last_s + REFRESH_INTERVAL_MIN_MS / 1000)
+                least_s, most_s = REFRESH_INTERVALS_S
+                tenth_s = (last_s - self._missing_since_s) / 10
+                await trio.sleep_until(last_s + min(most_s, max(least_s, tenth_s)))
             if not self._stale and trio.current_time() < last_s + max_age_s:
                 continue
             try:
@@ -458,6 +464,8 @@ class Cluster:
         )
         self._metadata_error = None
         self.view.update(response)
+        since_s = min(self._missing_since_s, trio.current_time())
+        self._missing_since_s = since_s if self.view.lacks_leaders(names) else math.inf
         if self.view.lacks_leaders([name for name in names if self._may_appear(name)]):
             self.refresh_soon()
         self._notify()

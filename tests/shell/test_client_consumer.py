@@ -767,3 +767,27 @@ async def test_topics_that_cannot_be_asked_for_are_refused(
 async def test_names_that_cannot_be_sent_are_refused(setting: str) -> None:
     with pytest.raises(TypeError, match=setting):
         Consumer("broker:1", **{"group_id": "g", setting: b"x"})  # type: ignore[arg-type]
+
+
+async def test_a_leader_that_is_missing_is_looked_for_less_often_the_longer_that_takes(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=3)
+    log = cluster.topics["t"][0]
+    async with consumer(cluster) as c:
+        c.assign([T0])
+        assert len(await c.poll()) == 3
+        await trio.sleep(200)
+        log.leader_id, log.leader_epoch = -1, 1
+        await cluster.stop(1)
+        cluster.down.clear()
+        counts: list[int] = []
+        for seconds in (1, 59, 60):
+            before = len(cluster.requests_of(MetadataRequest))
+            await trio.sleep(seconds)
+            counts.append(len(cluster.requests_of(MetadataRequest)) - before)
+        assert counts[0] > 5
+        assert counts[2] < 70
+        write(log, 1)
+        log.leader_id, log.leader_epoch = 1, 2
+        assert [r.offset for r in await c.poll(timeout_ms=1_500)] == [3]
