@@ -2,6 +2,7 @@
 # ruff: noqa: PT012 - what a block does when it is left is the matter here
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -206,7 +207,7 @@ async def test_what_another_task_hands_over_before_the_commit_is_asked_for_is_pa
     assert (fakes.values("t"), fakes.values("u")) == ([b"a", b"b"], [b"b"])
 
 
-async def later(answer: object) -> object:
+async def later(answer: object, _broker: int, _request: object) -> object:
     await trio.sleep(1)
     return answer
 
@@ -237,7 +238,7 @@ async def test_who_commits_beside_another_task_waits_for_the_same_end(
     fakes = fake(nursery)
     refusal = ended(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     async with producing(fakes) as p, trio.open_nursery() as others:
-        fakes.cluster.script(EndTxnRequest, lambda *_: later(refusal))
+        fakes.cluster.script(EndTxnRequest, partial(later, refusal))
         async with p.transaction() as tx:
             await tx.enqueue("t", b"a")
             others.start_soon(tx.commit)
