@@ -79,13 +79,18 @@ class SessionPartition:
         self.told_log_start_offset = UNKNOWN_OFFSET
 
     def ask(self, fetch: FetchPartition) -> None:
-        """Note the follower's new position."""
+        """Note the follower's new position.
+
+        What was told while this was on its way, it did not heed.
+        """
         self.offset = fetch.fetch_offset
         self.current_leader_epoch = fetch.current_leader_epoch
         self.last_fetched_epoch = fetch.last_fetched_epoch
         self.log_start_offset = fetch.log_start_offset
         self.max_bytes = fetch.partition_max_bytes
         self.is_asked_for = True
+        self.told_high_watermark = UNKNOWN_OFFSET
+        self.told_log_start_offset = min(self.told_log_start_offset, fetch.log_start_offset)
         self.failure = self.diverging = None
 
     def follow(self, replica: LeaderReplica | None) -> None:

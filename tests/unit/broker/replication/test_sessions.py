@@ -233,6 +233,31 @@ def test_answers_to_what_was_asked_before_a_change_are_not_heeded() -> None:
     assert follower.log.log_end_offset == 1
 
 
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_what_was_told_while_a_position_was_on_its_way_is_told_again(*, is_deleted: bool) -> None:
+    cluster = Cluster()
+    cluster.append(b"a")
+    cluster.replicate()
+    cluster.append(b"b")
+    cluster.fetch(2)
+    fetcher, leader, follower = cluster.fetcher(2), cluster.leader(), cluster.follower(2)
+    cluster.fetch(2)
+    first = cluster.ask(fetcher.build())
+    cluster.register(2)
+    again = fetcher.build()  # in the new registration
+    cluster.fetch(3, times=2)
+    if is_deleted:
+        leader.delete_records_before(1)
+        cluster.nodes[1].replicas.settle()
+    second = cluster.ask(again)
+    cluster.take(2, first)
+    assert follower.high_watermark < leader.high_watermark == 2
+    cluster.wait(500)
+    cluster.take(2, second)
+    assert follower.high_watermark == 2
+    assert follower.log.log_start_offset == leader.log.log_start_offset == int(is_deleted)
+
+
 def test_a_damaged_batch_is_not_taken_and_asked_for_again() -> None:
     cluster = Cluster((1, 2))
     cluster.append(b"a")
