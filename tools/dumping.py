@@ -181,7 +181,8 @@ def verify(options: GlobalOptions, paths: Sequence[Path]) -> None:
 
 def _verify_journals(paths: Sequence[Path]) -> tuple[int, list[str]]:
     """Return how many records of metadata stand in journals, and which journals are damaged."""
-    decisions, problems = 0, []
+    decisions = 0
+    problems: list[str] = []
     for folder in controller_folders(paths):
         try:
             decisions += sum(len(list(batch.records())) for batch in decisions_of(folder))
