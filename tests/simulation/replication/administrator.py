@@ -31,6 +31,7 @@ class Administrator:
         self._resting = False
         self._deeds: dict[str, Callable[[], str | None]] = {
             "min in sync": self._min_in_sync,
+            "flush": self._flush,
             "reassign": self._reassign,
             "call off": self._call_off,
             "drain": self._drain,
@@ -70,10 +71,21 @@ class Administrator:
 
     def _min_in_sync(self) -> str:
         value = str(self._rng.randint(1, self._world.scenario.replication_factor))
-        change = m.ConfigChange(MIN_INSYNC_REPLICAS, m.ConfigOperation.SET, value)
+        self._configure(m.ConfigChange(MIN_INSYNC_REPLICAS, m.ConfigOperation.SET, value))
+        return value
+
+    def _flush(self) -> str | None:
+        """Have records count when they are synced, or not any more."""
+        if self._world.scenario.fsync:
+            return None  # power is cut there
+        synced = self._rng.random() < 0.5
+        operation = m.ConfigOperation.SET if synced else m.ConfigOperation.DELETE
+        self._configure(m.ConfigChange("flush.messages", operation, "1" if synced else None))
+        return str(synced)
+
+    def _configure(self, change: m.ConfigChange) -> None:
         request = m.AlterConfigs((m.ResourceChanges("topic", self._topic().name, (change,)),))
         self._decide(lambda image, now_ms: configs.alter_configs(image, request, now_ms, GROUPS))
-        return value
 
     def _reassign(self) -> str:
         """Have a partition move, to more or fewer replicas perhaps."""

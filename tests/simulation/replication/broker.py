@@ -11,6 +11,8 @@ from quorate.broker.handlers.fetch import fetch
 from quorate.broker.handlers.markers import write_txn_markers
 from quorate.broker.handlers.produce import produce
 from quorate.broker.handlers.producer_ids import ProducerIds
+from quorate.broker.log.files import FatalStorageError
+from quorate.broker.log.flush import Flush
 from quorate.broker.log.store import open_store
 from quorate.broker.replication.deadlines import Deadlines
 from quorate.broker.replication.fetching import FetchRules, LeaderFetcher
@@ -20,7 +22,7 @@ from quorate.broker.replication.replicas import Replicas
 from quorate.broker.transactions.verifying import Verified
 from quorate.control import messages as m
 from quorate.control import partition_messages as p
-from quorate.errors import ErrorCode, KafkaError
+from quorate.errors import ErrorCode, KafkaError, StorageError
 from quorate.model import Endpoint, TopicPartition
 from quorate.promise import Promise
 from quorate.protocol.messages.data import FetchRequest, FetchResponse, ProduceRequest
@@ -50,6 +52,7 @@ RETRY_S: Final = 0.05
 REVIEW_S: Final = 0.25
 CHECKPOINT_S: Final = 0.7
 SYNC_S_MAX: Final = 0.004
+SYNC_RETRY_S: Final = 0.2
 VERIFY_S_MAX: Final = 0.1
 SHUT_DOWN_S_MAX: Final = 3.0
 BEATS_S: Final = 0.05
@@ -270,12 +273,15 @@ class BrokerProcess:
         then = self._shutting_down
         assert then is not None, "only after shut_down"
         self._world.trace.note("stopped", self.name)
-        self._store.close(
-            clean=True,
-            now_ms=self._wall_ms,
-            high_watermarks=self._replicas.high_watermarks(),
-            broker_epoch=self._epoch,
-        )
+        try:
+            self._store.close(
+                clean=True,
+                now_ms=self._wall_ms,
+                high_watermarks=self._replicas.high_watermarks(),
+                broker_epoch=self._epoch,
+            )
+        except StorageError as error:
+            self._world.trace.note("not closed", f"{self.name}: {error}")
         self._world.ended(self)
         then()
 
@@ -367,16 +373,35 @@ class BrokerProcess:
     def wall_ms(self) -> int:
         return self._broker.now_ms
 
-    def synced(self, followers: list[FollowerReplica], then: Callable[[], None]) -> None:
-        """Go on once logs are synced."""
-        flush = self._store.start_flush([follower.log for follower in followers])
+    def synced(
+        self,
+        followers: list[FollowerReplica],
+        then: Callable[[], None],
+        failed: Callable[[], None],
+    ) -> None:
+        """Go on once logs are synced, or otherwise if they cannot be."""
 
-        def done() -> None:
+        def done(flush: Flush) -> None:
             flush.run()
-            self._store.finish_flush(flush)
-            then()
+            try:
+                self._store.finish_flush(flush)
+            except StorageError as error:
+                self.end_if_fatal(error)
+                failed()
+            else:
+                then()
 
-        self.at(self._rng.uniform(0, SYNC_S_MAX), done)
+        try:
+            flush = self._store.start_flush([follower.log for follower in followers])
+        except StorageError:
+            failed()
+        else:
+            self.at(self._rng.uniform(0, SYNC_S_MAX), partial(done, flush))
+
+    def end_if_fatal(self, error: KafkaError) -> None:
+        """End, if it is not known any more what is on the disk."""
+        if isinstance(error, FatalStorageError):
+            self._world.kill(self.name, power_cut=False)
 
     # --- the disk
 
@@ -392,20 +417,47 @@ class BrokerProcess:
         if not replicas:
             self._syncing = False
             return
-        flush = self._store.start_flush([replica.log for replica in replicas])
+        try:
+            flush = self._store.start_flush([replica.log for replica in replicas])
+        except StorageError as error:
+            self._sync_again(replicas, error)
+        else:
+            self.at(self._rng.uniform(0, SYNC_S_MAX), partial(self._synced, replicas, flush))
 
-        def done() -> None:
-            flush.run()
+    def _synced(self, replicas: list[LeaderReplica], flush: Flush) -> None:
+        flush.run()
+        failure = None
+        try:
             self._store.finish_flush(flush)
+        except StorageError as error:
+            failure = error
+        if not isinstance(failure, FatalStorageError):
             self.begin_turn()
             for replica in filter(self._replicas.hosts, replicas):
                 replica.advance()
             self.end_turn()
+        if failure is None:
+            self._sync_on()
+        else:
+            self._sync_again(replicas, failure)
+
+    def _sync_again(self, replicas: list[LeaderReplica], error: StorageError) -> None:
+        self.end_if_fatal(error)
+
+        def again() -> None:
+            ours = filter(self._replicas.hosts, replicas)
+            self._replicas.news.unsynced.update(dict.fromkeys(ours))
             self._sync_on()
 
-        self.at(self._rng.uniform(0, SYNC_S_MAX), done)
+        self.at(SYNC_RETRY_S, again)
 
     def _checkpoint(self) -> None:
+        try:
+            self._checkpoint_once()
+        except StorageError as error:
+            self.end_if_fatal(error)
+
+    def _checkpoint_once(self) -> None:
         for logs in self._store.take_dirty():
             flush = self._store.start_checkpoint(logs)
             flush.run()
@@ -496,7 +548,10 @@ class _Fetching:
             self._line = self._process.open_line(fetcher.leader_id)
         if unsynced := fetcher.unsynced():
             self._waiting = True
-            self._process.synced(unsynced, partial(self._synced, self._line))
+            line = self._line
+            self._process.synced(
+                unsynced, partial(self._synced, line), partial(self._not_synced, line)
+            )
             return
         if fetcher.in_flight == 0:
             self._send()
@@ -532,7 +587,8 @@ class _Fetching:
             return
         try:
             self._fetcher.take(answer, process.wall_ms)
-        except KafkaError:
+        except KafkaError as error:
+            process.end_if_fatal(error)
             self._begin_anew()
             return
         process.end_turn()
@@ -542,6 +598,10 @@ class _Fetching:
         if line is self._line:
             self._waiting = False
             self.go_on()
+
+    def _not_synced(self, line: Line) -> None:
+        if line is self._line:
+            self._begin_anew()
 
     def _begin_anew(self) -> None:
         self._line = None

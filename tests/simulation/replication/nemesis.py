@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tests.simulation.replication.world import World
 
 PAUSE_S_MAX: Final = 4.0
+FULL_S_MAX: Final = 3.0
 QUICK_RESTART_S: Final = 0.01
 AMBUSH_S: Final = 0.01
 AMBUSHES_MAX: Final = 200
@@ -37,6 +38,7 @@ class Nemesis:
             "power cut": self._power_cut,
             "wipe": self._wipe,
             "wipe joiner": self._wipe_joiner,
+            "full disk": self._fill_disk,
             "stop": self._stop,
             "restart": self._restart,
             "pause": lambda: self._pause(
@@ -60,6 +62,8 @@ class Nemesis:
         self._resting = True
         self._world.network.heal()
         self._world.network.weather = FINE
+        for host in self._world.hosts.values():
+            host.disk.capacity_bytes = None
 
     def _plan(self) -> None:
         delay_s = self._rng.expovariate(self._world.scenario.intensity)
@@ -163,6 +167,18 @@ class Nemesis:
         pause_s = self._rng.uniform(0.1, PAUSE_S_MAX)
         process.paused_until_s = self._world.timeline.now_s + pause_s
         return f"{name} for {pause_s:.1f} s"
+
+    def _fill_disk(self) -> str:
+        """Leave a disk almost no space, for a while."""
+        name = self._rng.choice((self._any(), self._leader()))
+        disk, full_s = self._world.hosts[name].disk, self._rng.uniform(0.1, FULL_S_MAX)
+        disk.capacity_bytes = disk.used_bytes() + self._rng.choice((0, 100, 2000))
+
+        def empty() -> None:
+            disk.capacity_bytes = None
+
+        self._world.timeline.after(full_s, empty)
+        return f"{name} for {full_s:.1f} s"
 
     # --- the network
 

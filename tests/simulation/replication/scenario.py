@@ -55,6 +55,7 @@ FAULTS: Final = {
     "power cut": 3,
     "wipe": 2,
     "wipe joiner": 1,
+    "full disk": 2,
 }
 
 

@@ -3,6 +3,7 @@
 from random import Random
 from typing import Final
 
+from quorate.broker.log.directory import DirectoryError
 from quorate.control import messages as m
 from quorate.model import NO_LEADER, TopicPartition
 from tests.simulation.disk import SimDisk
@@ -77,7 +78,12 @@ class World:
         if host.process is not None:
             return
         self.trace.note("start", name)
-        host.process = BrokerProcess(self, host.broker_id, host.disk)
+        try:
+            host.process = BrokerProcess(self, host.broker_id, host.disk)
+        except DirectoryError as error:
+            self.trace.note("not started", f"{name}: {error}")
+            host.disk.restart()
+            self._start_again(name)
 
     def stop(self, name: str) -> None:
         """End a broker as SIGTERM does."""
