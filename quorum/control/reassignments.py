@@ -23,6 +23,7 @@ from quorate.errors import (
 from quorate.model import NO_LEADER
 from quorate.quorum.control.decision import Decision, because, failure_of
 from quorate.quorum.control.succession import (
+    Successor,
     Wanted,
     change_of,
     check_level,
@@ -56,8 +57,9 @@ def alter_reassignments(
                 topic = _topic(image, name, partition)
                 before = topic.partitions[partition]
                 wanted = _wanted(image, before, target, request)
-                successor = succeed(before, wanted, rules_of(image, topic, electorate))
-                _check_kept(before, successor.state)
+                rules = rules_of(image, topic, electorate)
+                successor = succeed(before, wanted, rules)
+                _check_kept(before, successor, unclean=rules.unclean)
             except KafkaError as error:
                 failure = failure_of(error)
             else:
@@ -130,15 +132,19 @@ def _check_factor(before: PartitionState, target: tuple[int, ...]) -> None:
         )
 
 
-def _check_kept(before: PartitionState, after: PartitionState) -> None:
+def _check_kept(before: PartitionState, successor: Successor, *, unclean: bool) -> None:
     """Refuse to give up replicas that alone hold what is committed, or alone can lead.
 
     Raises:
         InvalidReplicaAssignmentError: an unclean election would be needed, and is not allowed.
     """
+    after = successor.state
+    held = before.isr or before.elr
     nobody_left = not (after.isr or after.elr)
-    held = before.isr or before.elr or before.last_known_leader != after.last_known_leader
-    if (nobody_left and held) or (after.leader_id == NO_LEADER != before.leader_id):
+    # Who led last may lead where nobody has all for sure; not because those who have are given up.
+    lost = held and (nobody_left or (successor.loss and not unclean))
+    forgot = nobody_left and before.last_known_leader != after.last_known_leader
+    if lost or forgot or (after.leader_id == NO_LEADER != before.leader_id):
         raise InvalidReplicaAssignmentError(
             "only replicas that would be given up are in sync, or led last: it would need an"
             " unclean election"

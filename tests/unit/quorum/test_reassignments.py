@@ -200,6 +200,16 @@ def test_the_last_leader_is_not_given_up_while_nobody_else_may_lead() -> None:
     assert moved(image, None).leader_id == 1
 
 
+def test_who_led_last_does_not_lead_because_those_are_given_up_who_have_all() -> None:
+    waiting = replace(ONLY_NEW_IN_SYNC, isr=(), leader_id=NO_LEADER, elr=(4,), last_known_leader=1)
+    for target in (None, (1, 2), (1, 5)):
+        code, message = refused(cluster(waiting, alive=(1, 2, 5)), target)
+        assert code == "INVALID_REPLICA_ASSIGNMENT"
+        assert "would need an unclean election" in message
+    image = with_records(cluster(waiting, alive=(1, 2, 5)), UNCLEAN)
+    assert moved(image, None).leader_id == 1
+
+
 def test_who_allows_unclean_elections_allows_this_one() -> None:
     image = with_records(cluster(ONLY_NEW_IN_SYNC, alive=EVERYBODY), UNCLEAN)
     state = moved(image, None)
