@@ -1,6 +1,7 @@
 """Log files read without a broker: what is in them, and whether it is as it should be."""
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -170,7 +171,7 @@ def verify_segment(path: Path) -> SegmentReport:
     places: dict[int, int] = {}
     aborts: dict[int, int] = {}
     next_offset, batches, records, end = base_offset, 0, 0, 0
-    torn = False
+    unread = sys.maxsize
     try:
         for file, batch in batches_of(path):
             header = batch.header
@@ -184,12 +185,12 @@ def verify_segment(path: Path) -> SegmentReport:
             records += header.record_count
             end = batch.position + header.size_bytes
     except (CorruptRecordError, InvalidRecordError) as error:
-        torn = True
+        unread = next_offset
         torn_bytes = path.stat().st_size - end
         problems.append(f"no batch at byte {end} ({torn_bytes} bytes follow): {error.message}")
     # What stands behind a tear was not read: that it is not there says nothing new.
-    problems += _index_problems(path, base_offset, places, next_offset if torn else None)
-    problems += _txn_index_problems(path, aborts, next_offset if torn else None)
+    problems += _index_problems(path, base_offset, places, unread)
+    problems += _txn_index_problems(path, aborts, unread)
     size_bytes = path.stat().st_size
     return SegmentReport(
         path, base_offset, next_offset, batches, records, size_bytes, tuple(problems)
@@ -214,18 +215,18 @@ def _batch_problems(path: Path, file: File, batch: PlacedBatch, next_offset: int
 
 
 def _index_problems(
-    path: Path, base_offset: int, places: dict[int, int], unread: int | None
+    path: Path, base_offset: int, places: dict[int, int], unread: int
 ) -> Iterator[str]:
     """Check that indexes grow and point at batches that are there, below the offset ``unread``."""
     for relative, position in _entries(path.with_suffix(".index"), OFFSET_ENTRY):
-        if unread is not None and base_offset + relative >= unread:
+        if base_offset + relative >= unread:
             break
         if places.get(position) != base_offset + relative:
             yield f"offset index: no batch with last offset {base_offset + relative} at {position}"
     last_offsets = set(places.values())
     before_ms = -1
     for timestamp_ms, relative in _entries(path.with_suffix(".timeindex"), TIME_ENTRY):
-        if unread is not None and base_offset + relative >= unread:
+        if base_offset + relative >= unread:
             break
         if base_offset + relative not in last_offsets:
             yield f"time index: no batch ends at offset {base_offset + relative}"
@@ -234,12 +235,12 @@ def _index_problems(
         before_ms = timestamp_ms
 
 
-def _txn_index_problems(path: Path, aborts: dict[int, int], unread: int | None) -> Iterator[str]:
+def _txn_index_problems(path: Path, aborts: dict[int, int], unread: int) -> Iterator[str]:
     """Check that the index of aborted transactions grows and names markers that are there."""
     before = -1
     for aborted in aborted_entries(path.with_suffix(TXN_INDEX)):
         offset = aborted.last_offset
-        if unread is not None and offset >= unread:
+        if offset >= unread:
             break
         if aborts.get(offset) != aborted.producer_id:
             yield f"transaction index: no ABORT of producer {aborted.producer_id} at {offset}"
