@@ -6,10 +6,26 @@ The rules are Kafka's (classes ``Replica`` and ``Partition``; KIP-497, KIP-841, 
 from collections.abc import Iterable
 from typing import Final
 
+from quorate.errors import ErrorCode
 from quorate.model import UNKNOWN_OFFSET
 
 LONG_AGO_MS: Final = -(2**62)
 """When a follower was caught up that never was, as far as its leader knows."""
+
+NEVER_HAPPENED: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
+"""Refusals of an ISR that say that the leader's view was right, and that nothing was changed."""
+
+NEWS_UNDERWAY: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
+"""Refusals of an ISR that say that the metadata are ahead of us: they will tell what is true."""
 
 
 class Visits:

@@ -4,7 +4,6 @@ The rules are Kafka's (class ``Partition``), the follower's side of them is in `
 """
 
 import logging
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from quorate.broker.log.appended import AppendResult
@@ -15,6 +14,8 @@ from quorate.broker.log.verification import Guard
 from quorate.broker.replication.host import Host
 from quorate.broker.replication.isr import (
     LONG_AGO_MS,
+    NEVER_HAPPENED,
+    NEWS_UNDERWAY,
     Follower,
     InSyncReplicas,
     Visits,
@@ -22,7 +23,7 @@ from quorate.broker.replication.isr import (
 )
 from quorate.broker.replication.refusals import Refusals
 from quorate.broker.replication.replica import Replica
-from quorate.broker.replication.waiting import CommitWaiter, insert_waiter, serve_waiters
+from quorate.broker.replication.waiting import CommitWaiter, Waiters
 from quorate.control.partition_messages import (
     AlteredPartition,
     InSyncReplica,
@@ -54,21 +55,6 @@ ACKS_ALL: Final = -1
 SENT_AWAY_MS: Final = 300_000
 """How long a consumer reads where it was sent before it asks us again (``metadata.max.age.ms``)."""
 
-NEVER_HAPPENED: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
-"""Refusals of an ISR that say that the leader's view was right, and that nothing was changed."""
-
-NEWS_UNDERWAY: Final = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.INVALID_UPDATE_VERSION,
-        ErrorCode.INVALID_REQUEST,
-        ErrorCode.NEW_LEADER_ELECTED,
-    }
-)
-"""Refusals of an ISR that say that the metadata are ahead of us: they will tell what is true."""
-
 
 class LeaderReplica(Replica):
     """One partition that this broker leads, in one leader epoch.
@@ -81,8 +67,6 @@ class LeaderReplica(Replica):
     """
 
     __slots__ = (
-        "_commit_waiters",
-        "_delete_waiters",
         "_flush_messages",
         "_min_isr",
         "_proposal",
@@ -90,12 +74,14 @@ class LeaderReplica(Replica):
         "_refusals",
         "_refused",
         "_sent_away_ms",
-        "_sync_waiters",
+        "commit_waiters",
+        "delete_waiters",
         "epoch_start_bytes",
         "epoch_start_offset",
         "followers",
         "isr",
         "parts",
+        "sync_waiters",
     )
 
     def __init__(
@@ -116,9 +102,9 @@ class LeaderReplica(Replica):
         self.isr = InSyncReplicas(state.isr, state.partition_epoch)
         self.parts: list[SessionPartition] = []
         """The followers' fetches that wait here for records."""
-        self._commit_waiters: deque[tuple[int, CommitWaiter]] = deque()
-        self._sync_waiters: deque[tuple[int, CommitWaiter]] = deque()
-        self._delete_waiters: deque[tuple[int, CommitWaiter]] = deque()
+        self.commit_waiters = Waiters()
+        self.sync_waiters = Waiters()
+        self.delete_waiters = Waiters()
         self._proposal: tuple[InSyncReplica, ...] = ()
         """Who was proposed for the ISR, each in the registration in which it was found in sync."""
         self._refused = False
@@ -245,8 +231,8 @@ class LeaderReplica(Replica):
         """Move the high watermark to what all in-sync replicas have, and tell who waited for it."""
         log = self.log
         own = log.flushed_offset if self.waits_for_sync else log.log_end_offset
-        if self._sync_waiters:
-            serve_waiters(self._sync_waiters, own)
+        if self.sync_waiters:
+            self.sync_waiters.serve(own)
         if own <= self.high_watermark:
             return
         replicated = self._replicated(own) if self.followers else own
@@ -255,8 +241,8 @@ class LeaderReplica(Replica):
         self.high_watermark = replicated
         if log.producers.transactions is not None:
             self._note_replicated()
-        if self._commit_waiters:
-            serve_waiters(self._commit_waiters, replicated)
+        if self.commit_waiters:
+            self.commit_waiters.serve(replicated)
         if self.read_waiters:
             self._news.progressed[self] = None
         if self.parts:
@@ -292,12 +278,24 @@ class LeaderReplica(Replica):
         It must lie behind the high watermark.
         """
         assert offset > self.high_watermark, "what is committed is not waited for"
-        insert_waiter(self._commit_waiters, offset, waiter)
+        self.commit_waiters.wait(offset, waiter)
 
     def when_synced(self, offset: int, waiter: CommitWaiter) -> None:
         """Call back when everything below ``offset`` is on our disk."""
         assert offset > self.log.flushed_offset, "what is synced is not waited for"
-        insert_waiter(self._sync_waiters, offset, waiter)
+        self.sync_waiters.wait(offset, waiter)
+
+    def take_over(self, before: "LeaderReplica") -> None:
+        """Have those wait here who wait in an epoch before, which was ours, too, on the same log.
+
+        What they wait for is where it was, so that nobody need send it again (as in Kafka).
+        """
+        self.sync_waiters.take_over(before.sync_waiters)
+        self.commit_waiters.take_over(before.commit_waiters)
+        self.delete_waiters.take_over(before.delete_waiters)
+        self.commit_waiters.serve(self.high_watermark)
+        self._tell_deleted()
+        self._isr_changed()
 
     # --- followers ------------------------------------------------------------
 
@@ -522,11 +520,9 @@ class LeaderReplica(Replica):
 
     def _isr_changed(self) -> None:
         self.advance()
-        if self.is_under_min_isr and self._commit_waiters:
+        if self.is_under_min_isr:
             # Nothing is committed now, maybe for long; who waits is told what is known.
-            waiters, self._commit_waiters = self._commit_waiters, deque()
-            for _, waiter in waiters:
-                waiter(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+            self.commit_waiters.give_up(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         for follower in self.followers.values():
             if follower.broker_id not in self.isr.committed:
                 self._consider(follower)
@@ -557,11 +553,11 @@ class LeaderReplica(Replica):
     def when_deleted(self, offset: int, waiter: CommitWaiter) -> None:
         """Call back when the low watermark reaches ``offset``, or will not while we lead."""
         assert offset > self.low_watermark, "what is deleted is not waited for"
-        insert_waiter(self._delete_waiters, offset, waiter)
+        self.delete_waiters.wait(offset, waiter)
 
     def _tell_deleted(self) -> None:
-        if self._delete_waiters:
-            serve_waiters(self._delete_waiters, self.low_watermark)
+        if self.delete_waiters:
+            self.delete_waiters.serve(self.low_watermark)
 
     # --- reading --------------------------------------------------------------
 
@@ -591,8 +587,5 @@ class LeaderReplica(Replica):
         self._news.unsynced.pop(self, None)
         self._news.alterations.pop(self, None)
         super().close()
-        for waiters in (self._commit_waiters, self._sync_waiters, self._delete_waiters):
-            gone = list(waiters)
-            waiters.clear()
-            for _, commit_waiter in gone:
-                commit_waiter(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for waiters in (self.commit_waiters, self.sync_waiters, self.delete_waiters):
+            waiters.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)

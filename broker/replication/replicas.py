@@ -196,7 +196,7 @@ class Replicas:
             yield
         self.image = delta.after
         for replica in ended:
-            replica.close()  # last, so that clients who waited there find what is now
+            self._close(replica)  # last, so that clients who waited there find what is now
         for followed in self.on_followed:
             followed(delta)
         self._tell_fetchers()
@@ -243,6 +243,13 @@ class Replicas:
         if fetcher is not None:
             fetcher.remove(follower)
             self._touched_fetchers.add(replica.state.leader_id)
+
+    def _close(self, replica: LeaderReplica | FollowerReplica) -> None:
+        if isinstance(replica, LeaderReplica):
+            successor = self._leaders.get(replica.topic_partition)
+            if successor is not None and successor.log is replica.log:
+                successor.take_over(replica)
+        replica.close()
 
     def _hosted(self, delta: MetadataDelta) -> Iterator[HostedPartition]:
         """Yield the partitions of ours about which something changed."""

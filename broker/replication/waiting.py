@@ -10,19 +10,33 @@ CommitWaiter = Callable[[ErrorCode], None]
 know."""
 
 
-def insert_waiter(
-    waiters: deque[tuple[int, CommitWaiter]], offset: int, waiter: CommitWaiter
-) -> None:
-    """Have somebody wait behind all who wait for the same offset or less."""
-    if not waiters or waiters[-1][0] <= offset:
-        waiters.append((offset, waiter))
-        return
-    # A duplicate is answered with offsets of old: it stands between younger ones.
-    place = sum(waiting <= offset for waiting, _ in waiters)
-    waiters.insert(place, (offset, waiter))
+class Waiters(deque[tuple[int, CommitWaiter]]):
+    """Who waits for which offset, in the order of offsets and calls."""
 
+    __slots__ = ()
 
-def serve_waiters(waiters: deque[tuple[int, CommitWaiter]], offset: int) -> None:
-    """Tell those who wait for the offset or less."""
-    while waiters and waiters[0][0] <= offset:
-        waiters.popleft()[1](ErrorCode.NONE)
+    def wait(self, offset: int, waiter: CommitWaiter) -> None:
+        """Have somebody wait behind all who wait for the same offset or less."""
+        if not self or self[-1][0] <= offset:
+            self.append((offset, waiter))
+            return
+        # A duplicate is answered with offsets of old: it stands between younger ones.
+        place = sum(waiting <= offset for waiting, _ in self)
+        self.insert(place, (offset, waiter))
+
+    def serve(self, offset: int) -> None:
+        """Tell those who wait for the offset or less."""
+        while self and self[0][0] <= offset:
+            self.popleft()[1](ErrorCode.NONE)
+
+    def give_up(self, code: ErrorCode) -> None:
+        """Tell all who wait by now why they will never know."""
+        waiting = list(self)
+        self.clear()
+        for _, waiter in waiting:
+            waiter(code)
+
+    def take_over(self, others: "Waiters") -> None:
+        """Have those wait here, and there no more."""
+        while others:
+            self.wait(*others.popleft())

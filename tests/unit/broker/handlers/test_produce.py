@@ -235,8 +235,19 @@ def test_a_negative_timeout_is_none() -> None:
 def test_who_waits_hears_at_once_that_the_leader_is_another_now() -> None:
     node = synced_node()
     answer = produce(node.broker, one(b"a"), NAMED)
-    node.lead("appLogs", 0, leader_epoch=1)
+    node.lead("appLogs", 0, leader_epoch=1, leader_id=-1)
     assert codes(partitions_of(answer)) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert not len(node.broker.deadlines)
+
+
+def test_who_waits_for_the_disk_need_not_ask_again_when_the_same_broker_leads_on() -> None:
+    node = synced_node()
+    answer = produce(node.broker, one(b"a"), NAMED)
+    node.lead("appLogs", 0, leader_epoch=1)
+    assert isinstance(answer, Promise)
+    assert not answer.resolved
+    node.sync()
+    assert codes(partitions_of(answer)) == [ErrorCode.NONE]
     assert not len(node.broker.deadlines)
 
 

@@ -111,6 +111,41 @@ def test_a_leader_that_is_told_nothing_new_keeps_its_high_watermark_in_the_next_
     assert cluster.leader().knows_what_is_committed
 
 
+def test_who_waits_for_a_commit_waits_on_when_its_leader_leads_the_next_epoch_too() -> None:
+    cluster = Cluster()
+    cluster.replicate()
+    cluster.append(b"a", acks=ACKS_ALL)
+    before = cluster.leader()
+    heard = commits_of(before, 1)
+    cluster.change(1, 1, (1, 2, 3))
+    assert not heard
+    assert not before.commit_waiters
+    cluster.append(b"b", acks=ACKS_ALL)
+    cluster.replicate()
+    assert heard == [ErrorCode.NONE]
+
+
+def test_who_waits_for_a_commit_hears_at_once_what_the_next_epoch_decides() -> None:
+    cluster = Cluster(min_insync_replicas="2")
+    cluster.append(b"a", acks=ACKS_ALL)
+    refused = commits_of(cluster.leader(), 1)
+    cluster.change(1, 1, (1,))
+    assert refused == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+    alone = Cluster()
+    alone.append(b"a", acks=ACKS_ALL)
+    committed = commits_of(alone.leader(), 1)
+    alone.change(1, 1, (1,))
+    assert committed == [ErrorCode.NONE]
+
+
+def test_who_waits_for_a_commit_asks_elsewhere_when_another_leads() -> None:
+    cluster = Cluster()
+    cluster.append(b"a", acks=ACKS_ALL)
+    heard = commits_of(cluster.leader(), 1)
+    cluster.change(2, 1, (1, 2, 3))
+    assert heard == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
 # --- min.insync.replicas --------------------------------------------------------------------------
 
 
