@@ -18,7 +18,7 @@ from quorate.quorum.metadata.image import PartitionState
 
 M = TypeVar("M", bound=Machine)
 
-_HASH_MASK: Final = 2**31 - 1
+_HASH_MAX: Final = 2**31 - 1
 KEYS_REMEMBERED: Final = 4096
 """Of so many keys the hash is remembered: every request asks."""
 KEY_REMEMBERED_MAX: Final = 200
@@ -32,12 +32,15 @@ def partition_of(key: str, partition_count: int) -> int:
 
 
 def _hash(key: str) -> int:
-    """Return Java's ``String.hashCode``, which counts UTF-16 code units, without its sign."""
+    """Return Java's ``String.hashCode``, which counts UTF-16 code units, as Kafka's ``Utils.abs``.
+
+    That is how far it is from 0, and not what it is without its sign bit; of the least one, 0.
+    """
     units = key.encode("utf-16-be", "surrogatepass")
     value = 0
     for at in range(0, len(units), 2):
         value = (31 * value + (units[at] << 8) + units[at + 1]) & 0xFFFFFFFF
-    return value & _HASH_MASK
+    return (value if value <= _HASH_MAX else 2**32 - value) & _HASH_MAX
 
 
 _remembered_hash = lru_cache(maxsize=KEYS_REMEMBERED)(_hash)

@@ -109,12 +109,12 @@ class Asker:
             )
         return told(self.ask(ApiKey.ADD_PARTITIONS_TO_TXN, version, asked))
 
-    def add_offsets(self, version: int = 3) -> str:
+    def add_offsets(self, version: int = 3, group_id: str = "g") -> str:
         asked = AddOffsetsToTxnRequest(
             transactional_id=self.name,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
-            group_id="g",
+            group_id=group_id,
         )
         return told(self.ask(ApiKey.ADD_OFFSETS_TO_TXN, version, asked))
 
@@ -279,7 +279,20 @@ def test_markers_of_a_stale_coordinator_are_refused(producer: Asker) -> None:
     assert newer.mark(5, partition=7) == "UNKNOWN_TOPIC_OR_PARTITION"
 
 
+@pytest.mark.feature("a group belongs to the partition that its hash says, also a negative one")
+@pytest.mark.parametrize(("group_id", "partition"), [("payments", 1), ("orders", 3)])
+def test_groups_are_where_kafka_has_them(producer: Asker, group_id: str, partition: int) -> None:
+    assert producer.add_offsets(group_id=group_id) == "NONE"
+    (topic,) = description(producer.wire, producer.name).topics
+    assert (topic.topic, topic.partitions) == ("__consumer_offsets", [partition])
+    assert producer.end(committed=False) == "NONE"
+
+
 def described(wire: Wire, name: str) -> str:
+    return error_of(description(wire, name))
+
+
+def description(wire: Wire, name: str) -> Any:
     asked = DescribeTransactionsRequest(transactional_ids=[name])
     (state,) = wire.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, asked).transaction_states
-    return error_of(state)
+    return state
