@@ -19,7 +19,7 @@ JOBS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo format check test client-on-kafka bench bench-quorum bench-replicated bench-partitions bench-transactions bench-transactional-ids bench-groups bench-spark sim sim-brokers sim-transactions sim-quorum compat cover docs fuzz break-quorum break-transactions clean
+.PHONY: help setup demo format check test client-on-kafka bench bench-quorum bench-replicated bench-partitions bench-transactions bench-transactional-ids bench-groups bench-spark sim sim-brokers sim-transactions sim-recreations sim-quorum compat cover docs fuzz break-quorum break-transactions clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1 \2/p' $(MAKEFILE_LIST) | while read -r name meaning; do printf '  make %-12s %s\n' "$$name" "$$meaning"; done
@@ -72,6 +72,9 @@ sim-brokers: setup ## Simulate brokers that replicate by the thousand (COUNT=, F
 
 sim-transactions: setup ## Simulate brokers and transactions (SEED=n: one, with all that happens; COUNT=, FIRST=, JOBS=)
 	$(BIN)/python -m tests.simulation.replication.transactional_campaign $(if $(SEED),--seed $(SEED),--first $(FIRST) --count $(COUNT)) $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
+
+sim-recreations: setup ## Simulate brokers whose topic is deleted and made again (SEED=n: one, with all that happens; COUNT=, FIRST=, JOBS=)
+	$(BIN)/python -m tests.simulation.replication.recreating_campaign $(if $(SEED),--seed $(SEED),--first $(FIRST) --count $(COUNT)) $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
 
 sim-quorum: setup ## Simulate quorums of controllers (SEED=n: one, with all that happens; COUNT=, FIRST=, JOBS=)
 	$(BIN)/python -m tests.simulation.quorum.campaign $(if $(SEED),--seed $(SEED),--first $(FIRST) --count $(COUNT)) $(if $(JOBS),--jobs $(JOBS)) $(ARGS)

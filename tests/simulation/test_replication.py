@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import FIRST_SEED
 from tests.simulation.replication.campaign import BROKERS, look_at_seed
+from tests.simulation.replication.recreating_campaign import RECREATIONS
 from tests.simulation.replication.scenario import SHAPES
 from tests.simulation.replication.transactional_campaign import TRANSACTIONS
 from tests.simulation.report import Look
@@ -29,6 +30,11 @@ def test_promises_are_kept_in_worlds_never_seen_before(workers: Executor, first:
 @pytest.mark.parametrize("first", [FIRST_SEED])
 def test_transactions_are_shown_as_they_were_decided(workers: Executor, first: int) -> None:
     promises_are_kept(workers, TRANSACTIONS, range(first, first + SEEDS // 40), "sim-transactions")
+
+
+@pytest.mark.parametrize("first", [FIRST_SEED])
+def test_a_topic_has_nothing_of_those_that_had_its_name(workers: Executor, first: int) -> None:
+    promises_are_kept(workers, RECREATIONS, range(first, first + SEEDS // 10), "sim-recreations")
 
 
 def test_what_a_seed_found_once_stays_found(workers: Executor) -> None:

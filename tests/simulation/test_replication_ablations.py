@@ -1,6 +1,6 @@
 """The simulation of replication has teeth: whatever is broken here, some seed finds it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,13 +8,20 @@ import pytest
 
 from quorate.broker.log.active import ActiveSegment
 from quorate.broker.log.epochs import EpochEnd
+from quorate.broker.log.log import Log
 from quorate.broker.log.producers import ProducerStates
+from quorate.broker.log.store import LogStore
 from quorate.broker.log.transactions import Transactions
+from quorate.broker.replication import replicas
 from quorate.broker.replication.follower import FollowerReplica
 from quorate.broker.replication.isr import InSyncReplicas
 from quorate.broker.replication.leader import LeaderReplica
+from quorate.broker.replication.replica import Replica
+from quorate.broker.replication.replicas import Replicas
 from quorate.control.partition_messages import ANY_EPOCH, InSyncReplica
+from quorate.model import TopicPartition
 from quorate.quorum.control import partitions, succession
+from quorate.quorum.metadata.delta import MetadataDelta
 from tests.simulation.replication.run import run
 from tests.simulation.replication.scenario import Scenario, draw
 
@@ -45,6 +52,8 @@ LOST = frozenset(
     }
 )
 
+
+STUCK = frozenset({"replicas_converge", "the_cluster_recovers"})
 
 UNDECIDED = frozenset({"only_decided_transactions_are_shown"})
 
@@ -169,6 +178,87 @@ def forgets_what_was_aborted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ActiveSegment, "note_aborted", forget)
 
 
+def recreated(seed: int) -> Scenario:
+    """The topic is deleted and made again."""
+    return replace(draw(seed), recreated=True)
+
+
+def overslept(seed: int) -> Scenario:
+    """Brokers are paused all the time, and learn of a deletion with what follows it."""
+    actions = {"pause": 8, "slow": 1}
+    scenario = replace(recreated(seed), brokers=3, replication_factor=3, chaos_s=5.0)
+    return replace(scenario, intensity=4.0, actions=actions)
+
+
+def interrupted(seed: int) -> Scenario:
+    """Power is cut all the time."""
+    actions = {"power cut": 8, "restart": 24}
+    return replace(recreated(2 * seed), intensity=4.0, actions=actions, chaos_s=5.0)
+
+
+def keeps_the_log_of_a_deleted_topic(patch: pytest.MonkeyPatch) -> None:
+    """Who is new has the log of whoever had the name."""
+
+    def nobodys(_self: Replicas, _delta: Any) -> Iterator[TopicPartition]:
+        return iter(())
+
+    create = LogStore.create
+
+    def found(
+        self: LogStore, partition: TopicPartition, topic_id: bytes, config: Any, *, now_ms: int
+    ) -> Log:
+        if partition in self.topic_ids:
+            self.topic_ids[partition] = topic_id
+        return create(self, partition, topic_id, config, now_ms=now_ms)
+
+    patch.setattr(Replicas, "_orphans", nobodys)
+    patch.setattr(LogStore, "create", found)
+
+
+def goes_on_whatever_the_id(patch: pytest.MonkeyPatch) -> None:
+    """A replica goes on in the next topic of its name if nothing but the id is another."""
+    goes_on = Replicas._goes_on  # pyright: ignore[reportPrivateUsage]
+
+    def regardless(self: Replicas, replica: Replica, before: Any, topic: Any) -> bool:
+        if topic is not None and replica.topic_partition.partition < len(topic.partitions):
+            topic = replace(topic, topic_id=replica.topic_id)
+        return goes_on(self, replica, before, topic)
+
+    patch.setattr(Replicas, "_goes_on", regardless)
+
+
+def serves_whatever_the_id(patch: pytest.MonkeyPatch) -> None:
+    """Who asks for one topic is served from the next of its name, or the last."""
+
+    def served(replica: Replica, _topic_id: bytes | None) -> Replica:
+        return replica
+
+    patch.setattr(replicas, "_of_topic", served)
+
+
+def believes_checkpoints_of_deleted_logs(patch: pytest.MonkeyPatch) -> None:
+    """What was written down of a deleted log is believed of the next of its name."""
+
+    def keep(_self: LogStore) -> None:
+        """Do nothing."""
+
+    def unpromised(_self: LogStore, _partition: TopicPartition) -> None:
+        """Know of none."""
+
+    patch.setattr(LogStore, "_forget_checkpoints", keep)
+    patch.setattr(LogStore, "_promised_of", unpromised)
+
+
+def keeps_the_files_of_deleted_topics(patch: pytest.MonkeyPatch) -> None:
+    """Brokers that were down when a topic was deleted keep its files."""
+    orphans = Replicas._orphans  # pyright: ignore[reportPrivateUsage]
+
+    def later(self: Replicas, delta: MetadataDelta) -> Iterator[TopicPartition]:
+        return orphans(self, delta) if delta.before.version else iter(())
+
+    patch.setattr(Replicas, "_orphans", later)
+
+
 def transactional(seed: int) -> Scenario:
     """A producer of transactions, beside the others."""
     return replace(draw(seed), transactors=1, chaos_s=4.0)
@@ -186,6 +276,17 @@ MUTANTS = {
         takes_former_registrations_into_the_isr, replacing, LOST
     ),
     "HW ahead after truncation": Mutant(keeps_the_high_watermark_when_truncating, replicated, LOST),
+    "logs of deleted topics": Mutant(keeps_the_log_of_a_deleted_topic, recreated, LOST),
+    "replicas of deleted topics": Mutant(
+        goes_on_whatever_the_id, overslept, LOST | STUCK | {"brokers_never_fail"}
+    ),
+    "topic ids of clients": Mutant(serves_whatever_the_id, recreated, LOST),
+    "checkpoints of deleted logs": Mutant(
+        believes_checkpoints_of_deleted_logs, interrupted, LOST | STUCK
+    ),
+    "files of deleted topics": Mutant(
+        keeps_the_files_of_deleted_topics, recreated, frozenset({"deleted_logs_go_away"})
+    ),
     "LSO ahead": Mutant(shows_open_transactions, transactional, UNDECIDED),
     "aborted index forgotten": Mutant(forgets_what_was_aborted, transactional, UNDECIDED),
 }

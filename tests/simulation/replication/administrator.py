@@ -4,12 +4,13 @@ from typing import TYPE_CHECKING, Final
 
 from quorate.control import messages as m
 from quorate.control import partition_messages as p
-from quorate.errors import KafkaError, StorageError
+from quorate.errors import KafkaError, StorageError, UnknownTopicOrPartitionError
 from quorate.group_settings import GroupConfig
 from quorate.model import NO_LEADER, TopicPartition
 from quorate.quorum.control import brokers, configs, elections, reassignments
 from quorate.quorum.control.decision import Decision, Reason
 from quorate.quorum.metadata.effective import MIN_INSYNC_REPLICAS
+from tests.simulation.replication.scenario import TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,7 @@ GROUPS: Final = GroupConfig()
 class Administrator:
     """Acts at random moments until it rests; then no broker is drained any more."""
 
-    def __init__(self, world: "World", settled: "Callable[[TopicPartition], int]") -> None:
+    def __init__(self, world: "World", settled: "Callable[[TopicPartition, bytes], int]") -> None:
         self._world = world
         self._settled = settled
         self._rng = world.rng("administrator")
@@ -62,8 +63,10 @@ class Administrator:
         self._plan()
 
     def _topic(self) -> "TopicImage":
-        (topic,) = self._world.controllers.image.topics.values()
-        return topic
+        topics = self._world.controllers.image.topics
+        if TOPIC not in topics:
+            raise UnknownTopicOrPartitionError
+        return topics[TOPIC]
 
     def _decide(self, decide: "Callable[[MetadataImage, int], Decision[m.Answer]]") -> None:
         controllers = self._world.controllers
@@ -135,7 +138,7 @@ class Administrator:
         partition = TopicPartition(topic.name, self._rng.randrange(len(topic.partitions)))
         leader_id = topic.partitions[partition.partition].leader_id
         process = None if leader_id == NO_LEADER else self._world.hosts[f"b{leader_id}"].process
-        offset = int(self._rng.random() * self._settled(partition))
+        offset = int(self._rng.random() * self._settled(partition, topic.topic_id))
         try:
             deleted = process is not None and process.delete_records(partition, offset)
         except StorageError as error:

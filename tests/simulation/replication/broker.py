@@ -28,7 +28,7 @@ from quorate.promise import Promise
 from quorate.protocol.messages.data import FetchRequest, FetchResponse, ProduceRequest
 from quorate.protocol.messages.transactions import WriteTxnMarkersRequest
 from quorate.quorum.metadata.features import SUPPORTED
-from quorate.quorum.metadata.image import EMPTY_IMAGE
+from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage
 from quorate.records.slices import FileSlice
 from quorate.settings import node_config
 from tests.simulation.disk import SimDisk
@@ -39,8 +39,10 @@ from tests.unit.broker.log.batches import bytes_of
 if TYPE_CHECKING:
     from tests.simulation.replication.world import World
 
+NO_TOPIC_ID: Final = bytes(16)
 DATA: Final = "/data"
-CALLER: Final = Caller("PLAINTEXT", 12)
+BY_NAME: Final = Caller("PLAINTEXT", 12)
+BY_ID: Final = Caller("PLAINTEXT", 13)
 RULES: Final = FetchRules(wait_max_ms=200, backoff_max_ms=200)
 """But for how much is fetched at once."""
 LAG_MAX_MS: Final = 1000
@@ -51,6 +53,7 @@ FOLLOW_WAIT_MS: Final = 400
 RETRY_S: Final = 0.05
 REVIEW_S: Final = 0.25
 CHECKPOINT_S: Final = 0.7
+TRASH_S: Final = 0.5
 SYNC_S_MAX: Final = 0.004
 SYNC_RETRY_S: Final = 0.2
 VERIFY_S_MAX: Final = 0.1
@@ -125,6 +128,8 @@ class BrokerProcess:
         self._register()
         self._every(REVIEW_S, self._review)
         self._every(CHECKPOINT_S, self._checkpoint)
+        if world.scenario.recreated:
+            self._every(TRASH_S, partial(self.empty_trash, later_ms=0))
 
     # --- time
 
@@ -183,7 +188,8 @@ class BrokerProcess:
                 handler = write_txn_markers
             case _:
                 raise AssertionError(f"nobody asks brokers this: {request}")
-        answer = handler(self._broker, request, CALLER)
+        caller = BY_ID if _names_topics_by_id(request) else BY_NAME
+        answer = handler(self._broker, request, caller)
         if isinstance(answer, Promise):
             promise: Promise[object] = answer  # pyright: ignore[reportUnknownVariableType]
             promise.when_resolved(lambda response: reply(_materialised(response)))
@@ -464,6 +470,11 @@ class BrokerProcess:
             self._store.finish_flush(flush)
         self._store.checkpoint(self._replicas.high_watermarks())
 
+    def empty_trash(self, *, later_ms: int) -> None:
+        """Remove what was deleted long enough ago, or will have been by then."""
+        for now_ms in (self._wall_ms, self._wall_ms + later_ms):
+            self._store.remove_paths(self._store.empty_trash(now_ms))
+
     def delete_records(self, partition: TopicPartition, offset: int) -> bool:
         """Delete what lies before an offset, if this broker leads, and knows that it may."""
         leader = self._replicas.find(*partition)
@@ -476,12 +487,17 @@ class BrokerProcess:
 
     # --- what others look at
 
+    @property
+    def image(self) -> MetadataImage:
+        """The metadata that it has followed."""
+        return self._replicas.image
+
     def _look(self) -> None:
         """Show the ledger what has changed."""
         ledger = self._world.ledger
         seen = dict[int, tuple[LeaderReplica | FollowerReplica, int, int]]()
         for replica in self._replicas.hosted():
-            partition, log = replica.topic_partition, replica.log
+            log = replica.log
             known = self._seen.get(id(replica))
             is_leader = isinstance(replica, LeaderReplica)
             if known is None or known[0] is not replica:
@@ -492,7 +508,7 @@ class BrokerProcess:
                 _, before, end = known
             now = replica.high_watermark
             if is_leader and log.log_end_offset > end:
-                ledger.appended(self._replicas.node_id, partition, replica.leader_epoch)
+                ledger.appended(self._replicas.node_id, replica)
             if now < before and not is_leader:
                 before = now  # a follower's goes back with its log
             if now != before:
@@ -612,6 +628,16 @@ class _Fetching:
     def _resume(self) -> None:
         self._waiting = False
         self.go_on()
+
+
+def _names_topics_by_id(request: object) -> bool:
+    match request:
+        case ProduceRequest():
+            return any(topic.topic_id != NO_TOPIC_ID for topic in request.topic_data)
+        case FetchRequest():
+            return any(topic.topic_id != NO_TOPIC_ID for topic in request.topics)
+        case _:
+            return False
 
 
 def _materialised(response: object) -> object:

@@ -3,15 +3,21 @@
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from quorate.model import TopicPartition
 from tests.simulation.replication.administrator import Administrator
 from tests.simulation.replication.clients import Consumer, Producer
 from tests.simulation.replication.nemesis import Nemesis
-from tests.simulation.replication.scenario import Scenario
+from tests.simulation.replication.recreation import (
+    CONSUMERS_OF_AN_OLD_NAME,
+    PRODUCERS_OF_AN_OLD_NAME,
+    Find,
+    Recreator,
+)
+from tests.simulation.replication.scenario import TOPIC, Scenario
 from tests.simulation.replication.transactions import CommittedReader, Transactor
-from tests.simulation.replication.world import TOPIC, World
+from tests.simulation.replication.world import World
 from tests.simulation.report import PLAIN, Look, Report, reported
 from tests.simulation.timeline import Timeline
 from tests.simulation.trace import Trace
@@ -58,8 +64,11 @@ class _Run:
         self._start_clients()
         nemesis = Nemesis(world)
         administrator = Administrator(world, self._settled) if self._scenario.administered else None
+        recreator = Recreator(world) if self._scenario.recreated else None
         self._run_for(self._scenario.chaos_s)
         nemesis.rest()
+        if recreator is not None:
+            recreator.rest()
         if administrator is not None:
             administrator.rest()
         self._run_for(CALM_S)  # whoever was about to stop does
@@ -72,14 +81,15 @@ class _Run:
         self._run_for(RECOVERY_S, lambda: world.all_equal)
         if not world.all_equal:
             raise self._trace.violated("replicas_converge", world.describe())
+        if self._scenario.recreated:
+            self._everything_goes_away()
         world.check_all()
         self._trace.counts["acknowledged"] = sum(p.acknowledged for p in self._producers)
 
-    def _settled(self, partition: TopicPartition) -> int:
+    def _settled(self, partition: TopicPartition, topic_id: bytes) -> int:
         """Return up to where nothing will be sent again."""
-        return min(
-            producer.settled for producer in self._producers if producer.partition == partition
-        )
+        producers = (p for p in self._producers if p.partition == partition)
+        return min((producer.settled_in(topic_id) for producer in producers), default=0)
 
     def _start_clients(self) -> None:
         world = self._world
@@ -87,16 +97,17 @@ class _Run:
         brokers = list(world.hosts)
         for number in range(self._scenario.partitions):
             partition = TopicPartition(TOPIC, number)
+            find = partial(world.known_on, partition)
             for place in range(PRODUCERS):
                 name = f"p{number}.{place}"
                 arguments = name, partition, brokers, surroundings, world.rng(name)
                 producer_id = FIRST_PRODUCER_ID + len(self._producers)
                 leads = partial(world.leads, partition)
-                self._producers.append(Producer(producer_id, leads, *arguments))
-            for place in range(CONSUMERS):
+                self._producers.append(self._producer(place, find, producer_id, leads, *arguments))
+            for place in range(self._consumers_each):
                 name = f"r{number}.{place}"
                 arguments = name, partition, brokers, surroundings, world.rng(name)
-                self._consumers.append(Consumer(*arguments))
+                self._consumers.append(self._consumer(place, find, *arguments))
             for place in range(self._scenario.transactors):
                 name = f"t{number}.{place}"
                 arguments = name, partition, brokers, surroundings, world.rng(name)
@@ -106,19 +117,40 @@ class _Run:
                 arguments = name, partition, brokers, surroundings, world.rng(name)
                 self._consumers.append(CommittedReader(world.coordinator, *arguments))
 
+    @property
+    def _consumers_each(self) -> int:
+        return len(CONSUMERS_OF_AN_OLD_NAME) if self._scenario.recreated else CONSUMERS
+
+    def _producer(self, place: int, find: Find, *arguments: Any) -> Producer:
+        if not self._scenario.recreated:
+            return Producer(*arguments)
+        return PRODUCERS_OF_AN_OLD_NAME[place](find, *arguments)
+
+    def _consumer(self, place: int, find: Find, *arguments: Any) -> Consumer:
+        if not self._scenario.recreated:
+            return Consumer(*arguments)
+        return CONSUMERS_OF_AN_OLD_NAME[place](find, *arguments)
+
     def _everything_recovers(self) -> None:
         """Liveness: some time after all is well again, every producer gets something done."""
-        before = [producer.acknowledged for producer in self._producers]
+        asked = [p for p in self._producers if self._world.exists(p.partition)]
+        before = [producer.acknowledged for producer in asked]
 
         def done() -> bool:
             return all(
-                producer.acknowledged > count
-                for producer, count in zip(self._producers, before, strict=True)
+                producer.acknowledged > count for producer, count in zip(asked, before, strict=True)
             )
 
         self._run_for(RECOVERY_S, done)
         if not done():
             raise self._trace.violated("the_cluster_recovers", self._world.describe())
+
+    def _everything_goes_away(self) -> None:
+        """See that no broker keeps anything of topics that are no more."""
+        world = self._world
+        self._run_for(RECOVERY_S, lambda: not world.left_behind())
+        if world.left_behind():
+            raise self._trace.violated("deleted_logs_go_away", str(world.left_behind()))
 
     def _run_for(self, duration_s: float, stop: Callable[[], bool] = lambda: False) -> None:
         end_s = self._timeline.now_s + duration_s

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
+TOPIC: Final = "events"
 CHAOS_S: Final = 12.0
 RESPONSE_BYTES: Final = 10 << 20
 STEP_S_MAX: Final = 0.05
@@ -17,7 +18,8 @@ class Scenario:
     anywhere at any time; without, only where somebody else is in sync. Followers fetch so many
     bytes of a partition at once, and so many of all partitions, but one batch at least. So many
     producers of each partition write transactions. Between steps of following the metadata lies so
-    much time at most. If it is ``administered``, rules and replicas change all the time.
+    much time at most. If it is ``administered``, rules and replicas change all the time; if it is
+    ``recreated``, its topic is deleted and made again.
     """
 
     brokers: int
@@ -33,6 +35,7 @@ class Scenario:
     chaos_s: float = CHAOS_S
     transactors: int = 0
     administered: bool = False
+    recreated: bool = False
 
 
 FAULTS: Final = {

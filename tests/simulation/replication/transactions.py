@@ -4,7 +4,6 @@ The coordinator is one that never fails (those that do are tested elsewhere): it
 producer how its transactions end. What is looked at here is what leaders and followers make of it.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -129,10 +128,7 @@ class Transactor(Client):
 
     Attributes:
         acknowledged: how many transactions were ended.
-        settled: up to which offset nothing of it will be asked about again.
     """
-
-    settled = 0
 
     def __init__(self, producer_id: int, coordinator: Coordinator, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
@@ -142,6 +138,11 @@ class Transactor(Client):
         self._sequence = 0
         self.acknowledged = 0
         self.later(self._begin)
+
+    def settled_in(self, topic_id: bytes) -> int:
+        """Return up to which offset of a topic nothing of it will be asked about again."""
+        del topic_id
+        return 0
 
     def _begin(self) -> None:
         self._left = self.rng.randint(1, BATCHES_MAX)
@@ -238,7 +239,7 @@ class CommittedReader(Consumer):
         super().__init__(*args)
         self._coordinator = coordinator
 
-    def _take(self, data: PartitionData, batches: Iterable[Batch]) -> None:
+    def _take(self, data: PartitionData, batches: list[Batch]) -> None:
         """Leave out what was aborted, as all consumers do (KIP-98)."""
         to_come = sorted(
             data.aborted_transactions or (), key=lambda each: each.first_offset, reverse=True
@@ -246,7 +247,7 @@ class CommittedReader(Consumer):
         aborted: set[int] = set()
         for batch in batches:
             header = batch.header
-            self.ledger.consumed(self.partition, batch)
+            self.ledger.consumed(self.named, [batch])
             while to_come and to_come[-1].first_offset <= header.last_offset:
                 aborted.add(to_come.pop().producer_id)
             if header.is_control:

@@ -1,9 +1,10 @@
 """The simulated world: hosts with a disk and a broker each, controllers, and a network."""
 
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from quorate.broker.log.directory import DirectoryError
+from quorate.broker.log.naming import DELETE_SUFFIX, parse_name, read_birth
 from quorate.control import messages as m
 from quorate.model import NO_LEADER, TopicPartition
 from tests.simulation.disk import SimDisk
@@ -11,15 +12,24 @@ from tests.simulation.replication.broker import DATA, BrokerProcess
 from tests.simulation.replication.controllers import Controllers
 from tests.simulation.replication.ledger import Ledger
 from tests.simulation.replication.network import Network, Process
-from tests.simulation.replication.scenario import Scenario
+from tests.simulation.replication.scenario import TOPIC, Scenario
 from tests.simulation.replication.transactions import Coordinator
 from tests.simulation.timeline import Timeline
 from tests.simulation.trace import Trace
 
-TOPIC: Final = "events"
 CONTROLLERS: Final = 3
 RESTARTED: Final = 0.7
+FILE_DELETE_DELAY_MS: Final = "800"
+DELETE_DELAY_MS_MAX: Final = 60_000
+"""The default, which holds for logs of topics that nobody knows any more."""
 RESTART_DELAYS_S: Final = (0.05, 0.5, 2.0, 4.0)
+
+
+class Known(NamedTuple):
+    """What clients are told of a partition."""
+
+    topic_id: bytes
+    leader_epoch: int
 
 
 class Host:
@@ -142,15 +152,18 @@ class World:
 
     def create_topic(self) -> None:
         """Have the topic made that everything is about."""
+        new = self.new_topic(self.scenario.partitions, self.scenario.replication_factor)
+        controllers = self.controllers
+        controllers.serve(controllers.active, m.CreateTopics((new,)), self._created)
+
+    def new_topic(self, partitions: int, replication_factor: int) -> m.NewTopic:
+        """Return the topic as it is to be made."""
         configs = {
             "min.insync.replicas": str(self.scenario.min_in_sync),
             **({"flush.messages": "1"} if self.scenario.fsync else {}),
+            **({"file.delete.delay.ms": FILE_DELETE_DELAY_MS} if self.scenario.recreated else {}),
         }
-        new = m.NewTopic(
-            TOPIC, self.scenario.partitions, self.scenario.replication_factor, configs=configs
-        )
-        controllers = self.controllers
-        controllers.serve(controllers.active, m.CreateTopics((new,)), self._created)
+        return m.NewTopic(TOPIC, partitions, replication_factor, configs=configs)
 
     def _created(self, answer: object) -> None:
         assert isinstance(answer, m.CreateTopicsAnswer), answer
@@ -158,10 +171,26 @@ class World:
 
     # --- how it stands
 
-    def leads(self, partition: TopicPartition, name: str) -> bool:
+    def leads(self, partition: TopicPartition, name: str, topic_id: bytes | None) -> bool:
         """Whether a broker leads, as the controllers say."""
-        state = self.controllers.image.topics[partition.topic].partitions[partition.partition]
-        return state.leader_id == self.hosts[name].broker_id
+        topic = self.controllers.image.topics.get(partition.topic)
+        if topic is None or topic_id not in (None, topic.topic_id):
+            return False
+        states = topic.partitions[partition.partition :]
+        return bool(states) and states[0].leader_id == self.hosts[name].broker_id
+
+    def known_on(self, partition: TopicPartition, name: str) -> Known | None:
+        """Return what a broker tells clients of a partition, if it runs and knows it."""
+        process = self.hosts[name].process
+        topic = None if process is None else process.image.topics.get(partition.topic)
+        if topic is None or partition.partition >= len(topic.partitions):
+            return None
+        return Known(topic.topic_id, topic.partitions[partition.partition].leader_epoch)
+
+    def exists(self, partition: TopicPartition) -> bool:
+        """Whether there is such a partition, as the controllers say."""
+        topic = self.controllers.image.topics.get(partition.topic)
+        return topic is not None and partition.partition < len(topic.partitions)
 
     def proposed(self) -> set[str]:
         """Return who is in an ISR that a leader has proposed, and waits to hear of."""
@@ -189,6 +218,28 @@ class World:
                 if len(ends) != 1 or len(set(next(iter(ends)))) != 1:
                     return False
         return True
+
+    def left_behind(self) -> list[str]:
+        """Return the files on all disks of topics that are no more, or of others' replicas.
+
+        What is deleted already has waited long enough.
+        """
+        for host in self.hosts.values():
+            if host.process is not None:
+                host.process.empty_trash(later_ms=DELETE_DELAY_MS_MAX)
+        return [
+            f"{host.name}: {name}"
+            for host in self.hosts.values()
+            for name in host.disk.list_directory(DATA)
+            if name.endswith(DELETE_SUFFIX) or self._is_left(host, name)
+        ]
+
+    def _is_left(self, host: Host, name: str) -> bool:
+        partition = parse_name(name)
+        if partition is None:
+            return False
+        topic = self.controllers.image.topic_of(read_birth(host.disk, f"{DATA}/{name}").topic_id)
+        return topic is None or host.broker_id not in topic.partitions[partition.partition].replicas
 
     def check_all(self) -> None:
         """See that every replica has every committed record, and nothing else."""
