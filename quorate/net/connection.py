@@ -107,11 +107,14 @@ class Service:
     def admit(self) -> bool:
         """Count one connection more in, unless there are ``connections_max`` already."""
         if self.connection_count >= self.connections_max:
-            why = f"max.connections is {self.connections_max}"
-            self._refusals.note(why, int(monotonic() * 1000))
+            self.note_refusal(f"max.connections is {self.connections_max}")
             return False
         self.connection_count += 1
         return True
+
+    def note_refusal(self, why: str) -> None:
+        """Have the log tell, now and then, that a connection was refused."""
+        self._refusals.note(why, int(monotonic() * 1000))
 
 
 class AnswerSlot:

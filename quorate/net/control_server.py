@@ -18,6 +18,9 @@ from quorate.net.control import (
     ReceiveBudget,
     serve_control_connection,
 )
+from quorate.net.handshake import is_refusal, shake_hands
+from quorate.net.reactor import peer_name
+from quorate.net.refusals import Refusals
 from quorate.promise import Promise
 
 logger: Final = logging.getLogger(__name__)
@@ -42,6 +45,7 @@ class ControlServer:
         self._context = context
         self._connections = 0
         self._budget = ReceiveBudget(RECEIVE_BYTES_MAX)
+        self._refusals = Refusals()
 
     async def run(self, listeners: Sequence[trio.abc.Listener[Any]]) -> None:
         """Serve until cancelled."""
@@ -88,12 +92,20 @@ class ControlServer:
         secured = trio.SSLStream(stream, self._context, server_side=True)
         try:
             with trio.fail_after(HANDSHAKE_TIMEOUT_S):
-                await secured.do_handshake()
+                await shake_hands(secured)
         except (trio.BrokenResourceError, trio.TooSlowError) as error:
-            logger.info("no TLS on a control connection: %s", error.__cause__ or error)
+            why = f"no TLS with {_peer_of(stream)}: {error.__cause__ or error}"
+            if is_refusal(error):
+                self._refusals.note(why, int(trio.current_time() * 1000))
+            else:
+                logger.info(why)
             await trio.aclose_forcefully(stream)
             return None
         return secured
+
+
+def _peer_of(stream: trio.abc.Stream) -> str:
+    return peer_name(stream.socket) if isinstance(stream, trio.SocketStream) else "a peer"
 
 
 def notice_dead_peers(stream: trio.abc.Stream) -> None:

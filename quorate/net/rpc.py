@@ -23,6 +23,7 @@ from quorate.model import Endpoint
 from quorate.net.bell import Bell
 from quorate.net.frame_reader import FrameReader
 from quorate.net.gathering import send_parts
+from quorate.net.handshake import shake_hands
 from quorate.promise import Promise
 from quorate.protocol.apis import APIS, Api, ApiKey
 from quorate.protocol.frames import (
@@ -78,7 +79,7 @@ async def connect(
                 return stream
             try:
                 secured = trio.SSLStream(stream, ssl_context, server_hostname=endpoint.host)
-                await secured.do_handshake()
+                await shake_hands(secured)
             except BaseException:
                 await trio.aclose_forcefully(stream)
                 raise

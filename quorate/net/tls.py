@@ -13,6 +13,7 @@ import trio
 
 from quorate.net.bell import Bell
 from quorate.net.connection import Connection, FrameRefusedError, Part, Service
+from quorate.net.handshake import is_refusal, shake_hands
 from quorate.net.reactor import SWEEP_INTERVAL_S, is_cached, peer_name
 from quorate.records.slices import FileSlice
 
@@ -73,7 +74,7 @@ class TlsServer:
         stream = trio.SSLStream(transport, self._context, server_side=True)
         try:
             with trio.fail_after(HANDSHAKE_TIMEOUT_S):
-                await stream.do_handshake()
+                await self._shake_hands(stream, peer)
             await self._serve(stream, TlsConnection(peer, self._service))
         except* (trio.BrokenResourceError, trio.TooSlowError) as errors:
             error = errors.exceptions[0]
@@ -85,6 +86,14 @@ class TlsServer:
         finally:
             self._service.connection_count -= 1
             await trio.aclose_forcefully(stream)
+
+    async def _shake_hands(self, stream: "trio.SSLStream[trio.SocketStream]", peer: str) -> None:
+        try:
+            await shake_hands(stream)
+        except trio.BrokenResourceError as error:
+            if is_refusal(error):
+                self._service.note_refusal(f"no TLS with {peer}: {error.__cause__}")
+            raise
 
     async def _serve(
         self, stream: "trio.SSLStream[trio.SocketStream]", connection: TlsConnection

@@ -14,7 +14,9 @@ import pytest
 import trio
 import trustme
 
-from quorate.net import reactor, tls
+from quorate.errors import NetworkError
+from quorate.model import Endpoint
+from quorate.net import reactor, rpc, tls
 from quorate.net.connection import FRESH_BUFFER_BYTES, Connection, Limits, Part, Service
 from quorate.net.reactor import Reactor
 from quorate.net.tls import TlsServer
@@ -377,3 +379,61 @@ async def test_what_was_answered_before_a_frame_that_is_refused_is_sent(contexts
         await stream.send_all(frame(b"12345678") + b"GET / HTTP/1.1\r\n\r\n")
         assert await read_exactly(stream, 8) == b"12345678"
         await assert_closed(stream)
+
+
+VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("shown", ["nothing", "a foreign certificate"])
+async def test_who_shows_no_certificate_that_is_trusted_is_told_so_and_so_is_the_log(
+    authority: trustme.CA, version: str, shown: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    stranger = ssl.create_default_context()
+    authority.configure_trust(stranger)
+    stranger.minimum_version = stranger.maximum_version = VERSIONS[version]
+    if shown != "nothing":
+        trustme.CA().issue_cert("stranger").configure_cert(stranger)
+    async with serving(echo, context=context) as server:
+        stream = trio.SSLStream(await connect(server), stranger, server_hostname="127.0.0.1")
+        with pytest.raises(trio.BrokenResourceError) as raised:
+            await stream.receive_some()
+        reason = getattr(raised.value.__cause__, "reason", raised.value.__cause__)
+        assert "ALERT" in str(reason)
+        await until(lambda: server.service.connection_count == 0)
+    assert "refused 1 new connections: no TLS with 127.0.0.1" in caplog.text
+
+
+async def test_who_goes_during_the_handshake_is_no_news(
+    authority: trustme.CA, caplog: pytest.LogCaptureFixture
+) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    async with serving(echo, context=context) as server:
+        await trio.aclose_forcefully(await connect(server))
+        stream = await connect(server)
+        await stream.send_all(b"\x16\x03\x01")
+        await stream.send_eof()
+        while await stream.receive_some():
+            pass
+    assert not caplog.records
+
+
+async def test_a_server_hears_why_a_client_does_not_trust_it(
+    authority: trustme.CA, caplog: pytest.LogCaptureFixture
+) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    async with serving(echo, context=context) as server:
+        with pytest.raises(NetworkError, match="certificate verify failed"):
+            await rpc.connect(
+                Endpoint("127.0.0.1", server.port),
+                ssl_context=ssl.create_default_context(),
+                timeout_ms=5_000,
+            )
+        await until(lambda: server.service.connection_count == 0)
+    assert "alert unknown ca" in caplog.text

@@ -58,14 +58,18 @@ async def ended(stream: trio.SocketStream) -> None:
         raise trio.BrokenResourceError
 
 
-async def test_who_does_not_speak_tls_is_closed() -> None:
+async def test_who_does_not_speak_tls_is_closed_and_told_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with (
         serving(server_context()) as address,
         await trio.open_tcp_stream(*address) as stream,
     ):
         await stream.send_all(b"\0\0\0\x05hello, no TLS here")
+        await stream.send_eof()
         while await stream.receive_some():
             continue  # an alert, maybe
+    assert "refused 1 new connections: no TLS with 127.0.0.1" in caplog.text
 
 
 async def test_who_never_begins_tls_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
