@@ -8,6 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from struct import Struct
 from time import monotonic
 from typing import Final
@@ -32,6 +33,8 @@ READ_AHEAD_BYTES: Final = 128 * 1024
 SMALL_BYTES_MAX: Final = 16 * 1024
 """Requests and answers that are not larger are in work by the number, and not by their bytes."""
 PRODUCE: Final = 0
+TURN_S: Final = 0.005
+"""When a turn has taken so long, each connection starts one request at most: others wait."""
 
 _LENGTH = Struct(">i").unpack_from
 _LENGTH_AND_KEY = Struct(">ih").unpack_from
@@ -69,7 +72,8 @@ class Service:
 
     ``begin_turn`` returns a monotonic time in ms; shells call it before the requests of a turn are
     dispatched, and ``end_turn`` after, to complete what they made possible. ``answered`` collects
-    the connections with a filled slot until ``end_turn`` has them send it.
+    the connections with a filled slot until ``end_turn`` has them send it. ``late_s`` is when, on
+    the system's monotonic clock, the turn will have taken long.
     """
 
     __slots__ = (
@@ -81,6 +85,7 @@ class Service:
         "dispatch",
         "end_turn",
         "idle_max_ms",
+        "late_s",
         "limits",
     )
 
@@ -102,6 +107,7 @@ class Service:
         self.idle_max_ms = idle_max_ms
         self.answered: set[Connection] = set()
         self.connection_count = 0
+        self.late_s = inf
         self._refusals = Refusals()
 
     def admit(self) -> bool:
@@ -111,6 +117,11 @@ class Service:
             return False
         self.connection_count += 1
         return True
+
+    def begin_requests(self) -> int:
+        """Begin a turn in which requests are dispatched; return the monotonic time in ms."""
+        self.late_s = monotonic() + TURN_S
+        return self.begin_turn()
 
     def note_refusal(self, why: str) -> None:
         """Have the log tell, now and then, that a connection was refused."""
@@ -148,8 +159,9 @@ class Connection:
 
     Invariant: ``buffer[start:end]`` holds what was received and not yet dispatched. ``stalled``
     means that dispatching stopped at an in-flight limit, and :meth:`resume` is owed when answers
-    have left. ``in_flight_bytes`` is the size of large requests whose answers are not known, and of
-    large answers whose turn has not come.
+    have left; or because the turn takes long, then ``yielded`` is set, too, and it is owed in
+    another turn. ``in_flight_bytes`` is the size of large requests whose answers are not known, and
+    of large answers whose turn has not come.
     """
 
     __slots__ = (
@@ -165,16 +177,19 @@ class Connection:
         "limits",
         "out",
         "peer",
+        "service",
         "slots",
         "small_bytes_max",
         "stalled",
         "start",
         "unsent_bytes",
         "view",
+        "yielded",
     )
 
     def __init__(self, peer: str, service: Service) -> None:
         self.peer = peer
+        self.service = service
         self.dispatch = service.dispatch
         self.limits = service.limits
         self.small_bytes_max = min(SMALL_BYTES_MAX, service.limits.small_request_bytes_max)
@@ -191,6 +206,7 @@ class Connection:
         self.last_active_ms = 0
         self.closed = False
         self.stalled = False
+        self.yielded = False
         self.fetches = False
         """Whether the peer has sent a Fetch request."""
         self.follows = False
@@ -212,11 +228,14 @@ class Connection:
         self.resume()
 
     def resume(self) -> None:
-        """Dispatch whole frames until the buffer or the connection's limits are exhausted."""
+        """Dispatch whole frames until the buffer, the connection's limits or the turn is exhausted.
+
+        One is dispatched, however late it is.
+        """
         buffer, position, end = self.buffer, self.start, self.end
         dispatch, slots, limits = self.dispatch, self.slots, self.limits
         in_flight_max, bytes_max = limits.in_flight_max, limits.in_flight_bytes_max
-        needed_bytes = 0
+        late_s, needed_bytes, self.yielded = self.service.late_s, 0, False
         while (
             end - position >= 4 and len(slots) < in_flight_max and self.in_flight_bytes < bytes_max
         ):
@@ -229,12 +248,15 @@ class Connection:
             else:
                 self._dispatch_large(position, frame_end)
             position = frame_end
+            if end - position >= 4 and monotonic() > late_s:
+                self.yielded = True
+                break
         if position == end < len(buffer):
             self.start = self.end = 0
             self.stalled = False
             return
         full = len(slots) >= in_flight_max or self.in_flight_bytes >= bytes_max
-        self.stalled = full and end - position >= 4
+        self.stalled = self.yielded or (full and end - position >= 4)
         self._make_room(position, needed_bytes)
 
     def _dispatch_large(self, position: int, frame_end: int) -> None:

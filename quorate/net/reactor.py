@@ -159,6 +159,7 @@ class Reactor:
 
     async def _serve(self) -> None:
         epoll_fd, poll, turn = self._epoll.fileno(), self._epoll.poll, self._turn
+        service = self._service
         rounds = quick_waits = 0
         served_s = monotonic()
         while True:
@@ -166,7 +167,7 @@ class Reactor:
             if events:
                 turn(events)
                 rounds += 1
-                if rounds >= ROUNDS_BETWEEN_CHECKPOINTS:
+                if rounds >= ROUNDS_BETWEEN_CHECKPOINTS or monotonic() > service.late_s:
                     rounds = 0
                     await trio.lowlevel.checkpoint()
                 continue
@@ -213,13 +214,14 @@ class Reactor:
     def _turn(self, events: list[tuple[int, int]]) -> None:
         """Serve those who have sent something, or may be sent more."""
         connections, receive, send = self._connections, self._receive, self.send
-        now_ms = self._service.begin_turn()
+        now_ms = self._service.begin_requests()
         for fd, mask in events:
             connection = connections.get(fd)
             if connection is None:
                 self._serve_other(fd)
                 continue
             connection.last_active_ms = now_ms
+            connection.yielded = False
             if mask & ~_OUT:
                 receive(connection)
                 if not mask & _OUT or not connection.out or connection.loading:
@@ -294,7 +296,9 @@ class Reactor:
             logger.warning("closing the connection from %s: %s", connection.peer, error)
             self._close_refused(connection)
             return
-        if (connection.slots or connection.unsent_bytes) and not connection.may_read:
+        if connection.yielded or (
+            (connection.slots or connection.unsent_bytes) and not connection.may_read
+        ):
             self._watch(connection)
 
     def _close_refused(self, connection: PlainConnection) -> None:
@@ -307,8 +311,11 @@ class Reactor:
     def _watch(self, connection: PlainConnection) -> None:
         """Have epoll watch for what the connection can go on with."""
         interest = _IN if connection.may_read else 0
-        if connection.out and not connection.loading:
-            interest |= _OUT
+        if connection.out:
+            if not connection.loading:
+                interest |= _OUT
+        elif connection.yielded:
+            interest = _OUT  # at once, in the next turn; what it has sent since can wait
         if interest != connection.interest and not connection.closed:
             connection.interest = interest
             self._epoll.modify(connection.fd, interest)
@@ -377,14 +384,14 @@ class Reactor:
 
     def _proceed(self, connection: PlainConnection) -> None:
         """Take up requests that were received while the connection was over its limits."""
-        if connection.stalled and connection.may_read:
+        if connection.stalled and not connection.yielded and connection.may_read:
             try:
                 connection.resume()
             except FrameRefusedError as error:
                 logger.warning("closing the connection from %s: %s", connection.peer, error)
                 self._close_refused(connection)
                 return
-        if connection.interest != _IN or not connection.may_read:
+        if connection.interest != _IN or connection.yielded or not connection.may_read:
             self._watch(connection)
 
     def _send_parts(self, connection: PlainConnection) -> None:

@@ -127,7 +127,8 @@ class TlsServer:
                     if not await self._waited_for_room(connection):
                         return
                     continue
-                service.begin_turn()
+                await trio.lowlevel.checkpoint()  # others had to wait while that turn took long
+                service.begin_requests()
                 self._dispatch(connection, 0)
             chunk = await self._next_bytes(stream, connection)
             if chunk is None and connection.slots:
@@ -135,7 +136,7 @@ class TlsServer:
             if not chunk:
                 return
             connection.space()[: len(chunk)] = chunk
-            connection.last_active_ms = service.begin_turn()
+            connection.last_active_ms = service.begin_requests()
             self._dispatch(connection, len(chunk))
 
     async def _next_bytes(

@@ -6,6 +6,7 @@ import os
 import socket
 import ssl
 import struct
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -230,6 +231,31 @@ async def test_a_peer_that_does_not_read_is_not_read_from_and_loses_nothing(
             assert answered < requests, "answers piled up although nobody took them"
             assert await read_exactly(stream, requests * 100_000) == bytes(requests * 100_000)
         assert answered == requests
+
+
+async def test_who_sends_many_requests_that_take_long_lets_others_have_their_turns(
+    contexts: Contexts,
+) -> None:
+    slow = 0
+
+    def answer(request: bytes) -> list[Part]:
+        nonlocal slow
+        if request.endswith(b"slow"):
+            slow += 1
+            time.sleep(0.01)  # the loop is what it takes
+        return echo(request)
+
+    async with serving(answer, context=contexts[0]) as server:
+        other = await open_stream(server, contexts)
+        await other.send_all(frame(b"-- quick"))
+        assert await read_exactly(other, 8) == b"-- quick"
+        stream = await open_stream(server, contexts)
+        await stream.send_all(frame(b"---- slow") * 100)
+        await until(lambda: slow > 0)
+        await other.send_all(frame(b"-- quick"))
+        assert await read_exactly(other, 8) == b"-- quick"
+        assert slow < 20
+        assert await read_exactly(stream, 900) == b"---- slow" * 100
 
 
 async def test_a_frame_that_is_refused_closes_the_connection(contexts: Contexts) -> None:
