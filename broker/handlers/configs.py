@@ -60,6 +60,10 @@ TYPES_TO_LIST_FROM: Final = 1
 """The version of ListConfigResources that tells types; before, it lists client metrics only."""
 
 
+ALL: Final = frozenset[str]()
+"""The names of all properties, among those that are wanted."""
+
+
 class Source(IntEnum):
     """Where a value comes from; the numbers are Kafka's."""
 
@@ -71,17 +75,24 @@ class Source(IntEnum):
     GROUP = 8
 
 
+Layer = tuple[Source, str, str | None]
+"""Where a value may stand, the name that the property has there, and the value if there is one."""
+
+
 def describe_configs(
     broker: Broker, request: DescribeConfigsRequest, _caller: Caller
 ) -> DescribeConfigsResponse:
     """Describe topics, brokers and groups: properties, where they come from, what they mean."""
+    descriptions = Descriptions(
+        broker, synonyms=request.include_synonyms, documentation=request.include_documentation
+    )
     results: list[DescribeConfigsResult] = []
     for resource in _distinct(request.resources):
         result = DescribeConfigsResult(
             resource_type=resource.resource_type, resource_name=resource.resource_name
         )
         try:
-            result.configs = _describe_one(broker, resource, request)
+            result.configs = _describe_one(broker, resource, descriptions)
         except KafkaError as error:
             result.error_code, result.error_message = int(error.code), error.message
         results.append(result)
@@ -97,107 +108,131 @@ def _distinct(resources: Iterable[DescribeConfigsResource]) -> Iterable[Describe
 
 
 def _describe_one(
-    broker: Broker, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+    broker: Broker, resource: DescribeConfigsResource, descriptions: "Descriptions"
 ) -> list[DescribeConfigsResourceResult]:
-    name = resource.resource_name
+    name, image = resource.resource_name, broker.replicas.image
+    wanted = frozenset(resource.configuration_keys or ALL)  # none named: all, as in Kafka
     if resource.resource_type == TOPIC_TYPE:
         check_topic_name(name)
-        if name not in broker.replicas.image.topics:
+        if name not in image.topics:
             raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
-        own = broker.replicas.image.config(ConfigResource(TOPIC, name))
-        entries = topic_entries(broker, own)
-    elif resource.resource_type == BROKER_TYPE:
-        entries = _broker_entries(broker, name)
-    elif resource.resource_type == GROUP_TYPE:
-        entries = _group_entries(broker, name)
-    else:
-        raise InvalidRequestError(f"resource type {resource.resource_type} is not supported here")
-    wanted = resource.configuration_keys or None  # none named: all, as in Kafka
-    for entry in entries:
-        if not request.include_synonyms:
-            entry.synonyms = []
-        if not request.include_documentation:
-            entry.documentation = None
-    return [entry for entry in entries if wanted is None or entry.name in wanted]
+        return descriptions.of_topic(image.config(ConfigResource(TOPIC, name)), wanted)
+    if resource.resource_type == BROKER_TYPE:
+        if name not in (CLUSTER_DEFAULT, str(broker.config.node_id)):
+            raise InvalidRequestError(f"this is broker {broker.config.node_id}, not {name!r}")
+        return descriptions.of_broker(wanted, shared_only=name == CLUSTER_DEFAULT)
+    if resource.resource_type == GROUP_TYPE:  # it need not exist (yet)
+        if not name:
+            raise InvalidRequestError("a group has a name: there are no defaults of all groups")
+        return descriptions.of_group(image.config(ConfigResource(GROUP, name)), wanted)
+    raise InvalidRequestError(f"resource type {resource.resource_type} is not supported here")
 
 
-def topic_entries(broker: Broker, own: Mapping[str, str]) -> list[DescribeConfigsResourceResult]:
-    """Return every property of a topic whose own settings are ``own``."""
-    entries: list[DescribeConfigsResourceResult] = []
-    for setting in TOPIC_SETTINGS.values():
-        layers = [
-            (Source.TOPIC, setting.name, own.get(setting.name)),
-            *_node_layers(broker, setting.broker_name),
+class Descriptions:
+    """Describes properties, for one request: what nodes say is looked up once for all resources.
+
+    So are the properties of topics and of groups that say nothing themselves, which are most. Those
+    results are shared, and must not be changed.
+    """
+
+    def __init__(self, broker: Broker, *, synonyms: bool, documentation: bool) -> None:
+        image = broker.replicas.image
+        self._written = broker.node_texts
+        self._own = image.config(ConfigResource(BROKER, str(broker.config.node_id)))
+        self._shared = image.config(ConfigResource(BROKER, CLUSTER_DEFAULT))
+        self._synonyms = synonyms
+        self._documentation = documentation
+        self._silent: dict[tuple[Source, frozenset[str]], list[DescribeConfigsResourceResult]] = {}
+
+    def of_topic(
+        self, own: Mapping[str, str], wanted: frozenset[str]
+    ) -> list[DescribeConfigsResourceResult]:
+        """Return the properties of a topic with these settings of its own."""
+        return self._of_one(Source.TOPIC, TOPIC_SETTINGS, own, wanted)
+
+    def of_group(
+        self, own: Mapping[str, str], wanted: frozenset[str]
+    ) -> list[DescribeConfigsResourceResult]:
+        """Return the properties of a group with these settings of its own."""
+        return self._of_one(Source.GROUP, GROUP_SETTINGS, own, wanted)
+
+    def of_broker(
+        self, wanted: frozenset[str], *, shared_only: bool
+    ) -> list[DescribeConfigsResourceResult]:
+        """Return the properties of this broker, or only what was set for all brokers."""
+        entries: list[DescribeConfigsResourceResult] = []
+        for setting in _wanted(BROKER_SETTINGS, wanted):
+            layers = self._node_layers(setting.name)
+            if shared_only:
+                layers = [layer for layer in layers if layer[0] == Source.CLUSTER]
+                if not any(value is not None for _, _, value in layers):
+                    continue
+            entries.append(self._entry(setting, layers, read_only=not setting.dynamic))
+        return entries
+
+    def _of_one(
+        self,
+        source: Source,
+        settings: Mapping[str, Setting],
+        own: Mapping[str, str],
+        wanted: frozenset[str],
+    ) -> list[DescribeConfigsResourceResult]:
+        entries = None if own else self._silent.get((source, wanted))
+        if entries is None:
+            entries = [
+                self._entry(
+                    setting,
+                    [
+                        (source, setting.name, own.get(setting.name)),
+                        *self._node_layers(setting.broker_name),
+                    ],
+                    read_only=False,
+                )
+                for setting in _wanted(settings, wanted)
+            ]
+            if not own:
+                self._silent[source, wanted] = entries
+        return entries
+
+    def _node_layers(self, name: str) -> list[Layer]:
+        """Return the values of a node's property by where they stand, the most special first."""
+        # What controllers and brokers must agree on is the cluster's, whatever this node's file
+        # says.
+        written = None if name in SUCCESSION_RULES else self._written.get(name)
+        if written is not None:
+            # People may write 7d; programs that read this expect a number.
+            written = value_text(parse_value(BROKER_SETTINGS[name], written))
+        return [
+            (Source.BROKER, name, self._own.get(name)),
+            (Source.CLUSTER, name, self._shared.get(name)),
+            (Source.NODE_FILE, name, written),
         ]
-        entries.append(_entry(setting, layers, read_only=False))
-    return entries
+
+    def _entry(
+        self, setting: Setting, layers: Sequence[Layer], *, read_only: bool
+    ) -> DescribeConfigsResourceResult:
+        default = (Source.DEFAULT, setting.broker_name or setting.name, value_text(setting.default))
+        found = [(s, n, v) for s, n, v in [*layers, default] if v is not None]
+        source, _, value = found[0]
+        secret = "password" in setting.name
+        told = [] if secret or not self._synonyms else found
+        return DescribeConfigsResourceResult(
+            name=setting.name,
+            value=None if secret else value,
+            read_only=read_only,
+            config_source=int(source),
+            is_sensitive=secret,
+            synonyms=[DescribeConfigsSynonym(name=n, value=v, source=int(s)) for s, n, v in told],
+            config_type=setting.kind.value,
+            documentation=setting.meaning if self._documentation else None,
+        )
 
 
-def _group_entries(broker: Broker, name: str) -> list[DescribeConfigsResourceResult]:
-    """Return every property of a group, which need not exist (yet)."""
-    if not name:
-        raise InvalidRequestError("a group has a name: there are no defaults of all groups")
-    own = broker.replicas.image.config(ConfigResource(GROUP, name))
-    entries: list[DescribeConfigsResourceResult] = []
-    for setting in GROUP_SETTINGS.values():
-        layers = [
-            (Source.GROUP, setting.name, own.get(setting.name)),
-            *_node_layers(broker, setting.broker_name),
-        ]
-        entries.append(_entry(setting, layers, read_only=False))
-    return entries
-
-
-def _broker_entries(broker: Broker, name: str) -> list[DescribeConfigsResourceResult]:
-    if name not in (CLUSTER_DEFAULT, str(broker.config.node_id)):
-        raise InvalidRequestError(f"this is broker {broker.config.node_id}, not {name!r}")
-    entries: list[DescribeConfigsResourceResult] = []
-    for setting in BROKER_SETTINGS.values():
-        layers = _node_layers(broker, setting.name)
-        if name == CLUSTER_DEFAULT:
-            layers = [layer for layer in layers if layer[0] == Source.CLUSTER]
-            if not any(value is not None for _, _, value in layers):
-                continue
-        entries.append(_entry(setting, layers, read_only=not setting.dynamic))
-    return entries
-
-
-def _node_layers(broker: Broker, name: str) -> list[tuple[Source, str, str | None]]:
-    """Return the values of a node's property by where they stand, the most special first."""
-    # What controllers and brokers must agree on is the cluster's, whatever this node's file says.
-    written = None if name in SUCCESSION_RULES else broker.node_texts.get(name)
-    if written is not None:
-        # People may write 7d; programs that read this expect a number.
-        written = value_text(parse_value(BROKER_SETTINGS[name], written))
-    image = broker.replicas.image
-    own = image.config(ConfigResource(BROKER, str(broker.config.node_id)))
-    shared = image.config(ConfigResource(BROKER, CLUSTER_DEFAULT))
-    return [
-        (Source.BROKER, name, own.get(name)),
-        (Source.CLUSTER, name, shared.get(name)),
-        (Source.NODE_FILE, name, written),
-    ]
-
-
-def _entry(
-    setting: Setting, layers: Sequence[tuple[Source, str, str | None]], *, read_only: bool
-) -> DescribeConfigsResourceResult:
-    default = (Source.DEFAULT, setting.broker_name or setting.name, value_text(setting.default))
-    found = [(s, n, v) for s, n, v in [*layers, default] if v is not None]
-    source, _, value = found[0]
-    secret = "password" in setting.name
-    return DescribeConfigsResourceResult(
-        name=setting.name,
-        value=None if secret else value,
-        read_only=read_only,
-        config_source=int(source),
-        is_sensitive=secret,
-        synonyms=[]
-        if secret
-        else [DescribeConfigsSynonym(name=n, value=v, source=int(s)) for s, n, v in found],
-        config_type=setting.kind.value,
-        documentation=setting.meaning,
-    )
+def _wanted(settings: Mapping[str, Setting], names: frozenset[str]) -> Iterable[Setting]:
+    """Return the settings that are named; all if none is."""
+    if not names:
+        return settings.values()
+    return [setting for setting in settings.values() if setting.name in names]
 
 
 def list_config_resources(

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from quorate.broker.handlers.configs import topic_entries
+from quorate.broker.handlers.configs import ALL, Descriptions
 from quorate.broker.handlers.context import ANONYMOUS, Broker, Caller
 from quorate.control.messages import (
     CreatePartitions,
@@ -65,7 +65,8 @@ def create_topics(
     promise: Promise[CreateTopicsResponse] = Promise()
 
     def answered(answer: CreateTopicsAnswer) -> None:
-        results = [_creation_result(broker, topic) for topic in answer.topics]
+        descriptions = Descriptions(broker, synonyms=False, documentation=False)
+        results = [_creation_result(topic, descriptions) for topic in answer.topics]
         promise.resolve(CreateTopicsResponse(topics=results + refused))
 
     def failed(code: ErrorCode, message: str) -> None:
@@ -99,10 +100,10 @@ def _not_created(name: str, code: int, message: str) -> CreatableTopicResult:
     )
 
 
-def _creation_result(broker: Broker, topic: TopicCreation) -> CreatableTopicResult:
+def _creation_result(topic: TopicCreation, descriptions: Descriptions) -> CreatableTopicResult:
     if topic.failure.code:
         return _not_created(topic.name, topic.failure.code, topic.failure.message)
-    entries = topic_entries(broker, topic.configs or {})
+    entries = descriptions.of_topic(topic.configs or {}, ALL)
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic.topic_id,

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from quorate.broker.handlers import configs
 from quorate.broker.handlers.configs import (
     alter_configs,
     describe_configs,
@@ -35,6 +36,7 @@ from quorate.protocol.messages.configs import (
     ListConfigResourcesRequest,
 )
 from quorate.quorum.metadata import records as r
+from quorate.setting_fields import Value
 from quorate.settings import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS, value_text
 from tests.unit.broker.harness import Node, codes, new_node, now, over, waits
 
@@ -309,6 +311,31 @@ def test_a_question_is_answered_once_however_often_it_is_asked() -> None:
     request = DescribeConfigsRequest(resources=[asked, other, asked])
     results = describe_configs(node.broker, request, CALLER).results
     assert [len(result.configs) for result in results] == [len(TOPIC_SETTINGS), 1]
+
+
+def test_only_what_is_asked_for_is_looked_up_and_once_for_all_who_say_nothing_themselves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_up = 0
+
+    def counted(value: Value) -> str:
+        nonlocal looked_up
+        looked_up += 1
+        return value_text(value)
+
+    monkeypatch.setattr(configs, "value_text", counted)
+    node = new_node()
+    node.apply(r.ConfigSet("test", 0, "group", "own", "consumer.session.timeout.ms", "55000"))
+    assert len(describe(node, BROKER, "1", ["num.partitions"]).configs) == 1
+    assert looked_up == 1
+    asked = [
+        DescribeConfigsResource(resource_type=GROUP, resource_name=name, configuration_keys=None)
+        for name in ("own", *map(str, range(1000)))
+    ]
+    results = describe_configs(node.broker, DescribeConfigsRequest(resources=asked), CALLER).results
+    assert [len(result.configs) for result in results] == [len(GROUP_SETTINGS)] * 1001
+    assert [result.configs[0].config_source for result in results[:3]] == [8, 5, 5]
+    assert looked_up == 1 + 2 * len(GROUP_SETTINGS)
 
 
 @pytest.mark.parametrize("name", ["min.insync.replicas", "unclean.leader.election.enable"])
