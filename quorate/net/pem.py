@@ -51,6 +51,9 @@ def _naming(path: str, password: str = "") -> Generator[None]:
 def _why(path: str, password: str, error: OSError) -> str:
     if not isinstance(error, ssl.SSLError):
         return error.strerror or str(error)
-    if path and b"ENCRYPTED" in Path(path).read_bytes():
+    content = Path(path).read_bytes() if path else b""
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return "its private key is not that of its first certificate"
+    if b"ENCRYPTED" in content and b"CERTIFICATE-----" in content:
         return "ssl.key.password is wrong" if password else "its key wants a ssl.key.password"
     return f"no PEM file with what belongs there ({error})"

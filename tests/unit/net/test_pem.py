@@ -30,6 +30,18 @@ def test_a_key_is_opened_with_its_password(encrypted: str) -> None:
     load_own(default_context("", purpose=ssl.Purpose.CLIENT_AUTH), encrypted, "right")
 
 
+def test_a_key_that_is_opened_and_has_another_certificate_or_none_has_no_wrong_password(
+    encrypted: str,
+) -> None:
+    own = Path(encrypted)
+    key, _, _ = own.read_text().partition("-----BEGIN CERTIFICATE-----")
+    other = trustme.CA().issue_cert("127.0.0.1").cert_chain_pems[0].bytes().decode()
+    for certificate, why in ((other, "is not that of its first certificate"), ("", "no PEM file")):
+        own.write_text(key + certificate)
+        with pytest.raises(OSError, match=rf"own\.pem: .*{why}"):
+            load_own(default_context("", purpose=ssl.Purpose.CLIENT_AUTH), encrypted, "right")
+
+
 @pytest.mark.parametrize(
     ("password", "why"),
     [("", r"own\.pem: its key wants a ssl\.key\.password"), ("wrong", r"own\.pem: .* is wrong")],
