@@ -4,6 +4,7 @@ On disk it is a CBOR sequence (RFC 8742): a header, then one array for each even
 while writing leaves at most the last event torn; all before it count.
 """
 
+import errno
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -78,17 +79,36 @@ class Operation:
 
 
 class HistoryWriter:
-    """Writes a history to an unbuffered file: what was added is not lost with the harness."""
+    """Writes a history to an unbuffered file: what was added is not lost with the harness.
+
+    Invariant: what is torn, or missing, is at the end: behind that nothing is written.
+    """
 
     def __init__(self, file: IO[bytes], header: Mapping[str, Any]) -> None:
-        """Begin the file; the header says where the history comes from (seed, versions)."""
+        """Begin the file; the header says where the history comes from (seed, versions).
+
+        Raises:
+            OSError: it cannot be written.
+        """
         self._write = file.write
-        self._write(cbor2.dumps({_FORMAT_KEY: FORMAT, **header}))
+        self._is_whole = True
+        self._append(cbor2.dumps({_FORMAT_KEY: FORMAT, **header}))
 
     def add(self, event: Event) -> None:
-        """Append an event."""
+        """Append an event.
+
+        Raises:
+            OSError: it cannot be written as a whole, or one before could not.
+        """
         time_ns, process, kind, name, value = event
-        self._write(cbor2.dumps((time_ns, process, int(kind), name, value)))
+        self._append(cbor2.dumps((time_ns, process, int(kind), name, value)))
+
+    def _append(self, data: bytes) -> None:
+        if self._is_whole:
+            self._is_whole = False
+            self._is_whole = self._write(data) == len(data)
+        if not self._is_whole:  # a disk that is almost full takes the first bytes
+            raise OSError(errno.ENOSPC, "the disk is full, or was: the history ends here")
 
 
 class HistoryReader:

@@ -1,3 +1,4 @@
+import errno
 from io import BufferedReader, BytesIO
 from typing import Any
 
@@ -48,6 +49,34 @@ def test_an_event_that_is_torn_ends_the_history() -> None:
         assert next(events) == EVENTS[0]
         with pytest.raises(TruncatedHistoryError, match="middle of an event"):
             next(events)
+
+
+class FullDisk(BytesIO):
+    """A file that takes so many bytes, and more when there is room again."""
+
+    room = 1 << 20
+
+    def write(self, data: Any, /) -> int:
+        if not self.room:
+            raise OSError(errno.ENOSPC, "full")
+        taken = super().write(data[: self.room])
+        self.room -= taken
+        return taken
+
+
+@pytest.mark.parametrize("left", [0, 5])
+def test_a_history_ends_where_its_disk_was_full_also_if_there_is_room_again(left: int) -> None:
+    file = FullDisk()
+    writer = HistoryWriter(file, {})
+    writer.add(EVENTS[0])
+    file.room = left
+    with pytest.raises(OSError, match="full"):
+        writer.add(EVENTS[1])
+    file.room = 1 << 20
+    for late in EVENTS[1:]:
+        with pytest.raises(OSError, match="full"):
+            writer.add(late)
+    assert next(operations(reader(file.getvalue()))).asked == EVENTS[0].value
 
 
 @pytest.mark.parametrize(
