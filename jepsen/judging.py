@@ -32,6 +32,7 @@ CHANGES: Final = frozenset({"put", "cas", "create", "delete"})
 DURATION: Final = "duration_s"
 """Headers of runs have it, which come to their end or are cut off; other histories just end."""
 CUT_OFF: Final = "the history ends before its run did: it is judged as far as it goes"
+NOTHING_DONE: Final = "nothing was done in it"
 
 Figures = dict[str, int | float | str]
 
@@ -190,6 +191,7 @@ class _Judges:
         self._registers = RegisterChecker()
         self._phases: list[str] = []
         self._changes = 0
+        self._is_anything_done = False
         self._complaints = Anomalies()
         self._notes: list[str] = []
         self._hear: dict[str, list[Callable[[Operation], None]]] = defaultdict(list)
@@ -213,6 +215,7 @@ class _Judges:
     def add(self, operation: Operation) -> None:
         """Tell those of an operation whom it concerns."""
         name = operation.name
+        self._is_anything_done |= operation.kind is Kind.OK
         if name == "phase":
             self._phases.append(operation.told)
         elif name == COMPLAINT:
@@ -241,7 +244,8 @@ class _Judges:
         allowed = frozenset(self._header.get("allowed", ()))
         anomalies = found.only(found.counts.keys() - allowed)
         quotas = (*self._quotas(), *self._implied_quotas(cut_off=cut_off))
-        notes = ([CUT_OFF] if cut_off else []) + self._notes
+        notes = [CUT_OFF] if cut_off else []
+        notes += self._notes if self._is_anything_done else [NOTHING_DONE]
         return Verdict(
             _validity(anomalies, is_certain=not notes and all(quota.met for quota in quotas)),
             anomalies,

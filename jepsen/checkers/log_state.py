@@ -106,6 +106,8 @@ class Partition:
     last_polled: int = NO_OFFSET
     last_acked: int = NO_OFFSET
     last_acked_ns: int = 0
+    is_vague: bool = False
+    """Whether something was acknowledged, and not where."""
     end: End = NO_END
     lag_ns_max: int = 0
 
@@ -116,15 +118,20 @@ class Partition:
 
     @property
     def is_read_to_the_end(self) -> bool:
-        """Whether a final read has come to where the log ends, or to what was acknowledged."""
+        """Whether a final read has come to where the log ends, or to what was acknowledged.
+
+        Transactions end behind their last record: there the end of the log says less.
+        """
         last = self.last_acked
         if self.end.called_ns > self.last_acked_ns:
-            last = min(last, self.end.offset - 1)
+            is_end_needed = self.is_vague and not self.is_transactional
+            last = self.end.offset - 1 if is_end_needed else min(last, self.end.offset - 1)
         return self.was_read and self.last_final >= last
 
     def add_ack(self, value: int, ack: Ack) -> None:
         """Note that a value was acknowledged."""
         self.acked[value] = ack
+        self.is_vague |= ack.offset == NO_OFFSET
         self.last_acked = max(self.last_acked, ack.offset)
         self.last_acked_ns = max(self.last_acked_ns, ack.returned_ns)
 

@@ -27,6 +27,7 @@ from tests.unit.jepsen.golden.making import (
     phase,
     poll,
     read,
+    replica,
     sent,
     unsent,
 )
@@ -238,6 +239,34 @@ def test_a_history_that_is_cut_off_is_judged_as_far_as_it_goes() -> None:
     wrong = judge({}, cut_off([*THREE, poll((1, 1)), poll((0, 0))]))
     assert wrong.validity is Validity.INVALID_SAFETY
     assert judge({}, THREE, is_cut_off=lambda: True).validity is Validity.UNKNOWN
+
+
+@pytest.mark.parametrize("told", [[0, 1, 2], [None, None, None]])
+def test_what_is_cut_off_while_all_is_read_in_the_end_has_lost_nothing_that_was_to_come(
+    told: list[Any],
+) -> None:
+    acked = [sent(value, told[value], (2 * value, 2 * value + 1)) for value in range(3)]
+    verdict = judge({}, cut_off([*acked, poll((0, 0)), read((0, 0), (1, 1))]))
+    assert (verdict.validity, verdict.anomalies.counts) == (Validity.UNKNOWN, {})
+    skipped = judge({}, cut_off([*THREE, read((0, 0), (2, 2))]))
+    assert skipped.anomalies.counts == {"lost-write": 1, "int-poll-skip": 1}
+
+
+def test_a_record_of_which_nobody_was_told_where_it_is_is_not_lost_where_not_all_was_read() -> None:
+    acked = [sent(0, 0), sent(1, None, (2, 3))]
+    ends = replica(1, (0, 2, 0, b"a"))
+    verdict = judge({}, [*acked, read((0, 0)), ends])
+    assert verdict.validity is Validity.INVALID_LIVENESS
+    assert names_unmet(verdict) == ["final-reads"]
+    other = judge({}, [*acked, unsent(2, Kind.INFO, (4, 5)), read((0, 0), (1, 2)), ends])
+    assert other.anomalies.counts == {"lost-write": 1}
+
+
+@pytest.mark.parametrize("failed", [[], [unsent(value, Kind.FAIL) for value in range(3)]])
+def test_where_nothing_was_done_nothing_was_shown(failed: list[Operation]) -> None:
+    verdict = judge({}, failed)
+    assert verdict.validity is Validity.UNKNOWN
+    assert verdict.notes == ("nothing was done in it",)
 
 
 def test_a_run_that_did_not_come_to_its_end_is_cut_off() -> None:

@@ -22,6 +22,7 @@ ALL_THREE = read((0, 0), (1, 1), (2, 2))
 TWICE = read((0, 0), (1, 1), (2, 2), (3, 1))
 BOTH = (0, 3, 0, b"a", [7, 0])
 NOTHING = did("read", None, [[P, [], []]], FINAL, process=LAST)
+EMPTY = replica(1)
 WEAK = {"acks": "1"}
 
 CASES = [
@@ -61,6 +62,19 @@ CASES = [
         "acked-by-leader-only",
         [*THREE[:2], sent(2, 2, (4, 5), 1, 7, 0, "1"), sent(3, 3, (6, 7)), read((0, 0), (1, 1), (3, 3))],
         [*THREE[:2], sent(2, 2, (4, 5), 1, 7, 0, "0"), sent(3, 3, (6, 7)), read((0, 0), (1, 1), (3, 3))],
+    ),
+    # All of it.
+    Golden("lost-write", [*THREE, NOTHING, EMPTY], [*THREE, ALL_THREE, replica(1, BOTH)]),
+    Golden(
+        "dirty-read",
+        [unsent(0, Kind.INFO), poll((0, 0)), NOTHING, EMPTY],
+        [unsent(0, Kind.INFO), NOTHING, EMPTY],
+    ),
+    # Nobody was told where it is, and not all was read: it may be in the rest.
+    Golden(
+        "unseen",
+        [sent(0, 0), sent(1, None, (2, 3)), read((0, 0)), replica(1, BOTH)],
+        [sent(0, 0), sent(1, None, (2, 3)), read((0, 0), (2, 1)), replica(1, BOTH)],
     ),
     # Whether it was sent at all is not known.
     Golden("unseen", [*THREE, read((0, 0), (1, 1))], [*THREE, unsent(3, Kind.INFO), ALL_THREE]),
