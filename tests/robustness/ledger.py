@@ -3,10 +3,10 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final
+from typing import Final, NamedTuple
 
 from quorate.jepsen.clients.wire import Client, Content, WrongLogError, read_partition
 from quorate.model import TopicPartition
@@ -35,8 +35,15 @@ class Acked:
         return self.base_offset + len(self.digests)
 
 
+class Place(NamedTuple):
+    """Who sent a value, as which of its values for a partition."""
+
+    producer: str
+    number: int
+
+
 class Ledger:
-    """Everything sent to some partitions and everything acknowledged; for several threads.
+    """Everything sent to some partitions, acknowledged and shown; for several threads.
 
     No value is sent twice, except by an idempotent producer that got no answer: so no value may lie
     in a log twice.
@@ -44,15 +51,19 @@ class Ledger:
 
     def __init__(self, partitions: Sequence[TopicPartition]) -> None:
         self.partitions = tuple(partitions)
-        self.sent: dict[TopicPartition, set[Digest]] = {each: set() for each in partitions}
+        self.sent: dict[TopicPartition, dict[Digest, Place]] = {each: {} for each in partitions}
         self.acked: dict[TopicPartition, list[Acked]] = {each: [] for each in partitions}
+        self.shown: dict[TopicPartition, dict[int, Digest]] = {each: {} for each in partitions}
+        """By offset: what there was when it was read last."""
         self.problems: list[str] = []
         self._lock = threading.Lock()
 
-    def send(self, where: TopicPartition, digests: Sequence[Digest]) -> None:
-        """Note values before they are sent."""
+    def send(self, producer: str, where: TopicPartition, digests: Iterable[Digest]) -> None:
+        """Note values before they are sent, or sent again."""
         with self._lock:
-            self.sent[where].update(digests)
+            sent = self.sent[where]
+            for each in digests:
+                sent.setdefault(each, Place(producer, len(sent)))
 
     def ack(self, where: TopicPartition, base_offset: int, digests: tuple[Digest, ...]) -> None:
         """Note that the broker has them, and where."""
@@ -73,8 +84,8 @@ class Ledger:
         """Read everything; return how many records there are.
 
         Raises:
-            WrongLogError: acknowledged records are missing or changed, others are there twice or
-                were never sent, or an answer was wrong.
+            WrongLogError: records that were acknowledged or shown are missing or changed, others
+                are there twice, out of order or were never sent, or an answer was wrong.
         """
         with Client(port) as client:
             deadline_s = time.monotonic() + SHOWN_AFTER_S_MAX
@@ -90,15 +101,28 @@ class Ledger:
         while content.high_watermark < acked_end and time.monotonic() < deadline_s:
             time.sleep(0.02)
             content = read_partition(client, where)
-        self.problems += disagreements(where, content, self.sent[where], self.acked[where])
+        self.compare(where, content)
         return content.high_watermark
+
+    def compare(self, where: TopicPartition, content: Content) -> None:
+        """Note what of a partition's content is wrong, and what consumers have been shown."""
+        values = ((offset, value) for offset, value in content.records(where) if value is not None)
+        found = {offset: digest(value) for offset, value in values}
+        self.problems += disagreements(where, content, found, self.sent[where], self.acked[where])
+        gone = sum(found.get(offset) != value for offset, value in self.shown[where].items())
+        if gone:
+            self.problems.append(f"{where}: {gone} records that were shown are lost or changed")
+        self.shown[where] = found
 
 
 def disagreements(
-    where: TopicPartition, content: Content, sent: set[Digest], acked: Sequence[Acked]
+    where: TopicPartition,
+    content: Content,
+    found: Mapping[int, Digest],
+    sent: Mapping[Digest, Place],
+    acked: Sequence[Acked],
 ) -> list[str]:
-    """Say what of a partition's content is wrong."""
-    found = {offset: digest(value) for offset, value in content.records(where) if value is not None}
+    """Say what of a partition's content, found by offset, is wrong."""
     problems: list[str] = []
     if sorted(found) != list(range(content.high_watermark)):
         problems.append(f"{where}: {len(found)} records below {content.high_watermark}")
@@ -113,10 +137,23 @@ def disagreements(
             f"{where}: {lost} acknowledged records are lost or changed"
             f" (acknowledged up to {end}, the log ends at {content.high_watermark})"
         )
-    unknown = set(found.values()) - sent
+    unknown = set(found.values()) - sent.keys()
     if unknown:
         problems.append(f"{where}: {len(unknown)} records were never sent")
     twice = [value for value, count in Counter(found.values()).items() if count > 1]
     if twice:
         problems.append(f"{where}: {len(twice)} records are there twice")
+    late = _late(sent[found[offset]] for offset in sorted(found) if found[offset] in sent)
+    if late:
+        problems.append(f"{where}: {late} records stand behind later ones of their producer")
     return problems
+
+
+def _late(places: Iterable[Place]) -> int:
+    """Return how many values, in the order of a log, follow one that was sent after them."""
+    last: dict[str, int] = {}
+    late = 0
+    for producer, number in places:
+        late += number < last.get(producer, number)
+        last[producer] = max(number, last.get(producer, number))
+    return late

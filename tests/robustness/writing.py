@@ -118,7 +118,7 @@ class Producer:
         return Sent(where, data, stamp.base_sequence, len(values), tuple(map(digest, values)))
 
     def _send(self, client: Client, sent: Sent) -> None:
-        self._ledger.send(sent.where, sent.digests)
+        self._ledger.send(self.name, sent.where, sent.digests)
         request = produce_request(sent.where, sent.data, acks=self._acks)
         client.send(ApiKey.PRODUCE, PRODUCE_VERSION, request)
 
