@@ -108,7 +108,7 @@ class HistoryWriter:
             self._is_whole = False
             self._is_whole = self._write(data) == len(data)
         if not self._is_whole:  # a disk that is almost full takes the first bytes
-            raise OSError(errno.ENOSPC, "the disk is full, or was: the history ends here")
+            raise OSError(errno.ENOSPC, "the disk is full, or was")
 
 
 class HistoryReader:

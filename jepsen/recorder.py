@@ -8,12 +8,17 @@ from copy import copy
 from pathlib import Path
 from typing import Any, Final, Self
 
+from quorate.errors import QuorateError
 from quorate.jepsen.history import Event, HistoryWriter, Kind
 
 NEMESIS: Final = 0
 WATCHER: Final = 1
 AUDITOR: Final = 2
 FIRST_CLIENT: Final = 3
+
+
+class HistoryEndedError(QuorateError):
+    """A history cannot be written any more; says why."""
 
 
 class _Tape:
@@ -26,6 +31,7 @@ class _Tape:
         self.next_process = FIRST_CLIENT
         self.free: list[int] = []
         self.closed = False
+        self.error: OSError | None = None
 
 
 class Recorder:
@@ -60,12 +66,30 @@ class Recorder:
             self._tape.free.append(process)
 
     def add(self, process: int, kind: Kind, name: str, value: Any) -> None:
-        """Note an event, now; after :meth:`close` it is late and is not noted."""
+        """Note an event, now; after :meth:`close` it is late and is not noted.
+
+        Neither is what cannot be written, nor what comes after that; see :meth:`check`.
+        """
         tape = self._tape
         with tape.lock:
-            if not tape.closed:
+            if tape.closed:
+                return
+            try:
                 tape.writer.add(Event(time.monotonic_ns(), process, kind, name, value))
+            except OSError as error:  # clients have nobody to tell
+                tape.closed, tape.error = True, error
+            else:
                 self._counts[name, kind] += 1
+
+    def check(self) -> None:
+        """See that everything was noted so far.
+
+        Raises:
+            HistoryEndedError: something could not be written.
+        """
+        error = self._tape.error
+        if error is not None:
+            raise HistoryEndedError(str(error.strerror or error)) from error
 
     def count(self, name: str, kind: Kind) -> int:
         """Return how many such events were noted here."""

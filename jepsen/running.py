@@ -145,6 +145,7 @@ class Run:
         Raises:
             NeverCameUpError, NotReadyError: there was nothing to be put under load.
             MissingClientError: the client cannot be had here.
+            HistoryEndedError: the history cannot be written any more, and ends early.
             KeyboardInterrupt: somebody wants it to end; the history ends early.
         """
         with Reaper() as reaper, contextlib.ExitStack() as stack:
@@ -187,13 +188,14 @@ class Run:
         phase("load")
         try:
             if self._direct is None:
-                conductor.run(steps, self._families, self._options.seconds, self._ticker(lab))
+                conductor.run(steps, self._families, self._options.seconds, self._ticker(parts))
             else:
-                tick = self._ticker(lab)
+                tick = self._ticker(parts)
                 self._direct(Scene(lab, conductor, self._families, tick, self._count))
         except DiedError as error:
             self._note_death(conductor, error)
             _forget_the_dead(lab)
+        parts.recorder.check()
         phase("heal")
         conductor.heal_all()
         try:
@@ -202,6 +204,7 @@ class Run:
             self._note_death(conductor, error)
         else:
             phase("end")
+        parts.recorder.check()
 
     def _count(self, name: str) -> int:
         """Return how many operations of a name have ended well."""
@@ -332,14 +335,15 @@ class Run:
             nobody_says = self._options.acks == ACKS_NONE
             wait(partial(_has_written, part, nobody_says=nobody_says), WARM_S_MAX, complaint)
 
-    def _ticker(self, lab: Lab) -> Callable[[], None]:
-        """Return what sees now and then that nobody died."""
+    def _ticker(self, parts: _Parts) -> Callable[[], None]:
+        """Return what sees now and then that nobody died, and that all is noted."""
         looked_s = time.monotonic()
 
         def tick() -> None:
             nonlocal looked_s
             if time.monotonic() - looked_s > ALIVE_S:
-                lab.check_alive()
+                parts.recorder.check()
+                parts.lab.check_alive()
                 looked_s = time.monotonic()
 
         return tick

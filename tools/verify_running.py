@@ -19,11 +19,12 @@ from quorate.jepsen.lab.namespaces import NoNetworkError
 from quorate.jepsen.nemesis.conducting import Tell
 from quorate.jepsen.nemesis.faults import DEFAULT as DEFAULT_FAULTS
 from quorate.jepsen.options import RunOptions, UnknownNameError, fitted
+from quorate.jepsen.recorder import HistoryEndedError
 from quorate.jepsen.running import NotReadyError, Run, tidy
 from quorate.jepsen.workloads.metadata import METADATA
 from quorate.jepsen.workloads.registry import DEFAULT as DEFAULT_WORKLOADS
 from quorate.tools.arguments import GlobalOptions
-from quorate.tools.problems import ProblemFoundError, UnreachableError, UsageError
+from quorate.tools.problems import CommandError, ProblemFoundError, UnreachableError, UsageError
 from quorate.tools.verify_judging import conclude
 
 NONE: Final = "none"
@@ -136,6 +137,12 @@ def verify_run(options: GlobalOptions, asked: Asked) -> None:
             "the cluster is not ready to be put under load",
             why=str(error),
             hint=f"look at the nodes' logs in {run.folder.nodes}",
+        ) from None
+    except HistoryEndedError as error:
+        raise CommandError(
+            f"the history of {run.folder.path} cannot be written any more",
+            why=str(error),
+            hint=f"quorate verify check {shlex.quote(str(run.folder.path))} judges what there is",
         ) from None
     except KeyboardInterrupt:
         tell(f"interrupted; what happened so far is in {run.folder.path}")

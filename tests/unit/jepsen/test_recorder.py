@@ -1,10 +1,15 @@
 """The history that many threads write at once."""
 
+import resource
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from quorate.jepsen.history import Kind
 from quorate.jepsen.reading import HistoryFile
-from quorate.jepsen.recorder import FIRST_CLIENT, Call, Recorder, Scribe
+from quorate.jepsen.recorder import FIRST_CLIENT, Call, HistoryEndedError, Recorder, Scribe
 
 
 def recorded(tmp_path: Path) -> tuple[Recorder, Path]:
@@ -53,3 +58,33 @@ def test_what_ends_after_the_history_did_is_not_noted(tmp_path: Path) -> None:
     recorder.close()
     late.end(Kind.OK)
     assert [operation.kind for operation in HistoryFile(path).operations()] == [Kind.INFO]
+
+
+@contextmanager
+def no_file_longer_than(size_bytes: int) -> Generator[None]:
+    """What the system does then is what it does on a full disk: the first bytes are taken."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("left_bytes", range(4))
+def test_a_history_that_cannot_be_written_ends_there_and_whoever_asks_is_told(
+    tmp_path: Path, left_bytes: int
+) -> None:
+    recorder, path = recorded(tmp_path)
+    call = Call(recorder, "send", 1)
+    recorder.check()
+    with no_file_longer_than(path.stat().st_size + left_bytes):
+        call.end(Kind.OK)
+        Call(recorder, "send", 2).end(Kind.OK)
+    Call(recorder, "send", 3).end(Kind.OK)
+    with pytest.raises(HistoryEndedError):
+        recorder.check()
+    recorder.close()
+    assert recorder.count("send", Kind.OK) == 0
+    (begun,) = HistoryFile(path).operations()
+    assert (begun.asked, begun.kind) == (1, Kind.INFO)
