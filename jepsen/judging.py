@@ -200,7 +200,7 @@ class _Judges:
                 self._hear[name].append(checker.add)
 
     def _checkers(self) -> Iterator[tuple[Checker, str]]:
-        yield self._log, "send txn poll read high-watermark replica delete"
+        yield self._log, "send txn poll read read-end high-watermark replica delete"
         yield self._acceptance, "send fault heal replica metadata-log"
         yield self._insync, "send fault heal metadata-log"
         yield self._availability, "send txn fault heal phase delete"

@@ -6,9 +6,10 @@ The vocabulary is that of Jepsen's Kafka workload. A ``send`` asks for ``[partit
 ``[offset, broker, epoch]``, or None if the client heard no offset; every value is sent once. A
 ``poll`` asks with the number of the consumer's assignment (any seek or rebalance begins another
 one), or with a list that begins with it, and is told ``[[partition, offsets, values], ...]``; so is
-a ``read``, by which a consumer of its own reads everything in the end. ``high-watermark`` and
-``replica`` tell where a log ends; and ``replica`` which producer, of which epoch, wrote a batch: a
-broker knows that a record is there already only if it comes from the same one.
+a ``read``, by which a consumer of its own reads everything in the end; ``read-end`` tells of which
+partitions it certainly has. ``high-watermark`` and ``replica`` tell where a log ends; and
+``replica`` which producer, of which epoch, wrote a batch: a broker knows that a record is there
+already only if it comes from the same one.
 
 A ``txn`` (see :mod:`quorate.jepsen.checkers.transactions`) sends all of its records at once, when
 its commit is asked for: before that nobody may read them. Its partitions have nothing else in them,
@@ -71,6 +72,9 @@ class LogChecker:
         if name in {"poll", "read"}:
             for part in told:
                 self._add_read(operation, *part)
+        elif name == "read-end":
+            for partition in told:
+                self._partition(partition).is_ended = True
         elif name == "high-watermark":
             for partition, end, *epoch in told:
                 self._partition(partition).ends_at(end, epoch[0] if epoch else 0, operation)
@@ -320,13 +324,12 @@ class LogChecker:
             there = partition.values[offset]
             why = f"it was {partition.strays[offset]}, and in the end there is {there}"
             self._found_dirty(name, partition, offset, why)
-        gone = sorted(o for o in partition.polled - partition.final if o <= partition.last_final)
-        for offset in gone:
-            value = partition.values[offset]
-            self._found_dirty(name, partition, offset, f"{value} is not there any more")
         end = partition.end
-        for offset in sorted(o for o in partition.polled - partition.final if o >= end.offset):
-            if end.epoch == LATEST_EPOCH:
+        for offset in sorted(partition.polled - partition.final):
+            if partition.is_ended or offset <= partition.last_final:
+                why = f"{partition.values[offset]} is not there any more"
+                self._found_dirty(name, partition, offset, why)
+            elif end.epoch == LATEST_EPOCH and offset >= end.offset:
                 self._found_dirty(name, partition, offset, f"the log ends at {end.offset}")
 
     @staticmethod
@@ -337,14 +340,14 @@ class LogChecker:
         """
         for value, ack in partition.missing():
             offset = ack.offset
-            if not complete and not 0 <= offset <= partition.last_read:
+            if not (complete or partition.is_ended or 0 <= offset <= partition.last_read):
                 continue
             where = "an offset nobody knows" if offset == NO_OFFSET else f"offset {offset}"
             is_weak = value in partition.by_leader_only
             how = "acknowledged by the leader only" if is_weak else "acknowledged"
             if not partition.is_gone(ack):
                 name_, end = "unseen", f"nothing was read behind {partition.last_read}"
-            elif partition.last_read < offset:
+            elif max(partition.last_read + 1, partition.end.offset) <= offset:
                 name_, end = "lost-write", f"the log ends at {partition.end.offset}"
             else:
                 name_, end = "lost-write", "and is gone"

@@ -102,6 +102,8 @@ class Partition:
     """By process: its assignment, and the last offset that it was given."""
     was_read: bool = False
     """Whether there was a final read, be it of nothing."""
+    is_ended: bool = False
+    """Whether whoever read it in the end said that it was all there is."""
     last_final: int = NO_OFFSET
     last_polled: int = NO_OFFSET
     last_acked: int = NO_OFFSET
@@ -120,8 +122,10 @@ class Partition:
     def is_read_to_the_end(self) -> bool:
         """Whether a final read has come to where the log ends, or to what was acknowledged.
 
-        Transactions end behind their last record: there the end of the log says less.
+        Behind the last record of a transaction there is the mark of its end, which nobody is given.
         """
+        if self.is_ended:
+            return self.was_read
         last = self.last_acked
         if self.end.called_ns > self.last_acked_ns:
             is_end_needed = self.is_vague and not self.is_transactional
@@ -189,6 +193,8 @@ class Partition:
 
     def is_gone(self, ack: Ack) -> bool:
         """Return whether a record that was not read can be read no more."""
+        if self.is_ended:
+            return True
         if ack.offset <= self.last_read and ack.offset != NO_OFFSET:
             return True
         if self.end.offset <= ack.offset and self.end.called_ns > ack.returned_ns:

@@ -30,6 +30,7 @@ from quorate.jepsen.history import Kind, Operation
 
 COPY: Final = "copy"
 BALANCE: Final = "balance"
+NEVER_NS: Final = 1 << 62
 
 
 class Write(NamedTuple):
@@ -84,6 +85,8 @@ class TransactionChecker:
         """Partitions that were read to their end."""
         self._committed: dict[tuple[str, str], int] = {}
         """By group and partition: where it was said to be last."""
+        self._opened_ns: dict[str, int] = {}
+        """By bank: when it was acknowledged for the first time what some accounts have."""
         self._found = Anomalies()
 
     def add(self, operation: Operation) -> None:
@@ -126,6 +129,10 @@ class TransactionChecker:
 
     def _add_transaction(self, operation: Operation) -> None:
         number, owner, instance, _, writes = operation.asked
+        if operation.kind is Kind.OK and operation.returned_ns is not None:
+            for _, _, *note in writes:
+                if note[:1] == [BALANCE]:
+                    self._opened_ns.setdefault(note[1], operation.returned_ns)
         self._transactions.append(
             Transaction(
                 number,
@@ -158,14 +165,15 @@ class TransactionChecker:
             self._check_balances(operation)
 
     def _check_balances(self, operation: Operation) -> None:
-        """See that the next owner of a bank finds all that there is."""
+        """See that the next owner of a bank finds all that there is, if there is any yet."""
         bank, total = operation.asked
         amounts = [amount for _, amount in operation.told]
-        if amounts and sum(amounts) != total:
+        is_open = bool(amounts) or self._opened_ns.get(bank, NEVER_NS) < operation.called_ns
+        if is_open and sum(amounts) != total:
             self._found.add(
                 "money-changed",
                 f"{bank}: its next owner found {sum(amounts)} of {total}",
-                f"the accounts have {', '.join(map(str, amounts))}",
+                f"the accounts have {', '.join(map(str, amounts)) or 'nothing'}",
                 processes=(operation.process,),
                 at_ns=(operation.called_ns,),
             )

@@ -55,9 +55,9 @@ def position(offset: int) -> Operation:
     return did("position", "g", [[P, offset]], FINAL, process=LAST)
 
 
-def found(*amounts: int, total: int = 200) -> Operation:
+def found(*amounts: int, total: int = 200, span: Span = (2, 3)) -> Operation:
     told = [[str(number), amount] for number, amount in enumerate(amounts)]
-    return did("balances", ["bank", total], told, (2, 3))
+    return did("balances", ["bank", total], told, span)
 
 
 BOTH = [txn(1, [P, 1], [Q, 2], told=[0, 0])]
@@ -67,6 +67,7 @@ ALL_SENT = read((0, 1), (1, 2))
 OPENED = [txn(1, has(P, 1, "x", 100), has(Q, 2, "y", 100), span=(0, 1))]
 MOVED = [*OPENED, txn(2, has(P, 3, "x", 70), has(Q, 4, "y", 130))]
 ALL_OF_P = read((0, 1), (2, 3))
+OPENED_READ = [read((0, 1)), read((0, 2), partition=Q)]
 
 CASES = [
     Golden(
@@ -79,6 +80,17 @@ CASES = [
         "lost-commit",
         [txn(1, [P, 1]), txn(2, [P, 3], told=[2]), read((2, 3)), ended(P)],
         [txn(1, [P, 1], kind=Kind.FAIL), txn(2, [P, 3], told=[2]), read((2, 3)), ended(P)],
+    ),
+    # Nothing is behind it but marks of ends, which nobody is given.
+    Golden(
+        "lost-commit",
+        [txn(1, [P, 1], told=[0]), read(), ended(P)],
+        [txn(1, [P, 1], told=[0]), read((0, 1)), ended(P)],
+    ),
+    Golden(
+        "dirty-read",
+        [txn(1, [P, 1], kind=Kind.INFO), poll((0, 1), span=(6, 7)), read(), ended(P)],
+        [txn(1, [P, 1], kind=Kind.INFO), poll((0, 1), span=(6, 7)), read((0, 1)), ended(P)],
     ),
     Golden(
         "torn-transaction",
@@ -155,6 +167,12 @@ CASES = [
         "copy-missing",
         [*SENT, txn(1, copied(3, 1)), txn(2, copied(4, 2), kind=Kind.INFO), read((0, 3), partition=OUT), ALL_SENT, position(2), ended(P, OUT)],
         [*SENT, txn(1, copied(3, 1)), txn(2, copied(4, 2), kind=Kind.INFO), read((0, 3), partition=OUT), ALL_SENT, position(2), ended(P)],
+    ),
+    # Who finds no account at all opens them once more.
+    Golden(
+        "money-changed",
+        [*OPENED, found(), *OPENED_READ],
+        [*OPENED, found(span=(1, 7)), *OPENED_READ],
     ),
     Golden(
         "money-changed",
