@@ -22,6 +22,8 @@ from quorate.jepsen.report.svg import (
 
 WIDTH: Final = 1160
 LEFT: Final = 132
+LABEL_MAX: Final = 20
+"""So many characters fit there."""
 RIGHT: Final = 14
 AXIS_HEIGHT: Final = 20
 
@@ -151,11 +153,17 @@ def _marks(frame: Frame, height: float) -> str:
     )
 
 
+def label(y: float, name: str) -> str:
+    """Return a name left of a picture; of a long one the end, which tells it from others."""
+    shown = name if len(name) <= LABEL_MAX else "..." + name[3 - LABEL_MAX :]
+    return text(LEFT - 8, y, shown, "label", "end")
+
+
 def fault_lanes(frame: Frame, phases: Sequence[tuple[int, str]]) -> str:
     """Return a lane for each kind of fault, a bar for each time that it was there; and phases."""
     names = sorted({bar.name for bar in frame.faults})
     pieces = list(_phases(frame, phases))
-    pieces += [text(LEFT - 8, 18 * i + 31, name, "label", "end") for i, name in enumerate(names)]
+    pieces += [label(18 * i + 31, name) for i, name in enumerate(names)]
     for bar in frame.faults:
         y = 18.0 * names.index(bar.name) + 21
         low, high = frame.x(bar.begun_ns), frame.x(_end(frame, bar))
@@ -169,7 +177,7 @@ def fault_lanes(frame: Frame, phases: Sequence[tuple[int, str]]) -> str:
 
 def _phases(frame: Frame, phases: Sequence[tuple[int, str]]) -> Iterable[str]:
     """Yield what the run was at, as far as there is room for the words."""
-    yield text(LEFT - 8, 13, "phase", "label", "end")
+    yield label(13, "phase")
     free_x = 0.0
     for begun_ns, name in phases:
         x = frame.x(begun_ns)

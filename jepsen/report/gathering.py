@@ -11,7 +11,7 @@ from quorate.jepsen.report.buckets import Histogram, Series, TimeGrid, latency_b
 HARNESS: Final = frozenset(
     {
         *("fault", "heal", "phase", "view", "replica", "metadata-log", "high-watermark"),
-        *("assign", "gone", "cut", "complaint"),
+        *("assign", "gone", "cut", "complaint", "audit", "read-end", "position"),
     }
 )
 """What is no call to the cluster, and has no latency worth a picture."""

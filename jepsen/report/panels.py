@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from quorate.jepsen.history import Kind
 from quorate.jepsen.report.buckets import BINS_PER_DOUBLING, bin_ns, latency_bin
-from quorate.jepsen.report.frame import LEFT, RIGHT, WIDTH, Frame, panel
+from quorate.jepsen.report.frame import LEFT, RIGHT, WIDTH, Frame, label, panel
 from quorate.jepsen.report.gathering import (
     BINS_PER_ROW,
     NEVER_ROW,
@@ -200,7 +200,7 @@ def leaders_panel(gathered: Gathered, frame: Frame, partitions: Sequence[str]) -
     pieces: list[str] = []
     for lane, partition in enumerate(partitions):
         y = lane * (_LANE + 6.0) + 4
-        pieces.append(text(LEFT - 8, y + 16, partition, "label", "end"))
+        pieces.append(label(y + 16, partition))
         states = gathered.states.column(partition)
         largest = max((len(state.isr) for state in states.values()), default=1)
         stretches = _stretches(states, last)
@@ -260,7 +260,7 @@ def controllers_panel(gathered: Gathered, frame: Frame) -> str:
     }
     names = sorted({state.leader for state in states.values()} - {_NO_LEADER})
     last = int(frame.duration_ns // frame.width_ns) + 1
-    pieces = [text(LEFT - 8, 17, "controller", "label", "end")]
+    pieces = [label(17, "controller")]
     merged: dict[int, PartitionState] = {}
     for bucket, state in states.items():
         if not merged or list(merged.values())[-1] != state:

@@ -125,6 +125,17 @@ def test_leaders_are_followed_and_changes_of_epoch_counted() -> None:
     assert result.leader_changes == 2
 
 
+def test_what_the_harness_says_of_its_own_reading_is_no_operation_of_clients() -> None:
+    result = gathered(
+        *(
+            Event(at, at, kind, name, [])
+            for at, name in enumerate(("audit", "read-end", "position", "read"))
+            for kind in (Kind.INVOKE, Kind.OK)
+        )
+    )
+    assert (result.operations, result.names()) == (1, ["read"])
+
+
 def test_memory_has_a_bound_whatever_happens() -> None:
     def events() -> Iterator[Event]:
         for number in count():

@@ -9,6 +9,7 @@ import pytest
 from quorate.jepsen.history import Event, Kind, Operation
 from quorate.jepsen.reading import HistoryFile
 from quorate.jepsen.report import page, terminal
+from quorate.jepsen.report.frame import LABEL_MAX, label
 from quorate.jepsen.report.gathering import Gatherer
 from quorate.jepsen.report.summary import Report, make_report
 from quorate.jepsen.report.wording import readable
@@ -51,6 +52,13 @@ def test_a_valid_run_has_its_pictures_and_no_anomalies(made: Made) -> None:
     assert "quorate verify run append --seed 7" in shown.said("pre")
 
 
+def test_a_name_left_of_a_picture_is_as_long_as_there_is_room_for() -> None:
+    fits, long = "partition:controller", "partition:leader-from-controllers"
+    assert len(fits) == LABEL_MAX
+    assert Page(label(0, fits)).said("text") == [fits]
+    assert Page(label(0, long)).said("text") == ["...-from-controllers"]
+
+
 def test_a_page_loads_nothing_and_runs_nothing(made: Made) -> None:
     text = page.page(made(Maker(8, 12, 150, lost=2, stale=True)))
     shown = Page(text)
@@ -90,8 +98,8 @@ def test_the_terminal_shows_the_same_in_80_columns(made: Made) -> None:
     text = "\n".join(lines)
     for name, count in report.verdict.anomalies.counts.items():
         assert f"{name} ({count}): " in text
-    for label in ("kill", "writes/s", "append-0", "ISR", "again: quorate verify run"):
-        assert label in text
+    for words in ("kill", "writes/s", "append-0", "ISR", "again: quorate verify run"):
+        assert words in text
     assert "INVALID: safety" in lines
 
 
