@@ -272,11 +272,12 @@ class _Judges:
 
     def _implied_quotas(self, *, cut_off: bool) -> Iterator[Quota]:
         """Yield those without which no history is believed."""
-        if self._availability.faults:
-            faults = self._availability.faults
+        faults = self._availability.faults
+        if faults:
             yield Quota("faults-verified", faults, self._availability.verified)
-            if not cut_off:
-                yield Quota("faults-healed", faults, faults - self._availability.not_healed)
+        begun = faults + self._availability.failed_faults  # which may have happened, or a part
+        if begun and not cut_off:
+            yield Quota("faults-healed", begun, begun - self._availability.not_healed)
         written, read = self._log.read_to_the_end()
         if written and not cut_off:
             yield Quota("final-reads", written, read)

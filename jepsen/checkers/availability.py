@@ -62,6 +62,8 @@ class AvailabilityChecker:
         """Begin; without a bound nothing is too long."""
         self._bounds_ns = {name: int(seconds * 1e9) for name, seconds in bounds_s.items()}
         self._on: dict[str, int] = {}
+        self._doubtful: set[str] = set()
+        """Those of them that may not have happened."""
         self._unseen: set[str] = set()
         """Those of them that were not seen to bite yet."""
         self._windows: list[_Window] = []
@@ -87,7 +89,7 @@ class AvailabilityChecker:
         if operation.name == "send":
             self._add_send(operation)
         elif operation.name == "txn":
-            self.commits_under_fault += operation.kind is Kind.OK and bool(self._on)
+            self.commits_under_fault += operation.kind is Kind.OK and self._is_broken
         elif operation.name == "delete" and operation.kind is not Kind.FAIL:
             self._deleted.add(operation.asked)
         elif operation.name == "fault":
@@ -98,6 +100,11 @@ class AvailabilityChecker:
             self._turn(operation)
         if operation.returned_ns is not None:
             self._end_ns = operation.returned_ns
+
+    @property
+    def _is_broken(self) -> bool:
+        """Whether a fault is on that certainly happened."""
+        return len(self._on) > len(self._doubtful)
 
     @property
     def not_healed(self) -> int:
@@ -140,7 +147,7 @@ class AvailabilityChecker:
             self._note_failure(partition, operation)
             return
         self.acks += 1
-        self.acks_under_fault += bool(self._on)
+        self.acks_under_fault += self._is_broken
         before_ns = self._acked_ns.get(partition, returned_ns)
         if returned_ns - before_ns > NOTABLE_NS:
             self._gaps.append(_Gap(before_ns, returned_ns, partition))
@@ -175,21 +182,24 @@ class AvailabilityChecker:
 
     def _begin_fault(self, operation: Operation) -> None:
         self._end_calm(operation.called_ns)
-        self._on[operation.asked["fault"]] = operation.called_ns
+        name = operation.asked["fault"]
+        self._on[name] = operation.called_ns
         if operation.kind is not Kind.OK:
             self.failed_faults += 1
+            self._doubtful.add(name)
             return
         self.faults += 1
         if operation.told.get("verified"):
             self.verified += 1
         else:
-            self._unseen.add(operation.asked["fault"])
+            self._unseen.add(name)
 
     def _heal(self, operation: Operation) -> None:
         name, told = operation.asked["fault"], operation.told
         if operation.kind is not Kind.OK or operation.returned_ns is None:
             return
         begun_ns = self._on.pop(name, None)
+        self._doubtful.discard(name)
         if name in self._unseen:
             self._unseen.discard(name)
             self.verified += bool(told and told.get("verified"))  # it took its time to bite

@@ -38,7 +38,7 @@ class GroupChecker:
     """Takes the operations of a history in the order of their ends, then judges."""
 
     def __init__(self) -> None:
-        self._owners: dict[tuple[str, int | None, str], str] = {}
+        self._owners: dict[tuple[str, int, str], str] = {}
         self._told: dict[tuple[str, str | int], _Generation] = {}
         """By group, and by member or process: the last generation that it was told of."""
         self._newest: dict[str, list[_Generation]] = defaultdict(list)
@@ -78,10 +78,12 @@ class GroupChecker:
 
     def _add_assignment(self, operation: Operation) -> None:
         group, generation, member, partitions = operation.told
+        if generation is None:  # who has it may have got it in another one
+            return
         assert operation.returned_ns is not None, "what is known was told"
         self._check_generation(operation, group, generation, member)
         newest = self._newest[group]
-        if generation is not None and (not newest or generation > newest[-1].number):
+        if not newest or generation > newest[-1].number:
             newest.append(_Generation(generation, operation.returned_ns))
         for partition in partitions:
             owner = self._owners.setdefault((group, generation, partition), member)

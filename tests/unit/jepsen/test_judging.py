@@ -17,7 +17,7 @@ from quorate.jepsen.history import (
     TruncatedHistoryError,
     operations,
 )
-from quorate.jepsen.judging import Validity, Verdict, allowed_for, judge
+from quorate.jepsen.judging import Quota, Validity, Verdict, allowed_for, judge
 from tests.unit.jepsen.correct import HEADER, correct_history
 from tests.unit.jepsen.golden.making import (
     complaint,
@@ -189,6 +189,26 @@ def test_a_fault_that_was_not_seen_to_bite_leaves_the_verdict_open() -> None:
     verdict = judge({}, [failed, heal("kill", (2, 3))])
     assert verdict.validity is Validity.VALID
     assert verdict.figures["faults that failed"] == 1
+
+
+def test_what_is_acknowledged_under_a_fault_that_did_not_happen_shows_nothing() -> None:
+    asked: dict[str, Any] = {"fault": "kill", "targets": [], "detail": {}}
+    failed = did("fault", asked, {"error": "no room"}, kind=Kind.INFO)
+    acked = [sent(0, 0, (2, 3)), read((0, 0))]
+    header = {"quotas": {"acks-under-fault": 1}}
+    healed = heal("kill", (98, 99))
+    assert names_unmet(judge(header, [failed, *acked, healed])) == ["acks-under-fault"]
+    over = [failed, fault("pause", (0, 1)), heal("pause", (1, 2)), *acked, healed]
+    assert names_unmet(judge(header, over)) == ["acks-under-fault"]
+    happened = [failed, heal("kill", (0, 1)), fault("kill", (1, 2)), *acked, healed]
+    assert names_unmet(judge(header, happened)) == []
+
+
+def test_a_fault_that_failed_may_have_happened_by_half_and_has_to_be_healed() -> None:
+    failed = did("fault", {"fault": "kill", "targets": [], "detail": {}}, kind=Kind.INFO)
+    assert [quota for quota in judge({}, [failed, *THREE, ALL_THREE]).quotas if not quota.met] == [
+        Quota("faults-healed", 1, 0)
+    ]
 
 
 def test_who_does_not_read_to_the_end_has_not_seen_enough() -> None:
