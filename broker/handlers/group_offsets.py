@@ -23,6 +23,7 @@ from quorate.protocol.messages.offsets import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
     OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
@@ -282,10 +283,8 @@ def offset_delete(
             for partition in topic.partitions
         ]
         response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
-        if topic.name in broker.replicas.image.topics:
-            known.append(_deletion(topic, answers))
-        else:
-            refuse(answers, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        image = broker.replicas.image.topics.get(topic.name)
+        known.append(_deletion(topic, len(image.partitions) if image else 0, answers))
     promise: Promise[OffsetDeleteResponse] = Promise()
 
     def done(code: ErrorCode) -> None:
@@ -300,6 +299,17 @@ def offset_delete(
 
 
 def _deletion(
-    topic: OffsetDeleteRequestTopic, answers: Sequence[OffsetDeleteResponsePartition]
+    topic: OffsetDeleteRequestTopic,
+    partition_count: int,
+    answers: Sequence[OffsetDeleteResponsePartition],
 ) -> TopicDeletion:
-    return TopicDeletion(topic.name, topic.partitions, answers)
+    """Return what is to be forgotten, without partitions that do not exist: those are refused."""
+    kept: list[OffsetDeleteRequestPartition] = []
+    told: list[OffsetDeleteResponsePartition] = []
+    for partition, answer in zip(topic.partitions, answers, strict=True):
+        if 0 <= partition.partition_index < partition_count:
+            kept.append(partition)
+            told.append(answer)
+        else:
+            refuse([answer], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return TopicDeletion(topic.name, kept, told)

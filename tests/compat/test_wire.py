@@ -27,6 +27,14 @@ from quorate.protocol.messages.data import (
 )
 from quorate.protocol.messages.groups import FindCoordinatorRequest
 from quorate.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from quorate.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from quorate.protocol.messages.session import ApiVersionsRequest, ApiVersionsResponse
 from quorate.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from quorate.records.batch import CONTROL_BIT, CRC_COVERS_FROM
@@ -360,6 +368,31 @@ def test_only_lists_are_appended_to(wire: Wire, stored: str) -> None:
     body = IncrementalAlterConfigsRequest(resources=[resource])
     (told,) = wire.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, body).responses
     assert error_of(told) == "INVALID_CONFIG"
+
+
+@pytest.mark.feature("forgetting offsets of no partition: UNKNOWN_TOPIC_OR_PARTITION")
+def test_only_offsets_of_what_exists_are_forgotten(wire: Wire, stored: str) -> None:
+    committed = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+    commit = OffsetCommitRequest(
+        group_id=stored, topics=[OffsetCommitRequestTopic(name=stored, partitions=[committed])]
+    )
+    deadline = time.monotonic() + DEADLINE_S
+    body = FindCoordinatorRequest(coordinator_keys=[stored])
+    while error_of(wire.ask(ApiKey.FIND_COORDINATOR, 4, body).coordinators[0]) != "NONE":
+        assert time.monotonic() < deadline, "there is no coordinator"
+        time.sleep(0.01)
+    while error_of(wire.ask(ApiKey.OFFSET_COMMIT, 8, commit).topics[0].partitions[0]) != "NONE":
+        assert time.monotonic() < deadline, "the coordinator does not load"
+        time.sleep(0.01)
+    indexes = [OffsetDeleteRequestPartition(partition_index=index) for index in (0, 1, -1)]
+    delete = OffsetDeleteRequest(
+        group_id=stored, topics=[OffsetDeleteRequestTopic(name=stored, partitions=indexes)]
+    )
+    (told,) = wire.ask(ApiKey.OFFSET_DELETE, 0, delete).topics
+    unknown = "UNKNOWN_TOPIC_OR_PARTITION"
+    assert {partition.partition_index: error_of(partition) for partition in told.partitions} == {
+        0: "NONE", 1: unknown, -1: unknown,
+    }  # fmt: skip
 
 
 @pytest.mark.feature("FindCoordinator: of a group, of several at once, of transactions")

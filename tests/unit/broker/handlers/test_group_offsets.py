@@ -299,6 +299,8 @@ def test_offsets_are_forgotten_whether_they_were_there_or_not() -> None:
     assert fetched(node) == {("t", 1): 6}
     unknown = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert codes_of(delete(node, "no such topic")) == [unknown]
+    assert codes_of(delete(node, "t", 1, 3, -1)) == [NONE, unknown, unknown]
+    assert fetched(node) == {}
 
 
 def test_what_a_transaction_is_about_to_commit_is_forgotten_too() -> None:
