@@ -33,7 +33,8 @@ class Setting:
     """What may be said about one property.
 
     ``unit`` is ``"bytes"``, ``"ms"`` or empty. ``broker_name`` is the node-wide property that a
-    topic's setting falls back to. ``dynamic`` ones may be changed while a node runs.
+    topic's setting falls back to. ``dynamic`` ones may be changed while a node runs. A list
+    ``of_replicas`` has items of the form partition:broker, or stands for all of them by ``*``.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Setting:
     unit: str = ""
     broker_name: str = ""
     dynamic: bool = False
+    of_replicas: bool = False
 
 
 def setting_field(name: str, kind: Kind, default: Value, meaning: str, **rules: Any) -> Any:

@@ -76,7 +76,7 @@ class TopicConfig:
     follower_replication_throttled_replicas: tuple[str, ...] = setting_field(
         "follower.replication.throttled.replicas", Kind.LIST, (),
         "Replicas that fetch no faster than their broker is told: partition:broker, or * for all.",
-        broker_name="follower.replication.throttled.replicas",
+        broker_name="follower.replication.throttled.replicas", of_replicas=True,
     )  # fmt: skip
     index_interval_bytes: int = bytes_field(
         "index.interval.bytes", 4096, "Bytes of log between two index entries.",
@@ -85,7 +85,7 @@ class TopicConfig:
     leader_replication_throttled_replicas: tuple[str, ...] = setting_field(
         "leader.replication.throttled.replicas", Kind.LIST, (),
         "Replicas that send no faster to followers that are not in sync: partition:broker, or * for all.",
-        broker_name="leader.replication.throttled.replicas",
+        broker_name="leader.replication.throttled.replicas", of_replicas=True,
     )  # fmt: skip
     max_compaction_lag_ms: int = ms_field(
         "max.compaction.lag.ms", LONG_MAX, "Compact a record that is so old, whatever the log's dirty ratio.", low=1,
@@ -411,6 +411,7 @@ _TIME_UNITS: Final = {
 }
 _UNITS: Final = {"": {"": 1}, "bytes": _BYTE_UNITS, "ms": _TIME_UNITS}
 _QUANTITY: Final = re.compile(r"(-?)([0-9]+)\s*([A-Za-z]*)")
+_REPLICAS: Final = re.compile(r"(\*|[0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)?")
 _DIGITS_MAX: Final = len(str(LONG_MAX))
 
 
@@ -450,6 +451,18 @@ def parse_value(setting: Setting, text: str) -> Value:
     ):
         raise _invalid(setting, text, _range_text(setting))
     return value
+
+
+def standard_text(setting: Setting, text: str) -> str:
+    """Return a value that is set from now on, written the standard way ("1M" as "1048576").
+
+    Raises:
+        InvalidConfigError: see :func:`parse_value`, which goes on reading what was stored before.
+    """
+    standard = value_text(parse_value(setting, text))
+    if setting.of_replicas and not _REPLICAS.fullmatch(standard):
+        raise _invalid(setting, text, "partition:broker,..., or * for all")
+    return standard
 
 
 def _convert(setting: Setting, text: str) -> Value:
@@ -561,14 +574,12 @@ def topic_config(node: Mapping[str, str], overrides: Mapping[str, str]) -> Topic
 
 
 def checked_topic_overrides(overrides: Mapping[str, str]) -> dict[str, str]:
-    """Return a topic's overrides with each value checked and written the standard way ("1M" as "1048576").
+    """Return a topic's overrides with each value checked and written the standard way.
 
     Raises:
         InvalidConfigError: an unknown name, an invalid value, or two that contradict each other.
     """
-    checked = {
-        n: value_text(parse_value(find_setting(TOPIC_SETTINGS, n), t)) for n, t in overrides.items()
-    }
+    checked = {n: standard_text(find_setting(TOPIC_SETTINGS, n), t) for n, t in overrides.items()}
     check_compaction_lags(checked)
     return checked
 

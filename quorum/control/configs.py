@@ -37,7 +37,7 @@ from quorate.settings import (
     checked_topic_overrides,
     find_setting,
     node_values,
-    parse_value,
+    standard_text,
     value_text,
 )
 
@@ -244,7 +244,7 @@ def _checked(resource: ConfigResource, name: str, value: str) -> str:
         raise InvalidConfigError(f"{name} cannot be changed while a broker runs")
     if resource.type == BROKER and resource.name and name in SAME_FOR_ALL:
         raise InvalidConfigError(f"{name} is the same for all brokers, or a topic's own")
-    checked = value_text(parse_value(setting, value))
+    checked = standard_text(setting, value)
     if len(checked.encode()) > VALUE_BYTES_MAX:
         raise InvalidConfigError(f"{name} has more than {VALUE_BYTES_MAX} bytes")
     return checked

@@ -370,6 +370,20 @@ def test_only_lists_are_appended_to(wire: Wire, stored: str) -> None:
     assert error_of(told) == "INVALID_CONFIG"
 
 
+@pytest.mark.feature("throttled replicas that are none: INVALID_CONFIG")
+@pytest.mark.parametrize(("value", "error"), [("none", "INVALID_CONFIG"), ("*", "NONE")])
+def test_only_replicas_are_throttled(wire: Wire, stored: str, value: str, error: str) -> None:
+    change = IncrementalAlterableConfig(
+        name="leader.replication.throttled.replicas", config_operation=0, value=value
+    )
+    resource = IncrementalAlterConfigsResource(
+        resource_type=2, resource_name=stored, configs=[change]
+    )
+    body = IncrementalAlterConfigsRequest(resources=[resource])
+    (told,) = wire.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, body).responses
+    assert error_of(told) == error
+
+
 @pytest.mark.feature("forgetting offsets of no partition: UNKNOWN_TOPIC_OR_PARTITION")
 def test_only_offsets_of_what_exists_are_forgotten(wire: Wire, stored: str) -> None:
     committed = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)

@@ -77,6 +77,9 @@ def test_values_are_read_with_units(name: str, text: str, value: object) -> None
         ("min.insync.replicas", "9" * 5000, "from 1"),
         ("min.cleanable.dirty.ratio", "9" * 5000, "from 0 to 1"),
         ("min.cleanable.dirty.ratio", "nan", "from 0 to 1"),
+        ("leader.replication.throttled.replicas", "none", "partition:broker"),
+        ("leader.replication.throttled.replicas", "0:1,1-1", "partition:broker"),
+        ("follower.replication.throttled.replicas", "*,0:1", "partition:broker"),
     ],
 )
 def test_invalid_values_are_refused_saying_what_would_be_right(
@@ -93,6 +96,17 @@ def test_of_a_long_value_that_is_refused_only_the_beginning_is_repeated(name: st
     with pytest.raises(InvalidConfigError) as refused:
         checked_topic_overrides({name: "9" * 40_000})
     assert len(str(refused.value)) < 1000
+
+
+@pytest.mark.parametrize("text", ["", "*", "0:1", "0:1, 1:2"])
+def test_replicas_to_throttle_are_named_or_all_of_them(text: str) -> None:
+    name = "leader.replication.throttled.replicas"
+    assert checked_topic_overrides({name: text}) == {name: text.replace(" ", "")}
+
+
+def test_what_was_stored_before_it_was_refused_keeps_no_broker_from_its_topics() -> None:
+    name = "leader.replication.throttled.replicas"
+    assert topic_config({}, {name: "none"}).leader_replication_throttled_replicas == ("none",)
 
 
 def test_unknown_names_are_refused_with_the_nearest() -> None:

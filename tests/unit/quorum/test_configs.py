@@ -264,13 +264,23 @@ def test_settings_of_a_group_are_taken_back_and_there_are_none_of_all_groups() -
 
 
 def test_a_value_has_room_in_every_version_of_an_answer() -> None:
-    names = ",".join(f"{partition}:1" for partition in range(10_000))
+    names = [f"{partition}:1" for partition in range(10_000, 16_000)]
     throttled = "leader.replication.throttled.replicas"
-    assert code(alter(topic(change(throttled, names)))) == ErrorCode.INVALID_CONFIG
-    half = change(throttled, names[:20_000])
+    assert code(alter(topic(change(throttled, ",".join(names))))) == ErrorCode.INVALID_CONFIG
+    half = change(throttled, ",".join(names[:3_000]))
     image = apply_records(IMAGE, 2, alter(topic(half)).records)
-    more = change(throttled, names[20_000:40_000], APPEND)
+    more = change(throttled, ",".join(names[3_000:]), APPEND)
     assert code(alter(topic(more), image=image)) == ErrorCode.INVALID_CONFIG
+
+
+def test_only_replicas_are_throttled() -> None:
+    throttled = "follower.replication.throttled.replicas"
+    for given, operation in (("none", SET), ("0-1", ConfigOperation.APPEND)):
+        answer = alter(topic(change(throttled, given, operation)))
+        assert code(answer) == ErrorCode.INVALID_CONFIG
+    assert [record.value for record in alter(topic(change(throttled, "0:1, 1:1"))).records] == [  # type: ignore[union-attr]
+        "0:1,1:1"
+    ]
 
 
 @pytest.mark.parametrize("name", ["num.partitions", "min.insync.replicas"])
