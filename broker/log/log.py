@@ -207,10 +207,14 @@ class Log(StoredLog):
         """Make the files of a log that has none; before its first epoch nothing was written."""
         if self._context.promised(self.topic_partition) is not None:
             self._context.save_checkpoints()  # what is promised is of a deleted log of that name
-        maker.make(leader_epoch)
-        active = create_segment(
-            self._context.files, self.directory, 0, config=self._config, now_ms=now_ms
-        )
+        files = self._context.files
+        try:
+            maker.make(leader_epoch)
+            active = create_segment(files, self.directory, 0, config=self._config, now_ms=now_ms)
+        except OSError:
+            files.forget_directory(self.directory)
+            maker.unmake()
+            raise
         self._segments = Segments([], active)
         self._maker = None
 

@@ -5,6 +5,7 @@ syncs its directory, too, and seals it.  Until then nothing was promised that a 
 break, and what one leaves of the directory may be thrown away if it cannot say whose it is.
 """
 
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from quorate.broker.log.directory import DirectoryError
@@ -40,17 +41,25 @@ class DirectoryMaker:
             leader_epoch: of the first record, or UNKNOWN_EPOCH.
 
         Raises:
-            OSError: there is none, or the remains of one, which the next attempt removes.
+            OSError: there is none, or the remains of one: see :meth:`unmake`.
         """
         fs = self._fs
         path = f"{self._parent}/{self._topic_partition}"
         if fs.exists(path):
-            # Of an attempt that failed half-way, or of a deleted log that could not be renamed.
+            # Of an attempt that a crash cut short, or of a deleted log that could not be renamed.
             remove_tree(fs, path)
         fs.make_directory(path)
         body = {"topic_id": self.topic_id.hex(), "leader_epoch": leader_epoch}
         document = encode_document(PARTITION_KIND, PARTITION_VERSION, body)
         fs.open(f"{path}/{PARTITION_NAME}", create=True).write_at(document, 0)
+
+    def unmake(self) -> None:
+        """Remove the remains of an attempt that failed, as far as the disk lets us.
+
+        The next attempt would, but if the topic is deleted there is none.
+        """
+        with suppress(OSError):
+            remove_tree(self._fs, f"{self._parent}/{self._topic_partition}")
 
 
 class Birth(NamedTuple):

@@ -268,6 +268,8 @@ class LogStore:
             path = self._doomed_path(each.topic_partition, each.topic_id)
             try:
                 self._context.fs.rename(each.directory, path)
+            except FileNotFoundError:
+                continue  # a later log of that name removed it, and is gone itself
             except OSError as error:
                 failure = error
                 self._leaving.append(each)

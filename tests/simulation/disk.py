@@ -265,6 +265,8 @@ class SimDisk:
         folder, old_name = self._place(old)
         new_folder, new_name = self._place(new)
         assert folder is new_folder, "nothing is moved between folders"
+        if old_name not in folder.entries:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), old)
         entries = dict(folder.entries)
         entries[new_name] = entries.pop(old_name)
         folder.change(entries)

@@ -22,9 +22,9 @@ def promises_are_kept(
         assert violation is None, f"seed {seed}: {violation}; make {again} SEED={seed}"
 
 
-def regressions(name: str) -> list[int]:
-    """Return the seeds that once found something in a simulation."""
-    lines = (SIMULATIONS / name / "regressions.txt").read_text().splitlines()
+def regressions(path: str) -> list[int]:
+    """Return the seeds that once found something, of a file beside a simulation."""
+    lines = (SIMULATIONS / path).read_text().splitlines()
     return [int(line.split()[0]) for line in lines if not line.startswith("#")]
 
 

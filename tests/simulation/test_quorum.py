@@ -25,7 +25,7 @@ def test_promises_are_kept_in_worlds_never_seen_before(workers: Executor, first:
 
 
 def test_what_a_seed_found_once_stays_found(workers: Executor) -> None:
-    promises_are_kept(workers, QUORUMS, regressions("quorum"), "sim-quorum")
+    promises_are_kept(workers, QUORUMS, regressions("quorum/regressions.txt"), "sim-quorum")
 
 
 @pytest.mark.parametrize("seed", range(len(SHAPES)), ids=SHAPES)

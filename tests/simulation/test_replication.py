@@ -38,7 +38,12 @@ def test_a_topic_has_nothing_of_those_that_had_its_name(workers: Executor, first
 
 
 def test_what_a_seed_found_once_stays_found(workers: Executor) -> None:
-    promises_are_kept(workers, BROKERS, regressions("replication"), "sim")
+    promises_are_kept(workers, BROKERS, regressions("replication/regressions.txt"), "sim")
+
+
+def test_what_a_topic_made_anew_found_once_stays_found(workers: Executor) -> None:
+    found = regressions("replication/recreations.txt")
+    promises_are_kept(workers, RECREATIONS, found, "sim-recreations")
 
 
 @pytest.mark.parametrize("seed", range(len(SHAPES)), ids=SHAPES)

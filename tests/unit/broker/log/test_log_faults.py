@@ -333,6 +333,55 @@ def test_a_log_that_took_the_place_of_a_deleted_one_stays() -> None:
     assert b"new" in batch
 
 
+@pytest.mark.parametrize("name", ["partition.json", ".log", ".timeindex"])
+def test_of_files_that_could_not_all_be_made_none_stays(name: str) -> None:
+    disk = MoodyDisk()
+    store = open_data(disk)
+    log = create(store)
+    disk.refused["create", name] = errno.ENOSPC
+
+    with pytest.raises(StorageError):
+        append(log, b"v")
+
+    assert str(PARTITION) not in disk.list_directory("/data")
+    disk.refused.clear()
+    assert append(log, b"v") == 0
+    assert list(read_all(reopened(disk))) == [0]
+
+
+def test_a_deleted_log_whose_place_another_one_tried_to_take_is_gone() -> None:
+    disk = MoodyDisk()
+    store = open_data(disk)
+    append(create(store), b"old")
+    disk.refused["rename", "-delete"] = errno.ENOSPC
+    with pytest.raises(StorageError):
+        store.delete(PARTITION)
+    disk.refused["create", ".log"] = errno.ENOSPC
+    with pytest.raises(StorageError):
+        append(create(store, topic_id=b"n" * 16), b"new")
+    disk.refused.clear()
+
+    store.delete(PARTITION)
+
+    assert not store.empty_trash(NOW_MS)
+    assert str(PARTITION) not in disk.list_directory("/data")
+
+
+def test_a_log_that_took_the_place_of_a_deleted_one_is_deleted_too() -> None:
+    disk = MoodyDisk()
+    store = open_data(disk)
+    append(create(store), b"old")
+    disk.refused["rename", "-delete"] = errno.ENOSPC
+    with pytest.raises(StorageError):
+        store.delete(PARTITION)
+    append(create(store, topic_id=b"n" * 16), b"new")
+    disk.refused.clear()
+
+    store.delete(PARTITION)
+
+    assert str(PARTITION) not in disk.list_directory("/data")
+
+
 def test_files_that_do_not_get_their_name_do_not_pile_up_on_a_full_disk() -> None:
     disk = MoodyDisk()
     store = open_data(disk)
