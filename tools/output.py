@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -10,6 +11,7 @@ SCHEMA_VERSION: Final = 1
 """Of the JSON and YAML forms; grows when a column of theirs changes its meaning or goes."""
 
 _GAP: Final = "  "
+_CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,19 @@ def cell_text(value: object) -> str:
         case list() | tuple():
             return ",".join(cell_text(item) for item in cast("list[object]", value))
         case _:
-            return str(value)
+            return harmless(str(value))
+
+
+def harmless(text: str, keep: str = "") -> str:
+    """Return a text for people, with control characters but those of ``keep`` as escapes.
+
+    Any client may call itself or its group what it likes; a terminal would do what that says.
+    """
+
+    def escaped(found: re.Match[str]) -> str:
+        return found[0] if found[0] in keep else found[0].encode("unicode_escape").decode()
+
+    return _CONTROLS.sub(escaped, text)
 
 
 def _yaml(value: Any, indent: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.errors import MEANINGS, ErrorCode, KafkaError, QuorateError
+from quorate.tools.output import harmless
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -194,4 +195,4 @@ def _hint_for_text(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return harmless(" ".join(text.split()))

@@ -23,7 +23,7 @@ from quorate.tools.client_properties import (
     tls_context,
 )
 from quorate.tools.nearby import nearby_bootstrap
-from quorate.tools.output import Table, render
+from quorate.tools.output import Table, harmless, render
 from quorate.tools.problems import EXIT_USAGE, UsageError, root_error
 from quorate.tools.profiles import profile_of
 
@@ -159,13 +159,13 @@ def print_table(options: GlobalOptions, table: Table) -> None:
 def say(options: GlobalOptions, text: str) -> None:
     """Print a line for people; quiet commands and formats for programs leave it out."""
     if not options.quiet and options.format in ("table", "wide"):
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(harmless(text, "\n\t") + "\n")
 
 
 def note(options: GlobalOptions, text: str) -> None:
     """Print a line for people that must not mix with data on standard output."""
     if not options.quiet:
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(harmless(text, "\n\t") + "\n")
 
 
 def standard_input() -> TextIO:

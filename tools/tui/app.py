@@ -16,7 +16,7 @@ from textual.notifications import SeverityLevel
 from quorate.model import TopicPartition
 from quorate.tools.groups_work import Planned
 from quorate.tools.metadata.timeline import Timeline
-from quorate.tools.output import SCHEMA_VERSION, cell_text
+from quorate.tools.output import SCHEMA_VERSION, cell_text, harmless
 from quorate.tools.tui import requests as ask
 from quorate.tools.tui.dialogs import (
     Field,
@@ -136,6 +136,7 @@ class QuorateApp(App[None]):
         markup: bool = False,
     ) -> None:
         """Tell something in passing, as it is: names have no markup."""
+        message = harmless(message, "\n\t")
         self.said.append(message)
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 

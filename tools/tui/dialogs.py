@@ -12,6 +12,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static, TextArea
 
+from quorate.tools.output import harmless
 from quorate.tools.tui.palette import STYLES
 from quorate.tools.tui.views.cells import Line, Part, Tone
 
@@ -31,7 +32,7 @@ def text_of(lines: Sequence[Line]) -> Text:
         if i:
             text.append("\n")
         for part in line:
-            text.append(part.text, STYLES[part.tone])
+            text.append(harmless(part.text, "\n\t"), STYLES[part.tone])
     return text
 
 
@@ -72,7 +73,7 @@ class TextScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Make the widgets."""
         with VerticalScroll(classes="dialog reading") as box:
-            box.border_title = Text(self._title)  # a text would be markup
+            box.border_title = Text(harmless(self._title))  # a text would be markup
             box.border_subtitle = "esc closes"
             yield from statics_of(self.lines)
 
@@ -102,7 +103,7 @@ class ConfirmScreen(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         """Make the widgets."""
         with Vertical(classes="dialog asking") as box:
-            box.border_title = Text(self._title)  # a text would be markup
+            box.border_title = Text(harmless(self._title))  # a text would be markup
             with VerticalScroll(classes="preview") as preview:
                 preview.can_focus = not self._word  # else it is the word that is typed
                 yield Static(text_of(self.lines), markup=False)
@@ -146,7 +147,7 @@ class ChoiceScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """Make the widgets."""
         with Vertical(classes="dialog asking") as box:
-            box.border_title = Text(self._title)  # a text would be markup
+            box.border_title = Text(harmless(self._title))  # a text would be markup
             box.border_subtitle = "esc does nothing"
             yield Static(text_of(self.lines), markup=False)
 
@@ -189,7 +190,7 @@ class FormScreen(ModalScreen[dict[str, str] | None]):
     def compose(self) -> ComposeResult:
         """Make the widgets."""
         with Vertical(classes="dialog asking") as box:
-            box.border_title = Text(self._title)  # a text would be markup
+            box.border_title = Text(harmless(self._title))  # a text would be markup
             box.border_subtitle = "enter goes on; esc does nothing"
             for field in self._fields:
                 yield Label(field.label, markup=False)
@@ -227,7 +228,7 @@ class EditScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """Make the widgets."""
         with Vertical(classes="dialog editing") as box:
-            box.border_title = Text(self._title)  # a text would be markup
+            box.border_title = Text(harmless(self._title))  # a text would be markup
             box.border_subtitle = "ctrl-s shows the diff; esc does nothing"
             yield TextArea(self._text, show_line_numbers=False, soft_wrap=True)
 

@@ -13,6 +13,7 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
+from quorate.tools.output import harmless
 from quorate.tools.problems import Problem
 from quorate.tools.tui.dialogs import text_of
 from quorate.tools.tui.prompt import FILTER, Prompt
@@ -188,7 +189,7 @@ class ClusterScreen(Screen[None]):
         box = self._box
         count = f"{len(shown.rows):,}"
         count += f" of {shown.total:,}" if len(shown.rows) != shown.total else ""
-        box.border_title = Text(f"{shown.title} [{count}]")
+        box.border_title = Text(f"{harmless(shown.title)} [{count}]")
         box.border_subtitle = Text(self.subtitle)
 
     def _frame(self) -> Frame:

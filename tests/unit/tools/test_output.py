@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.tools.arguments import GlobalOptions
 from quorate.tools.output import Column, Table, bytes_text, cell_text, render
+from quorate.tools.problems import Problem
+from quorate.tools.session import note, say
 
 TABLE = Table(
     "topics",
@@ -70,6 +73,25 @@ def test_json_gives_back_any_text(rows: list[tuple[str, int]]) -> None:
 )
 def test_cells(value: object, text: str) -> None:
     assert cell_text(value) == text
+
+
+def test_what_a_client_calls_itself_moves_no_cursor_and_makes_no_rows() -> None:
+    evil = "g\x1b]0;owned\x07\x9b2J\nmine  Stable"
+    table = Table("groups", (Column("group_id"), Column("tags")), ((evil, [evil]),))
+    shown = r"g\x1b]0;owned\x07\x9b2J\nmine  Stable"
+    assert render(table, "table").splitlines()[1:] == [f"{shown}  {shown}"]
+    assert json.loads(render(table, "json"))["items"][0]["group_id"] == evil
+
+
+def test_what_people_are_told_has_no_control_characters_either(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    say(GlobalOptions(), "group 'a\x1b[2J'\n\tis empty")
+    note(GlobalOptions(), "group 'a\x1b[2J'\n\tis empty")
+    lines = Problem(what="no group \x1b[2J", why="", hint="", exit_code=1).lines()
+    expected = "group 'a\\x1b[2J'\n\tis empty\n"
+    assert capsys.readouterr() == (expected, expected)
+    assert lines == [r"error: no group \x1b[2J"]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
+from quorate.tools.output import harmless
+
 UNKNOWN: Final = "-"
 
 
@@ -101,7 +103,9 @@ class Frame:
 
 def text_cell(text: str | None, tone: Tone = Tone.PLAIN) -> Cell:
     """Return a cell that is sorted by its text."""
-    return Cell(UNKNOWN, Tone.DIM) if text is None or not text else Cell(text, tone, text)
+    if not text:
+        return Cell(UNKNOWN, Tone.DIM)
+    return Cell(harmless(text), tone, text)
 
 
 def number_cell(value: int | None, tone: Tone = Tone.PLAIN) -> Cell:

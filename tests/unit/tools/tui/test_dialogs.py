@@ -10,10 +10,14 @@ from quorate.tools.tui.dialogs import (
     EditScreen,
     FormScreen,
     TextScreen,
+    plain_lines,
+    text_of,
 )
+from quorate.tools.tui.views.cells import text_cell
 from tests.unit.tools.tui.piloting import Seat, sit
 
 TITLE = "reset [/x] of [bold]b"
+EVIL, SHOWN = "g\x1b[2J", r"g\x1b[2J"
 
 
 @pytest.mark.parametrize(
@@ -35,5 +39,21 @@ def test_a_title_is_shown_as_it_is(screen: type[ModalScreen[object]]) -> None:
         title = box._border_title  # pyright: ignore[reportPrivateUsage]
         assert title is not None
         assert title.plain == TITLE
+
+    sit(body)
+
+
+def test_what_clients_call_themselves_reaches_no_terminal_as_it_is() -> None:
+    assert text_cell(EVIL).text == SHOWN
+    assert text_of(plain_lines([EVIL])).plain == SHOWN
+
+    async def body(seat: Seat) -> None:
+        seat.app.notify(EVIL)
+        assert seat.app.said[-1] == SHOWN
+        _ = seat.app.push_screen(TextScreen(EVIL, ()))
+        await seat.pilot.pause()
+        title = seat.app.screen.query(".dialog").first(VerticalScroll)._border_title  # pyright: ignore[reportPrivateUsage]
+        assert title is not None
+        assert title.plain == SHOWN
 
     sit(body)
