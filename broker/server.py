@@ -290,7 +290,7 @@ class _Dispatcher:
                 if dispatching:
                     raise
                 refusal = _refusal(error, route.api_key, route.caller.api_version)
-                logger.warning("closing the connection from %s: %s", connection.peer, refusal)
+                connection.service.note_closing(connection.peer, refusal)
                 connection.hang_up()
                 return
             if isinstance(answer, Promise):

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Final
 
 from quorate.errors import QuorateError
-from quorate.net.refusals import Refusals
+from quorate.net.refusals import Closings, Refusals
 from quorate.records.slices import FileSlice
 
 Part = bytes | bytearray | memoryview | FileSlice
@@ -77,6 +77,7 @@ class Service:
     """
 
     __slots__ = (
+        "_closings",
         "_refusals",
         "answered",
         "begin_turn",
@@ -109,6 +110,7 @@ class Service:
         self.connection_count = 0
         self.late_s = inf
         self._refusals = Refusals()
+        self._closings = Closings()
 
     def admit(self) -> bool:
         """Count one connection more in, unless there are ``connections_max`` already."""
@@ -126,6 +128,10 @@ class Service:
     def note_refusal(self, why: str) -> None:
         """Have the log tell, now and then, that a connection was refused."""
         self._refusals.note(why, int(monotonic() * 1000))
+
+    def note_closing(self, peer: str, why: Exception) -> None:
+        """Have the log tell, unless there are many, that a connection is closed for what came."""
+        self._closings.note(peer, why, int(monotonic() * 1000))
 
 
 class AnswerSlot:

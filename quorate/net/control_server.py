@@ -73,7 +73,8 @@ class ControlServer:
 
     async def _serve(self, stream: trio.abc.Stream) -> None:
         if self._connections >= CONNECTIONS_MAX:
-            logger.warning("refused a control connection: there are %d", self._connections)
+            why = f"there are {self._connections} control connections"
+            self._refusals.note(why, int(trio.current_time() * 1000))
             await trio.aclose_forcefully(stream)
             return
         self._connections += 1

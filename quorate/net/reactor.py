@@ -293,7 +293,7 @@ class Reactor:
         try:
             connection.received(size_bytes)
         except FrameRefusedError as error:
-            logger.warning("closing the connection from %s: %s", connection.peer, error)
+            self._service.note_closing(connection.peer, error)
             self._close_refused(connection)
             return
         if connection.yielded or (
@@ -388,7 +388,7 @@ class Reactor:
             try:
                 connection.resume()
             except FrameRefusedError as error:
-                logger.warning("closing the connection from %s: %s", connection.peer, error)
+                self._service.note_closing(connection.peer, error)
                 self._close_refused(connection)
                 return
         if connection.interest != _IN or connection.yielded or not connection.may_read:

@@ -1,4 +1,4 @@
-"""Connections that were refused, told now and then instead of one by one: a flood is no news."""
+"""Connections that were refused or closed, told now and then: a flood is no news."""
 
 import logging
 from typing import Final
@@ -6,6 +6,8 @@ from typing import Final
 logger = logging.getLogger(__name__)
 
 TOLD_EVERY_MS: Final = 10_000
+CLOSINGS_TOLD_MAX: Final = 10
+"""In that time; the others are counted."""
 
 
 class Refusals:
@@ -32,3 +34,29 @@ class Refusals:
             logger.warning("refused %d new connections: %s", self._count, why)
             self._count = 0
             self._told_ms = now_ms
+
+
+class Closings:
+    """Tells of connections that are closed for what came over them, and counts them in a flood.
+
+    State: how many were told since when, and how many were not.
+    """
+
+    __slots__ = ("_since_ms", "_told", "_untold")
+
+    def __init__(self) -> None:
+        self._since_ms = -TOLD_EVERY_MS
+        self._told = 0
+        self._untold = 0
+
+    def note(self, peer: str, why: Exception, now_ms: int) -> None:
+        """Tell of one more, or count it; ``now_ms`` is monotonic."""
+        if now_ms - self._since_ms >= TOLD_EVERY_MS:
+            if self._untold:
+                logger.warning("closed %d more connections for what came", self._untold)
+            self._since_ms, self._told, self._untold = now_ms, 0, 0
+        if self._told < CLOSINGS_TOLD_MAX:
+            self._told += 1
+            logger.warning("closing the connection from %s: %s", peer, why)
+        else:
+            self._untold += 1

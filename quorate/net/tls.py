@@ -80,7 +80,7 @@ class TlsServer:
             error = errors.exceptions[0]
             logger.info("closing the TLS connection from %s: %s", peer, error.__cause__ or error)
         except* FrameRefusedError as errors:
-            logger.warning("closing the connection from %s: %s", peer, errors.exceptions[0])
+            self._service.note_closing(peer, errors.exceptions[0])
         except* OSError as errors:
             logger.warning("closing the connection to %s: %s", peer, errors.exceptions[0])
         finally:

@@ -265,6 +265,18 @@ async def test_a_frame_that_is_refused_closes_the_connection(contexts: Contexts)
         await assert_closed(stream)
 
 
+async def test_a_flood_of_connections_that_are_closed_does_not_fill_the_log(
+    contexts: Contexts, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(echo, context=contexts[0]) as server:
+        for _ in range(40):
+            stream = await open_stream(server, contexts)
+            await stream.send_all(b"GET / HTTP/1.1\r\n\r\n")
+            await assert_closed(stream)
+            await until(lambda: server.service.connection_count == 0)
+    assert caplog.text.count("closing the connection from 127.0.0.1") == 10
+
+
 async def test_a_silent_connection_is_closed(contexts: Contexts) -> None:
     async with serving(echo, context=contexts[0], idle_max_ms=200) as server:
         stream = await open_stream(server, contexts)

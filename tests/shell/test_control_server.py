@@ -49,7 +49,7 @@ async def test_connections_beyond_the_limit_are_closed(
     ):
         with pytest.raises(trio.BrokenResourceError):
             await ended(second)
-    assert "refused a control connection" in caplog.text
+    assert "refused 1 new connections: there are 1 control connections" in caplog.text
 
 
 async def ended(stream: trio.SocketStream) -> None:

@@ -16,7 +16,7 @@ from quorate.net.connection import (
     Limits,
     Service,
 )
-from quorate.net.refusals import Refusals
+from quorate.net.refusals import Closings, Refusals
 
 LIMITS = Limits(
     request_bytes_max=1 << 20,
@@ -240,6 +240,20 @@ def test_refused_connections_are_told_now_and_then(caplog: pytest.LogCaptureFixt
         "refused 1 new connections: because",
         "refused 1000 new connections: because",
         "refused 1000 new connections: because",
+    ]
+
+
+def test_closed_connections_are_told_one_by_one_unless_there_are_many(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    closings, why = Closings(), FrameRefusedError("no request")
+    for now_ms in (0, *range(10_000, 10_100), 30_000):
+        closings.note("a peer", why, now_ms)
+    told = [record.getMessage() for record in caplog.records]
+    assert told == [
+        *["closing the connection from a peer: no request"] * 11,
+        "closed 90 more connections for what came",
+        "closing the connection from a peer: no request",
     ]
 
 
