@@ -22,6 +22,8 @@ from quorate.control.partition_messages import ANY_EPOCH, InSyncReplica
 from quorate.model import TopicPartition
 from quorate.quorum.control import partitions, succession
 from quorate.quorum.metadata.delta import MetadataDelta
+from quorate.records.slices import FileSlice
+from tests.simulation.replication.clients import RECORDS_MAX
 from tests.simulation.replication.run import run
 from tests.simulation.replication.scenario import Scenario, draw
 
@@ -178,6 +180,17 @@ def forgets_what_was_aborted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ActiveSegment, "note_aborted", forget)
 
 
+def gives_readers_what_is_further_on(patch: pytest.MonkeyPatch) -> None:
+    """Who asks for a batch may be given one of the next ones."""
+    original = Replica.read
+
+    def read(self: Replica, offset: int, **arguments: Any) -> FileSlice | None:
+        ahead = min(offset + RECORDS_MAX, self.high_watermark - 1)
+        return original(self, max(offset, ahead), **arguments)
+
+    patch.setattr(Replica, "read", read)
+
+
 def recreated(seed: int) -> Scenario:
     """The topic is deleted and made again."""
     return replace(draw(seed), recreated=True)
@@ -276,6 +289,9 @@ MUTANTS = {
         takes_former_registrations_into_the_isr, replacing, LOST
     ),
     "HW ahead after truncation": Mutant(keeps_the_high_watermark_when_truncating, replicated, LOST),
+    "readers skip": Mutant(
+        gives_readers_what_is_further_on, replicated, frozenset({"readers_skip_nothing"})
+    ),
     "logs of deleted topics": Mutant(keeps_the_log_of_a_deleted_topic, recreated, LOST),
     "replicas of deleted topics": Mutant(
         goes_on_whatever_the_id, overslept, LOST | STUCK | {"brokers_never_fail"}

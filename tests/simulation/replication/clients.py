@@ -232,6 +232,6 @@ class Consumer(Client):
 
     def _take(self, data: PartitionData, batches: list[Batch]) -> None:
         del data
-        self.ledger.consumed(self.named, batches, self.leader_epoch)
+        self.ledger.consumed(self.named, self.position, batches, self.leader_epoch)
         if batches:
             self.position = batches[-1].header.next_offset

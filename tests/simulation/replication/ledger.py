@@ -188,8 +188,16 @@ class Ledger:
             )
         return [each.topic_id for each in found]
 
-    def consumed(self, name: Named, batches: Sequence[Batch], epoch: int = UNKNOWN_EPOCH) -> None:
-        """See that what a consumer was given is committed, all of it in one topic."""
+    def consumed(
+        self, name: Named, position: int, batches: Sequence[Batch], epoch: int = UNKNOWN_EPOCH
+    ) -> None:
+        """See that a consumer was given what comes next, committed, all of it in one topic."""
+        for batch in batches:
+            if batch.header.base_offset > position:
+                raise self._trace.violated(
+                    "readers_skip_nothing", f"{name}: {batch.header}, asked for was {position}"
+                )
+            position = batch.header.next_offset
         if not any(self._shows(each, batches, epoch) for each in self._meant(name)):
             raise self._trace.violated(
                 "consumers_see_committed_records_only",

@@ -247,7 +247,7 @@ class CommittedReader(Consumer):
         aborted: set[int] = set()
         for batch in batches:
             header = batch.header
-            self.ledger.consumed(self.named, [batch])
+            self.ledger.consumed(self.named, self.position, [batch])
             while to_come and to_come[-1].first_offset <= header.last_offset:
                 aborted.add(to_come.pop().producer_id)
             if header.is_control:
