@@ -70,11 +70,19 @@ class PartitionState(NamedTuple):
 
 @dataclass(slots=True)
 class Acks:
-    """When a partition last acknowledged something, and the longest time without."""
+    """When a partition last acknowledged something, and the longest time without.
+
+    Before it ever has, from the first time on that somebody asked for it.
+    """
 
     last_ns: int
     gap_ns: int = 0
     gap_from_ns: int = 0
+
+    def wait(self, until_ns: int) -> None:
+        """Note that there was nothing from the last one until then."""
+        if until_ns - self.last_ns > self.gap_ns:
+            self.gap_ns, self.gap_from_ns = until_ns - self.last_ns, self.last_ns
 
 
 @dataclass(slots=True)
@@ -88,6 +96,7 @@ class Gathered:
         unseen: the most acknowledged records that nobody had read yet.
         states: partitions as the cluster showed them; ``controllers``: the active one, by "".
         gaps: by partition: the longest time without an acknowledgement, under load.
+        deleted: topics that were: who writes to one waits in vain.
     """
 
     header: Mapping[str, Any]
@@ -99,6 +108,7 @@ class Gathered:
     fault_counts: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
     phases: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     gaps: dict[str, Acks] = field(default_factory=dict[str, Acks])
+    deleted: set[str] = field(default_factory=set[str])
     leader_changes: int = 0
     unseen_last: int = 0
     partitions_left_out: int = 0
@@ -186,11 +196,13 @@ class Gatherer:
         if operation.returned_ns is not None:
             bucket = result.grid.bucket(operation.returned_ns)
             result.outcomes.put(bucket, (name, operation.kind), 1)
-        if operation.kind is not Kind.OK:
-            return
-        if name == "send":
+        if name == "send" and operation.kind is Kind.OK:
             self._add_ack(operation)
-        elif name in {"poll", "read"}:
+        elif name == "send":
+            self._add_failure(operation)
+        elif name == "delete" and operation.kind is not Kind.FAIL:
+            result.deleted.add(operation.asked)
+        elif operation.kind is Kind.OK and name in {"poll", "read"}:
             self._add_read(operation)
 
     def _add_point(self, operation: Operation) -> None:
@@ -232,10 +244,17 @@ class Gatherer:
         if offset is not None:
             self._move(self._acked, partition, offset, bucket)
 
+    def _add_failure(self, operation: Operation) -> None:
+        """Note for how long a partition took nothing, as somebody tried in vain."""
+        partition = operation.asked[0]
+        if self._follows(partition):
+            until_ns = operation.returned_ns or operation.called_ns
+            acks = self.result.gaps.setdefault(partition, Acks(operation.called_ns))
+            acks.wait(until_ns)
+
     def _add_gap(self, partition: str, now_ns: int) -> None:
         acks = self.result.gaps.setdefault(partition, Acks(now_ns))
-        if now_ns - acks.last_ns > acks.gap_ns:
-            acks.gap_ns, acks.gap_from_ns = now_ns - acks.last_ns, acks.last_ns
+        acks.wait(now_ns)
         acks.last_ns = max(acks.last_ns, now_ns)
 
     def _add_read(self, operation: Operation) -> None:

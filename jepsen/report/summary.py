@@ -145,10 +145,16 @@ def tiles(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def worst_gap(gathered: Gathered) -> tuple[str, Acks] | None:
-    """Return the partition that went longest without acknowledging anything, under load."""
-    if not gathered.gaps:
-        return None
-    return max(gathered.gaps.items(), key=lambda item: item[1].gap_ns)
+    """Return the partition that went longest without acknowledging anything, under load.
+
+    None if there is none; those of topics that were deleted do not count.
+    """
+    staying = [
+        (name, acks)
+        for name, acks in gathered.gaps.items()
+        if name.rpartition("-")[0] not in gathered.deleted
+    ]
+    return max(staying, key=lambda item: item[1].gap_ns, default=None)
 
 
 def operation_rows(gathered: Gathered) -> Iterator[tuple[str, ...]]:

@@ -13,6 +13,7 @@ from quorate.jepsen.report.gathering import (
     Gatherer,
     PartitionState,
 )
+from quorate.jepsen.report.summary import worst_gap
 from tests.unit.jepsen.report.histories import HEADER, MS, SECOND, Maker
 
 
@@ -123,6 +124,30 @@ def test_leaders_are_followed_and_changes_of_epoch_counted() -> None:
     ]  # fmt: skip
     assert list(result.controllers.column("").values()) == [1, -1, 2, 2]
     assert result.leader_changes == 2
+
+
+def test_a_partition_that_takes_nothing_any_more_has_a_gap_for_as_long_as_it_was_tried() -> None:
+    refused = Event(9 * SECOND, 7, Kind.INVOKE, "send", ["t-0", 3])
+    unanswered = Event(8 * SECOND, 6, Kind.INVOKE, "send", ["t-1", 2])
+    result = gathered(
+        *both(0, "phase", None, "load", 0),
+        *both(10, "send", ["t-0", 1], 0),
+        Event(2 * SECOND, 5, Kind.INVOKE, "send", ["t-1", 1]),
+        Event(4 * SECOND, 5, Kind.FAIL, "send", "NOT_ENOUGH_REPLICAS"),
+        unanswered,
+        refused,
+        refused._replace(time_ns=10 * SECOND, kind=Kind.FAIL),
+        *both(11_000, "phase", None, "final", 0),
+    )
+    waited = {name: (acks.gap_from_ns, acks.gap_ns) for name, acks in result.gaps.items()}
+    assert waited == {
+        "t-0": (12 * MS, 10 * SECOND - 12 * MS),
+        "t-1": (2 * SECOND, 6 * SECOND),
+    }
+    worst = worst_gap(result)
+    assert worst is not None
+    assert worst[0] == "t-0"
+    assert worst_gap(gathered(*both(1, "delete", "t", None), unanswered)) is None
 
 
 def test_what_the_harness_says_of_its_own_reading_is_no_operation_of_clients() -> None:
