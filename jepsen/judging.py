@@ -244,9 +244,8 @@ class _Judges:
         allowed = frozenset(self._header.get("allowed", ()))
         anomalies = found.only(found.counts.keys() - allowed)
         quotas = (*self._quotas(), *self._implied_quotas(cut_off=cut_off))
-        notes = [CUT_OFF, *self._notes] if cut_off else self._notes
-        if not self._is_anything_done:
-            notes = [NOTHING_DONE]
+        why = [CUT_OFF] if cut_off else [] if self._is_anything_done else [NOTHING_DONE]
+        notes = why + self._notes
         return Verdict(
             _validity(anomalies, is_certain=not notes and all(quota.met for quota in quotas)),
             anomalies,
