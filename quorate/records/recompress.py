@@ -69,14 +69,14 @@ def recompressed(
     if len(batch) > message_bytes_max:
         message = f"a batch of {len(batch)} bytes, the limit is {message_bytes_max}"
         raise MessageTooLargeError(message)
-    if header.record_count != header.last_offset_delta + 1:
-        raise InvalidRecordError(
-            f"{header.record_count} records up to offset delta {header.last_offset_delta}"
-        )
     if header.compression == codec:
         return batch
     if not crc_matches(batch, 0, header):
         raise CorruptRecordError("the checksum does not match the records")
+    if header.record_count != header.last_offset_delta + 1:
+        raise InvalidRecordError(
+            f"{header.record_count} records up to offset delta {header.last_offset_delta}"
+        )
     plain = decompress(
         header.compression, bytes(batch[HEADER_BYTES:]), bytes_max=DECOMPRESSED_BYTES_MAX
     )

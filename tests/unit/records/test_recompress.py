@@ -13,7 +13,7 @@ from quorate.errors import (
     UnsupportedCompressionTypeError,
 )
 from quorate.model import TopicPartition
-from quorate.records.batch import crc_matches, parse_header
+from quorate.records.batch import crc_matches, parse_header, sum_up
 from quorate.records.compression import Codec
 from quorate.records.recompress import recompressed
 from quorate.records.record import ProducerStamp, read_records
@@ -64,11 +64,16 @@ def test_damage_is_found_before_a_new_checksum_hides_it() -> None:
         recompressed(batch, Codec.ZSTD, ANY)
     with pytest.raises(CorruptRecordError):
         recompressed(make_batch([b"a"])[:-1], Codec.ZSTD, ANY)
+    batch = make_batch([b"a", b"b"])
+    batch[COUNT_AT] ^= 1  # to be sent again, and not what its producer wrote
+    with pytest.raises(CorruptRecordError, match="checksum"):
+        recompressed(batch, Codec.ZSTD, ANY)
 
 
 def test_counts_that_contradict_are_found_before_a_new_header_hides_them() -> None:
     batch = make_batch([b"a", b"b"])
     struct.pack_into(">i", batch, COUNT_AT, 5)
+    sum_up(batch, 0, len(batch))
     with pytest.raises(InvalidRecordError, match="5 records up to offset delta 1"):
         recompressed(batch, Codec.ZSTD, ANY)
 
