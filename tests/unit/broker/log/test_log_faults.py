@@ -317,13 +317,19 @@ def test_a_deleted_log_that_could_not_be_renamed_is_later() -> None:
     assert not any(name.endswith("-delete") for name in disk.list_directory("/data"))
 
 
-def test_a_log_that_took_the_place_of_a_deleted_one_stays() -> None:
+def deleted_in_place() -> tuple[MoodyDisk, LogStore]:
+    """Return a disk that does not let logs be renamed, and a store that has deleted one there."""
     disk = MoodyDisk()
     store = open_data(disk)
     append(create(store), b"old")
     disk.refused["rename", "-delete"] = errno.ENOSPC
     with pytest.raises(StorageError):
         store.delete(PARTITION)
+    return disk, store
+
+
+def test_a_log_that_took_the_place_of_a_deleted_one_stays() -> None:
+    disk, store = deleted_in_place()
     append(create(store, topic_id=b"n" * 16), b"new")
     disk.refused.clear()
 
@@ -350,12 +356,7 @@ def test_of_files_that_could_not_all_be_made_none_stays(name: str) -> None:
 
 
 def test_a_deleted_log_whose_place_another_one_tried_to_take_is_gone() -> None:
-    disk = MoodyDisk()
-    store = open_data(disk)
-    append(create(store), b"old")
-    disk.refused["rename", "-delete"] = errno.ENOSPC
-    with pytest.raises(StorageError):
-        store.delete(PARTITION)
+    disk, store = deleted_in_place()
     disk.refused["create", ".log"] = errno.ENOSPC
     with pytest.raises(StorageError):
         append(create(store, topic_id=b"n" * 16), b"new")
@@ -368,12 +369,7 @@ def test_a_deleted_log_whose_place_another_one_tried_to_take_is_gone() -> None:
 
 
 def test_a_log_that_took_the_place_of_a_deleted_one_is_deleted_too() -> None:
-    disk = MoodyDisk()
-    store = open_data(disk)
-    append(create(store), b"old")
-    disk.refused["rename", "-delete"] = errno.ENOSPC
-    with pytest.raises(StorageError):
-        store.delete(PARTITION)
+    disk, store = deleted_in_place()
     append(create(store, topic_id=b"n" * 16), b"new")
     disk.refused.clear()
 
