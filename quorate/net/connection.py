@@ -15,6 +15,7 @@ from typing import Final
 
 from quorate.errors import QuorateError
 from quorate.net.refusals import Closings, Refusals
+from quorate.protocol.frames import foreign_hint
 from quorate.records.slices import FileSlice
 
 Part = bytes | bytearray | memoryview | FileSlice
@@ -294,6 +295,7 @@ class Connection:
         if not 8 <= size_bytes <= limit:
             raise FrameRefusedError(
                 f"a request of {size_bytes} bytes (API key {api_key}); accepted are 8 to {limit}"
+                f"{foreign_hint(size_bytes)}"
             )
         return 4 + int(size_bytes)
 

@@ -12,8 +12,7 @@ from typing import Final
 
 import trio
 
-from quorate.protocol.frames import SIZE_BYTES
-from quorate.protocol.primitives import DecodeError
+from quorate.protocol.frames import SIZE_BYTES, impossible_size
 
 FRESH_BYTES: Final = 1 << 16
 GROWTH: Final = 4
@@ -60,9 +59,7 @@ class PassingFrames:
             return None
         (size_bytes,) = _SIZE(self._buffer, self._start)
         if not 0 <= size_bytes <= self._frame_bytes_max:
-            raise DecodeError(
-                f"a frame of {size_bytes} bytes, at most {self._frame_bytes_max} are allowed"
-            )
+            raise impossible_size(size_bytes, self._frame_bytes_max)
         if not await self._fill(SIZE_BYTES + size_bytes):
             return None
         begin = self._start + SIZE_BYTES

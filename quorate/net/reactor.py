@@ -21,6 +21,7 @@ import trio
 
 from quorate.net.beside_trio import BesideTrio, UnknownLoopError
 from quorate.net.connection import AnswerSlot, Connection, FrameRefusedError, Part, Service
+from quorate.net.refusals import Refusals
 from quorate.records.slices import FileSlice
 
 logger = logging.getLogger(__name__)
@@ -129,6 +130,7 @@ class Reactor:
         self.in_rhythm = False
         """Whether requests come one upon the other, so that they are waited for beside Trio."""
         self.traffic = Traffic()
+        self._waits = Refusals(told_as="had new connections wait %d times: %s")
 
     async def run(self) -> None:
         """Serve until cancelled; then close every connection and listener."""
@@ -248,7 +250,7 @@ class Reactor:
         except OSError as error:
             # Out of descriptors: the connection stays in the backlog until some are free.
             if error.errno in OUT_OF_DESCRIPTORS and self._nursery is not None:
-                logger.warning("cannot accept a connection: %s", error)
+                self._waits.note(str(error), int(monotonic() * 1000))
                 self._epoll.modify(listener_fd, 0)
                 self._nursery.start_soon(self._accept_later, listener_fd)
             return

@@ -1,4 +1,4 @@
-"""Connections that were refused or closed, told now and then: a flood is no news."""
+"""Connections that were refused, kept waiting or closed, told now and then: a flood is no news."""
 
 import logging
 from typing import Final
@@ -11,14 +11,15 @@ CLOSINGS_TOLD_MAX: Final = 10
 
 
 class Refusals:
-    """Counts refused connections.
+    """Counts what is refused, and why.
 
     State: how many since it was last told, and when that was.
     """
 
-    __slots__ = ("_count", "_told_ms")
+    __slots__ = ("_count", "_format", "_told_ms")
 
-    def __init__(self) -> None:
+    def __init__(self, told_as: str = "refused %d new connections: %s") -> None:
+        self._format = told_as
         self._count = 0
         self._told_ms = -TOLD_EVERY_MS
 
@@ -31,7 +32,7 @@ class Refusals:
         """
         self._count += 1
         if now_ms - self._told_ms >= TOLD_EVERY_MS:
-            logger.warning("refused %d new connections: %s", self._count, why)
+            logger.warning(self._format, self._count, why)
             self._count = 0
             self._told_ms = now_ms
 

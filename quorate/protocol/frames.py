@@ -25,6 +25,17 @@ RESPONSE_BYTES_MAX: Final = 512 << 20
 RequestPart: TypeAlias = bytes | bytearray | memoryview
 """What a request is sent as: buffers."""
 
+FOREIGN_BEGINNINGS: Final = {
+    b"\x16\x03": "TLS",  # a handshake
+    b"\x15\x03": "TLS",  # an alert
+    b"GET ": "HTTP",
+    b"HEAD": "HTTP",
+    b"POST": "HTTP",
+    b"PUT ": "HTTP",
+    b"HTTP": "HTTP",
+    b"SSH-": "SSH",
+}
+
 _SIZE = Struct(">i")
 _REQUEST_START = Struct(">hhih")
 _RESPONSE_START = Struct(">ii")
@@ -172,6 +183,23 @@ def read_response_header(
     return correlation_id, pos
 
 
+def foreign_hint(size_bytes: int) -> str:
+    """Returns what to add to the error about the size of a frame: what else begins like that."""
+    begin = _SIZE.pack(size_bytes)
+    for foreign, name in FOREIGN_BEGINNINGS.items():
+        if begin.startswith(foreign):
+            return f"; {name} begins like this: is {name} spoken on one side only?"
+    return ""
+
+
+def impossible_size(size_bytes: int, frame_bytes_max: int) -> DecodeError:
+    """Returns the error about a frame of a size that none may have."""
+    return DecodeError(
+        f"a frame of {size_bytes} bytes, at most {frame_bytes_max} are allowed"
+        f"{foreign_hint(size_bytes)}"
+    )
+
+
 class FrameBuffer:
     """Turns chunks of a byte stream into frames.
 
@@ -219,9 +247,7 @@ class FrameBuffer:
             return None
         (size_bytes,) = _SIZE.unpack_from(buffer)
         if not 0 <= size_bytes <= self.frame_bytes_max:
-            raise DecodeError(
-                f"a frame of {size_bytes} bytes, at most {self.frame_bytes_max} are allowed"
-            )
+            raise impossible_size(size_bytes, self.frame_bytes_max)
         if len(buffer) < SIZE_BYTES + size_bytes:
             return None
         del buffer[:SIZE_BYTES]

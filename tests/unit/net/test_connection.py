@@ -105,6 +105,19 @@ def test_a_frame_of_an_impossible_size_is_refused(size_bytes: int) -> None:
         Recorder().feed(struct.pack(">ih", size_bytes, PRODUCE))
 
 
+@pytest.mark.parametrize(
+    ("received", "hint"),
+    [
+        (bytes.fromhex("160301020001"), "; TLS begins like this"),
+        (b"GET / HTTP/1.1", "; HTTP begins like this"),
+        (bytes.fromhex("7fffffff0000"), "$"),
+    ],
+)
+def test_what_speaks_something_else_is_told_as_that(received: bytes, hint: str) -> None:
+    with pytest.raises(FrameRefusedError, match=f"accepted are 8 to [0-9]+{hint}"):
+        Recorder().feed(received)
+
+
 def test_only_produce_requests_may_be_large() -> None:
     Recorder().feed(struct.pack(">ih", 100_000, PRODUCE))
     with pytest.raises(FrameRefusedError, match="API key 3"):

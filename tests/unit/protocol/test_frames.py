@@ -205,6 +205,13 @@ def test_frames_that_are_too_large_are_refused_before_they_arrive(size: int) -> 
         frames.next_frame()
 
 
+def test_an_alert_of_tls_is_no_large_frame() -> None:
+    frames = FrameBuffer(FRAME_BYTES_MAX)
+    frames.feed(bytes.fromhex("15030300020246"))
+    with pytest.raises(DecodeError, match="is TLS spoken on one side only"):
+        frames.next_frame()
+
+
 def test_a_frame_may_be_as_large_as_allowed_and_the_limit_may_rise() -> None:
     frames = FrameBuffer(10)
     frames.feed(frame(bytes(10)))
