@@ -1,4 +1,7 @@
-"""Starting nodes from the command line: configuration, port, what is printed when they serve."""
+"""Starting nodes from the command line: configuration, and what is printed when they serve.
+
+The modules ``starting_...`` add what each kind of node needs, and none imports that of another.
+"""
 
 import json
 import logging
@@ -8,31 +11,18 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
-from quorate.broker.listeners import PLAINTEXT, Listener, bind_listeners, parse_listeners
+from quorate.broker.listeners import PLAINTEXT, Listener, parse_listeners
 from quorate.errors import InvalidConfigError
 from quorate.setting_relations import NODE_DOUBTS, broken_rules
 from quorate.settings import NodeConfig, node_values
 from quorate.tools.arguments import DEFAULT_BOOTSTRAP, GlobalOptions
 from quorate.tools.config_file import load_node_config
-from quorate.tools.controller_node import run_controller
 from quorate.tools.limits import allow_open_files
-from quorate.tools.log_format import tell_stories
-from quorate.tools.nearby import write_listening
-from quorate.tools.node import (
-    NodePlan,
-    OnReady,
-    Ready,
-    listen_near,
-    run_combined,
-    run_separate_broker,
-    run_until_stopped,
-)
-from quorate.tools.problems import CommandError, UsageError
-from quorate.tools.processes import process_id
+from quorate.tools.node import NodePlan, Ready, run_until_stopped
+from quorate.tools.problems import UsageError
 from quorate.tools.session import given_properties, note, run
 
 PROCESS_STARTED_S = time.monotonic()
@@ -127,40 +117,13 @@ def check_listeners(config: NodeConfig) -> None:
         ) from None
 
 
-def start_up(options: GlobalOptions, arguments: StartArguments) -> None:
-    """Run controller and broker in this process until told to stop."""
-    plan = plan_node(options, arguments)
-    listeners = _listen(options, plan)
-    main = partial(run_combined, plan, listeners, partial(_print_ready_and_where, options, plan))
-    _run_node(options, arguments, main, listeners)
-
-
-def start_broker(options: GlobalOptions, arguments: StartArguments) -> None:
-    """Run a broker until told to stop."""
-    plan = plan_node(options, arguments)
-    _make_directory(Path(plan.config.log_dir))
-    listeners = bind_listeners(plan.config)
-    tell_stories()
-    main = partial(run_separate_broker, plan, listeners, partial(_print_ready, options, plan))
-    _run_node(options, arguments, main, listeners)
-
-
-def start_controller(
-    options: GlobalOptions, arguments: StartArguments, cluster_id: str | None
-) -> None:
-    """Run a controller until told to stop."""
-    plan = plan_node(options, arguments)
-    on_ready: OnReady = partial(_print_ready, options, plan)
-    tell_stories()
-    _run_node(options, arguments, partial(run_controller, plan, cluster_id, on_ready), [])
-
-
-def _run_node(
+def run_node(
     options: GlobalOptions,
     arguments: StartArguments,
     main: Callable[[], Awaitable[None]],
     listeners: list[Listener],
 ) -> None:
+    """Run a node until it is told to stop, then close its listeners."""
     allow_open_files()
     try:
         run(run_until_stopped, main, with_parent=arguments.with_parent)
@@ -170,36 +133,8 @@ def _run_node(
     note(options, "stopped cleanly")
 
 
-def _make_directory(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CommandError(
-            f"cannot use {directory}", why=error.strerror or str(error), hint="another --dir"
-        ) from None
-
-
-def _listen(options: GlobalOptions, plan: NodePlan) -> list[Listener]:
-    """Bind the listeners; if nobody chose the port, another one will do."""
-    if "listeners" in plan.texts:
-        return bind_listeners(plan.config)
-    listeners = listen_near(plan.config)
-    wanted = NodeConfig().listeners[0].rpartition(":")[2]
-    port = listeners[0].endpoint.port
-    if str(port) != wanted:
-        note(options, f"port {wanted} is taken, so this node listens on {port} instead")
-    return listeners
-
-
-def _print_ready_and_where(options: GlobalOptions, plan: NodePlan, ready: Ready) -> None:
-    endpoint = ready.endpoints.get(PLAINTEXT)
-    process = process_id(os.getpid())
-    if endpoint is not None and process is not None:
-        write_listening(ready.directory, str(endpoint), [process])
-    _print_ready(options, plan, ready)
-
-
-def _print_ready(options: GlobalOptions, plan: NodePlan, ready: Ready) -> None:
+def print_ready(options: GlobalOptions, plan: NodePlan, ready: Ready) -> None:
+    """Print that a node serves, where, and what to try next."""
     took_s = _process_age_s()
     if options.format in {"json", "jsonl"}:
         event = {

@@ -2,17 +2,19 @@
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from quorate.broker.handlers.context import Broker
 from quorate.model import NO_LEADER
-from quorate.quorum.controller import Controller
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.codec import decode_those
 from quorate.quorum.metadata.delta import MetadataDelta
 from quorate.quorum.metadata.image import MetadataImage
-from quorate.quorum.raft_node import Standing
 from quorate.tools.log_format import tell
+
+if TYPE_CHECKING:
+    from quorate.broker.handlers.context import Broker
+    from quorate.quorum.controller import Controller
+    from quorate.quorum.raft_node import Standing
 
 TOLD: Final = (r.BrokerFenced, r.BrokerUnfenced, r.BrokerRegistered, r.PartitionChanged)
 """The records whose decisions are told."""
@@ -25,7 +27,7 @@ class Event(NamedTuple):
     fields: dict[str, Any]
 
 
-def standing_events(before: Standing | None, now: Standing) -> Iterator[Event]:
+def standing_events(before: "Standing | None", now: "Standing") -> Iterator[Event]:
     """Yield what changed in the quorum."""
     leader_id = "none" if now.leader is None else now.leader.node_id
     if before is None or (before.leader, before.term) != (now.leader, now.term):
@@ -125,7 +127,7 @@ def tell_all(events: Iterable[Event]) -> None:
         tell(event.name, **event.fields)
 
 
-def follow_broker(broker: Broker) -> None:
+def follow_broker(broker: "Broker") -> None:
     """Tell what the metadata mean to a broker from now on."""
     own_id = broker.config.node_id
 
@@ -136,11 +138,11 @@ def follow_broker(broker: Broker) -> None:
     broker.replicas.on_followed.append(followed)
 
 
-def _differs(before: Standing | None, now: Standing) -> bool:
+def _differs(before: "Standing | None", now: "Standing") -> bool:
     return now != before
 
 
-async def follow_controller(controller: Controller) -> None:
+async def follow_controller(controller: "Controller") -> None:
     """Tell how the quorum changes, and what this controller decides while it leads; for ever."""
     before: Standing | None = None
     machine = controller.raft.machine

@@ -13,7 +13,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import trio
+
 from quorate.net.ports import free_ports
+from quorate.tools.arguments import GlobalOptions, glancing
+from quorate.tools.quorum.view import status_table
+from quorate.tools.quorum_work import look
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 60.0
@@ -165,19 +170,20 @@ class Quorum:
         return quorate(*words, "-C", self.join, stdin=stdin)
 
     def status(self) -> dict[str, Any]:
-        """Return the state of the quorum."""
-        (status,) = self.run("quorum", "status", "--json").items()
-        return status
+        """Return the state of the quorum, as ``quorate quorum status --json`` tells it."""
+        view = trio.run(look, glancing(GlobalOptions(controllers=self.join)))
+        (status,) = json.loads(json.dumps(status_table(view).items()))
+        told: dict[str, Any] = status
+        return told
 
     def wait_for(self, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Return the first state of the quorum for which something holds."""
         deadline = time.monotonic() + TIMEOUT_S
         while True:
-            done = self.run("quorum", "status", "--json")
-            status: dict[str, Any] = done.items()[0] if done.out else {}
-            if status and holds(status):
+            status = self.status()
+            if holds(status):
                 return status
-            assert time.monotonic() < deadline, (status, done.err)
+            assert time.monotonic() < deadline, status
             time.sleep(POLL_S)
 
 

@@ -20,8 +20,8 @@ from confluent_kafka import Producer
 
 from quorate.tools.arguments import DEFAULT_TIMEOUT_S
 from quorate.tools.cli import run_command
+from quorate.tools.combined_node import PORTS_TRIED
 from quorate.tools.nearby import LISTENING_NAME
-from quorate.tools.node import PORTS_TRIED
 from tests.integration.brokers import wait_until
 
 ROOT = Path(__file__).parents[2]

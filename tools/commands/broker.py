@@ -49,7 +49,8 @@ def start(
     local_brokers: Annotated[int, typer.Option("--local-brokers", hidden=True)] = 0,
 ) -> None:
     """Start a broker whose controllers are other processes."""
-    from quorate.tools.starting import StartArguments, local_defaults, start_broker
+    from quorate.tools.starting import StartArguments, local_defaults
+    from quorate.tools.starting_broker import start_broker
 
     options = options_of(context)
     defaults = {

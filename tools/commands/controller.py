@@ -36,7 +36,8 @@ def start(
     Give all of them the same --join, their own address included. One that is started later, or
     with a new disk, becomes an observer, until "quorate quorum add" lets it vote.
     """
-    from quorate.tools.starting import StartArguments, start_controller
+    from quorate.tools.starting import StartArguments
+    from quorate.tools.starting_controller import start_controller
 
     options = options_of(context)
     defaults = {"quorate.controller.listener": listen, "quorate.controller.join": join}

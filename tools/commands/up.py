@@ -60,7 +60,8 @@ def up(
     options = options_of(context)
     is_cluster = bool(brokers or controllers or racks or detach or chaos)
     if not is_cluster and not ((directory or DEFAULT_DIRECTORY) / LAYOUT_NAME).exists():
-        from quorate.tools.starting import StartArguments, local_defaults, start_up
+        from quorate.tools.starting import StartArguments, local_defaults
+        from quorate.tools.starting_up import start_up
 
         defaults = local_defaults(1)
         if metrics:
