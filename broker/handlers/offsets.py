@@ -321,8 +321,11 @@ def _delete_one(
         if answer.low_watermark < offset:
 
             def settle(code: ErrorCode) -> None:
+                # Others may lead by now; or we do, in an epoch in which followers said how far.
+                index = partition.partition_index
+                current = broker.replicas.find_by_id(replica.topic_id, index)
                 answer.error_code = int(code)
-                answer.low_watermark = replica.low_watermark
+                answer.low_watermark = UNKNOWN_OFFSET if current is None else current.low_watermark
 
             replica.when_deleted(offset, pending.waiter(settle))
     return answer

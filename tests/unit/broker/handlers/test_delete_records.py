@@ -138,7 +138,16 @@ def test_who_does_not_lead_any_more_cannot_tell() -> None:
     cluster = replicated()
     heard = delete(cluster, 2)
     cluster.change(leader_id=2, leader_epoch=1, isr=(1, 2, 3))
-    assert [code for code, _ in heard] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert heard == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
+
+
+def test_who_waits_waits_on_when_its_leader_leads_the_next_epoch_too() -> None:
+    cluster = replicated()
+    heard = delete(cluster, 2)
+    cluster.change(1, 1, (1, 2, 3))
+    assert heard == []
+    cluster.replicate()
+    assert heard == [(ErrorCode.NONE, 2)]
 
 
 def test_partitions_are_waited_for_together() -> None:
