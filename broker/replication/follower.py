@@ -120,8 +120,7 @@ class FollowerReplica(Replica):
         if leader_end.leader_epoch != UNKNOWN_EPOCH:
             ours = log.leader_epochs.end_offset_for(leader_end.leader_epoch, log.log_end_offset)
             if ours.end_offset != UNKNOWN_OFFSET:
-                known = ours.leader_epoch == leader_end.leader_epoch
-                offset = min(ours.end_offset, offset if known else log.log_end_offset)
+                offset = min(ours.end_offset, offset)
         if offset < self.high_watermark:
             logger.warning(
                 "%s: truncating to %d, below the high watermark %d",
