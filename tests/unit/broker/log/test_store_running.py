@@ -7,6 +7,7 @@ import pytest
 from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH
 from quorate.broker.log.files import FatalStorageError, OsFileSystem, replace_file
 from quorate.broker.log.store import LogStore, open_store
+from quorate.errors import StorageError
 from quorate.model import TopicPartition
 from quorate.settings import TopicConfig
 from tests.simulation.disk import SimDisk
@@ -160,6 +161,18 @@ def test_a_full_disk_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
     assert "No space left" in caplog.text
     disk.capacity_bytes = None
     assert after_a_kill(disk).previous_broker_epoch == UNKNOWN_BROKER_EPOCH
+
+
+def test_what_a_full_disk_had_no_room_for_is_not_missed_after_a_kill() -> None:
+    disk, store = running()
+    log = store.logs[PARTITION]
+    disk.capacity_bytes = disk.used_bytes() + 200
+    with pytest.raises(StorageError):
+        append(log, b"x" * 500)
+    append(log, b"d")
+    store = after_a_kill(disk)
+    assert store.logs[PARTITION].log_end_offset == 4
+    assert store.previous_broker_epoch == EPOCH
 
 
 def test_this_machine_can_say_when_it_was_started(tmp_path: Path) -> None:
