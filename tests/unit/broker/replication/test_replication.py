@@ -6,7 +6,7 @@ import os
 import pytest
 
 from quorate.broker.replication.leader import LeaderReplica
-from quorate.control.messages import DONE
+from quorate.control.messages import DONE, Failure
 from quorate.control.partition_messages import AlteredPartition, PartitionAlteration
 from quorate.errors import ErrorCode, KafkaError, NotEnoughReplicasError, StorageError
 from quorate.protocol.messages.data import (
@@ -309,6 +309,19 @@ def test_an_answer_that_comes_before_the_metadata_or_after_them_changes_nothing(
     cluster.nodes[1].replicas.news.alterations.clear()
     leader.retry_alteration()
     assert leader not in cluster.nodes[1].replicas.news.alterations
+
+
+def test_an_answer_about_an_earlier_change_decides_nothing_about_the_one_in_flight() -> None:
+    cluster = Cluster(isr=(1,))
+    cluster.append(b"a")
+    cluster.replicate()
+    leader, sent = cluster.leader(), cluster.proposed()
+    assert sent is not None
+    cluster.change(1, 0, (1, 2))
+    assert leader.isr.proposed == (1, 2, 3)
+    refused = Failure(int(ErrorCode.INELIGIBLE_REPLICA), "test")
+    leader.altered(sent, AlteredPartition(sent.topic_id, sent.partition, refused))
+    assert leader.isr.proposed == (1, 2, 3)
 
 
 def answer_to(sent: PartitionAlteration) -> AlteredPartition:

@@ -219,6 +219,19 @@ def test_all_that_is_followed_no_more_is_named_together() -> None:
     assert [f.partitions for f in fetcher.build().forgotten_topics_data] == [[0, 1]]
 
 
+def test_answers_about_what_is_followed_no_more_are_not_heeded() -> None:
+    cluster = Cluster((1, 2), partitions=2)
+    cluster.fetch(2)
+    request = cluster.fetcher(2).build()
+    request.max_wait_ms = 0
+    for partition in range(2):
+        cluster.append(b"a", partition=partition)
+    answer = cluster.ask(request)
+    cluster.fetcher(2).remove(cluster.follower(2, 0))
+    assert cluster.take(2, answer) == [cluster.follower(2, 1)]
+    assert cluster.follower(2, 0).log.log_end_offset == 0
+
+
 def test_answers_to_what_was_asked_before_a_change_are_not_heeded() -> None:
     cluster = Cluster((1, 2))
     cluster.fetch(2)

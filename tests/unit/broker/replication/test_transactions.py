@@ -82,6 +82,18 @@ def test_a_transaction_is_stable_when_its_marker_is_on_all_in_sync_replicas() ->
     assert aborted_of(leader) == aborted_of(cluster.follower(3)) == [(7, 0, 1)]
 
 
+def test_where_nobody_follows_a_transaction_is_stable_when_its_marker_is_written() -> None:
+    cluster = Cluster((1,), flush_messages="3")
+    leader, news = cluster.leader(), cluster.nodes[1].replicas.news
+    write(cluster)
+    end(cluster, committed=True)
+    assert (leader.high_watermark, leader.last_stable_offset) == (2, 2)
+    assert not news.unsynced
+    write(cluster)
+    end(cluster, committed=True)
+    assert list(news.unsynced) == [leader]
+
+
 def test_with_fsync_a_transaction_is_stable_when_its_marker_is_synced() -> None:
     cluster = Cluster((1,), flush_messages="1")
     node, leader = cluster.nodes[1], cluster.leader()
