@@ -144,11 +144,12 @@ def test_a_request_about_many_waits_for_an_end_only_as_long_as_that_takes_usuall
     world.wait(1)
     assert added.code == CONCURRENT
     # By now it takes longer than usual, so that nobody else is kept waiting for it.
-    assert world.add(producer, is_batched=True).code == CONCURRENT
+    late = world.add(producer, is_batched=True)
     alone = world.add(producer)
-    assert alone == []
+    assert (late.code, alone) == (CONCURRENT, [])
     world.brokers.one().answer()
     assert alone.code == NONE
+    assert len(late) == 1
 
 
 def test_a_new_producer_aborts_what_the_last_one_has_under_way() -> None:

@@ -155,7 +155,8 @@ def test_who_hears_of_the_other_producer_id_may_ask_again() -> None:
     outcome = init(standing(EMPTY, LAST), (PID, LAST), fresh_id=9)
     assert isinstance(outcome, Step)
     assert init(outcome.after, (PID, LAST)) == Stay(outcome.after)
-    assert refusal(lambda: init(outcome.after, (PID, LAST - 1))) == FENCED
+    for earlier in (0, LAST - 1):
+        assert refusal(lambda epoch=earlier: init(outcome.after, (PID, epoch))) == FENCED
 
 
 # --- fencing ------------------------------------------------------------------

@@ -196,9 +196,14 @@ def test_a_newer_coordinator_has_taken_over() -> None:
     "code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT]
 )
 def test_where_no_marker_can_be_any_more_none_is_needed(code: ErrorCode) -> None:
-    sender = Sender(led(1))
-    sender.end(7, T0)
-    sender.brokers.one().answer(code)
+    sender = Sender(led(1, 1))
+    sender.end(7, T0, T1)
+    sender.brokers.one().answer(code, t_1=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert sender.ended == []
+    sender.wait(RETRY_MIN_MS)
+    again = sender.brokers.one()
+    assert again.markers() == {7: ["t-1"]}
+    again.answer(code)
     assert sender.ended == [7]
 
 
