@@ -15,6 +15,7 @@ def test_a_follower_that_has_everything_is_caught_up_however_long_ago_it_fetched
     follower = Follower(2, caught_up_ms=LONG_AGO_MS)
     fetched(follower, 5, leader_end_offset=5, now_ms=0)
     assert follower.is_caught_up(5, 10**9, LAG_MS)
+    assert follower.is_caught_up(6, LAG_MS, LAG_MS)
     assert not follower.is_caught_up(6, 10**9, LAG_MS)
 
 
