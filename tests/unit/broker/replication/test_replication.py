@@ -98,6 +98,17 @@ def test_with_fsync_a_record_is_committed_when_it_is_synced_by_all() -> None:
     assert (leader.high_watermark, synced, heard) == (1, [ErrorCode.NONE], [ErrorCode.NONE])
 
 
+def test_followers_go_by_what_the_topic_asks_for_from_now_on() -> None:
+    cluster = Cluster((1, 2))
+    cluster.fetch(2)
+    cluster.apply(r.ConfigSet("test", 0, "topic", TOPIC, "flush.messages", "1"))
+    cluster.append(b"a")
+    cluster.nodes[1].sync()
+    cluster.fetch(2, times=2)
+    assert cluster.follower(2).log.log_end_offset == 1
+    assert cluster.leader().high_watermark == 0, "a power cut could take it back"
+
+
 def test_a_leader_that_is_told_nothing_new_keeps_its_high_watermark_in_the_next_epoch() -> None:
     cluster = Cluster()
     cluster.append(b"a")
