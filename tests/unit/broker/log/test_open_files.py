@@ -7,7 +7,7 @@ import pytest
 
 from quorate.broker.log.files import FatalStorageError
 from quorate.broker.log.log import Log
-from quorate.broker.log.store import OPEN_FILES_MAX, LogStore
+from quorate.broker.log.store import LOGS_AT_ONCE, OPEN_FILES_MAX, LogStore
 from quorate.errors import StorageError
 from quorate.model import TopicPartition
 from quorate.settings import TopicConfig
@@ -158,3 +158,15 @@ def test_what_runs_beside_the_loop_opens_none_of_its_files() -> None:
         flush.run()
 
         assert not [path for path in disk.opened if path.endswith(".log")]
+
+
+def test_a_checkpoint_of_many_logs_takes_each_once_and_not_too_many_at_a_time() -> None:
+    store = open_data(CountingDisk())
+    logs = many_logs(store)
+    for log in logs:
+        append(log, b"v")
+
+    taken = store.take_dirty()
+
+    assert [log for few in taken for log in few] == logs
+    assert max(map(len, taken)) == LOGS_AT_ONCE
