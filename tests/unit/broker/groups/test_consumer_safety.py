@@ -39,6 +39,8 @@ class Client:
     reading: frozenset[TopicPartition] = frozenset()
     assigned: frozenset[TopicPartition] | None = None
     asked: Promise[ConsumerGroupHeartbeatResponse] | None = None
+    said: frozenset[TopicPartition] | None = None
+    """What it said last that it reads; it says so again only if that changed, as clients do."""
     says_all: bool = False
     """It did not hear the last answer, or an error: it says everything again, and is told."""
 
@@ -84,15 +86,19 @@ class Safety(RuleBasedStateMachine):
         client.asked.when_resolved(lambda answer: self._answered(number, client, answer))
 
     def _ask(self, client: Client) -> Promise[ConsumerGroupHeartbeatResponse]:
-        owned = [p for p in client.reading if p.topic in self.world.image.topics]
+        owned: list[TopicPartition] | None = self._owned(client) if client.epoch else []
         said: dict[str, Any] = {"instance_id": client.instance_id}
         if client.epoch == 0 or client.says_all:
             said["rebalance_timeout_ms"] = REBALANCE_MS
             said["topics"] = client.topics
             said["subscribed_topic_regex"] = client.regex
-        return self.world.asks(
-            client.member_id, client.epoch, owned if client.epoch else [], **said
-        )
+        elif client.reading == client.said:
+            owned = None
+        client.said = client.reading
+        return self.world.asks(client.member_id, client.epoch, owned, **said)
+
+    def _owned(self, client: Client) -> list[TopicPartition]:
+        return [p for p in client.reading if p.topic in self.world.image.topics]
 
     def _answered(
         self, number: int, client: Client, answer: ConsumerGroupHeartbeatResponse
@@ -135,12 +141,12 @@ class Safety(RuleBasedStateMachine):
         if client.says_all:
             return  # it says everything first
         client.topics = tuple(sorted(topics))
-        owned = [p for p in client.reading if p.topic in self.world.image.topics]
+        client.said = client.reading
         try:
             client.asked = self.world.asks(
                 client.member_id,
                 client.epoch,
-                owned,
+                self._owned(client),
                 topics=client.topics,
                 instance_id=client.instance_id,
             )
@@ -217,7 +223,7 @@ class Safety(RuleBasedStateMachine):
         client = self.clients.get(number)
         if client is None or client.asked is not None or not client.epoch:
             return
-        owned = [p for p in client.reading if p.topic in self.world.image.topics]
+        owned = self._owned(client)
         try:
             self.world.asks(client.member_id, client.epoch, owned, instance_id=client.instance_id)
         except KafkaError as error:
