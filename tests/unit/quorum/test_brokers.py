@@ -213,6 +213,8 @@ def test_a_broker_may_ask_to_be_fenced() -> None:
     decision = brokers.heartbeat(in_service(), beat, 0)
     assert decision.answer == m.BrokerHeartbeatAnswer(fenced=True, caught_up=True)
     assert isinstance(decision.records[0], r.BrokerFenced)
+    again = brokers.heartbeat(commit(in_service(), decision), beat, 0)
+    assert again == Decision((), m.BrokerHeartbeatAnswer(fenced=True, caught_up=True))
 
 
 def test_heartbeats_of_strangers_and_of_former_lives_are_refused() -> None:

@@ -173,13 +173,14 @@ def test_topic_ids_are_new_and_do_not_begin_with_zero() -> None:
 def test_topics_are_deleted_by_name_and_by_id() -> None:
     image = with_topic(m.NewTopic("a"))
     image = commit(image, create(image, m.NewTopic("b")))
-    unknown = b"u" * 16
-    request = m.DeleteTopics(("a", "none"), (image.topics["b"].topic_id, unknown), "User:bob")
+    unknown = (b"u" * 16, b"v" * 16)
+    request = m.DeleteTopics(("a", "none"), (image.topics["b"].topic_id, *unknown), "User:bob")
     decision = topics.delete_topics(image, request, 5)
     assert [(t.name, t.failure.code) for t in decision.answer.topics] == [
         ("a", 0),
         ("none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("b", 0),
+        (None, ErrorCode.UNKNOWN_TOPIC_ID),
         (None, ErrorCode.UNKNOWN_TOPIC_ID),
     ]
     assert commit(image, decision).topics == {}
