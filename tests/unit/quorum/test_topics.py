@@ -152,8 +152,10 @@ def test_the_log_of_the_quorum_is_no_topic_to_create() -> None:
 
 
 def test_one_request_creates_only_so_many_partitions() -> None:
-    decision = create(cluster(), m.NewTopic("a", 15_000), m.NewTopic("b", 15_000), m.NewTopic("c"))
-    assert codes(decision) == [ErrorCode.NONE, ErrorCode.INVALID_PARTITIONS, ErrorCode.NONE]
+    by_hand = m.NewTopic("h", assignment=dict.fromkeys(range(15_000), (1,)))
+    for too_many in (m.NewTopic("b", 15_000), by_hand):
+        decision = create(cluster(), m.NewTopic("a", 15_000), too_many, m.NewTopic("c"))
+        assert codes(decision) == [ErrorCode.NONE, ErrorCode.INVALID_PARTITIONS, ErrorCode.NONE]
 
 
 def test_topic_ids_are_new_and_do_not_begin_with_zero() -> None:
