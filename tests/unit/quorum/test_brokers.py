@@ -148,6 +148,15 @@ def test_a_restarted_broker_need_not_wait_if_it_shows_the_directory_of_the_old_o
     assert leader(after) == (NO_LEADER, 1)
 
 
+def test_brokers_that_do_not_say_which_directory_they_have_are_not_taken_for_one() -> None:
+    first = replace(REGISTER, directory_id=b"")
+    image = commit(FORMATTED, brokers.register(FORMATTED, sessions(), first, now(0)))
+    live = sessions()
+    live.touch(1, 5000)
+    with pytest.raises(DuplicateBrokerRegistrationError):
+        brokers.register(image, live, replace(first, incarnation_id=b"2" * 16), now(5001))
+
+
 def test_a_process_that_was_replaced_does_not_come_back_while_its_successor_lives() -> None:
     successor = replace(REGISTER, incarnation_id=b"2" * 16)
     live = sessions()
