@@ -91,8 +91,10 @@ def test_older_nodes_would_not_know_who_may_lead_or_what_moves(extension: dict[s
     topic = r.TopicCreated("c", 1, "t", b"t")
     lower = FeatureUpdate(METADATA_VERSION, 2, DOWN)
     assert metadata_level(update(apply_records(image, 2, [topic, plain]), lower).features) == 2
+    extended = apply_records(image, 2, [topic, replace(plain, **extension)])
     with pytest.raises(KafkaError, match="eligible leader replicas, or are moved"):
-        update(apply_records(image, 2, [topic, replace(plain, **extension)]), lower)
+        update(extended, lower)
+    assert metadata_level(update(extended, FeatureUpdate(METADATA_VERSION, 3)).features) == 3
 
 
 def test_other_features_are_switched_on_and_off() -> None:
