@@ -437,6 +437,13 @@ def test_a_broker_is_drained_and_put_back_to_work() -> None:
     assert the_partition(image).leader_id == 2, "leaders come back as they are balanced"
 
 
+def test_a_broker_that_is_put_back_to_work_keeps_what_nobody_else_could_lead() -> None:
+    image = drain(replicated(partition((1,))), 1)
+    joined = r.PartitionChanged("c", 1, ID, 0, 1, the_partition(image).leader_epoch, (1, 2))
+    image = drain(with_records(image, joined), 1, draining=False)
+    assert the_partition(image).leader_id == 1
+
+
 def test_a_broker_that_nobody_knows_is_not_drained() -> None:
     with pytest.raises(KafkaError) as caught:
         drain(replicated(), 9)

@@ -243,11 +243,13 @@ def configure(
 
 
 def test_who_waits_is_elected_as_soon_as_unclean_elections_are_allowed() -> None:
-    image = fence(cluster(partition((1,), 1)), 1)
     name = "unclean.leader.election.enable"
-    assert the_partition(configure(image, name, "true")).leader_id == 2
-    assert the_partition(configure(image, name, "true", "broker", "")).leader_id == 2
-    assert the_partition(configure(image, name, "false")).leader_id == NO_LEADER
+    one_is_eligible = fence(cluster(partition((1,), 1)), 1)
+    nobody_is = cluster(partition((), NO_LEADER, last_known_leader=1), alive=(2, 3))
+    for image in (one_is_eligible, nobody_is):
+        assert the_partition(configure(image, name, "true")).leader_id == 2
+        assert the_partition(configure(image, name, "true", "broker", "")).leader_id == 2
+        assert the_partition(configure(image, name, "false")).leader_id == NO_LEADER
 
 
 # --- min.insync.replicas
