@@ -122,7 +122,7 @@ def _next_epoch(before: Transaction, init: Init) -> Outcome:
     elif expected.producer_epoch == before.producer_epoch:
         last_epoch = before.producer_epoch
     elif expected.producer_epoch == before.last_producer_epoch:
-        return Stay(before)  # asked again, for the answer did not arrive
+        return _begin_again(before, init)
     else:
         raise ProducerFencedError
     producer_id, epoch = before.producer_id, before.producer_epoch + 1
@@ -146,6 +146,14 @@ def _next_epoch(before: Transaction, init: Init) -> Outcome:
             update_ms=init.now_ms,
         ),
     )
+
+
+def _begin_again(before: Transaction, init: Init) -> Outcome:
+    """Let a producer begin in the epoch that it was given before: it may not have heard of it."""
+    after = replace(before, state=TxnState.EMPTY, timeout_ms=init.timeout_ms, start_ms=NO_START)
+    if after == before:
+        return Stay(before)
+    return _step(before, replace(after, update_ms=init.now_ms))
 
 
 def fence(before: Transaction, now_ms: int, *, by_itself: bool = False) -> Transaction:

@@ -132,8 +132,11 @@ def test_a_producer_that_asks_for_another_epoch_in_its_transaction_gets_it_after
     outcome = init(standing(ONGOING), (PID, 5))
     assert isinstance(outcome, Fence)
     ended = complete(outcome.after, NOW_MS)
-    assert init(ended, (PID, 5)) == Stay(ended)
-    assert ended.producer_epoch == 6
+    begun = init(ended, (PID, 5), timeout_ms=9)
+    assert isinstance(begun, Step)
+    assert begun == Step(replace(ended, state=EMPTY, start_ms=-1, timeout_ms=9))
+    assert begun.after.producer_epoch == 6
+    assert init(begun.after, (PID, 5), timeout_ms=9) == Stay(begun.after)
     last = init(standing(ONGOING, LAST), (PID, LAST))
     assert isinstance(last, Fence)
     # There is none left that a producer might have.
