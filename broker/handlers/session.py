@@ -4,7 +4,7 @@ from typing import Final
 
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.broker.handlers.features import finalized_features, supported_features
-from quorate.broker.handlers.transactions import init_transactional_producer
+from quorate.broker.handlers.transactions import init_transactional_producer, no_producer
 from quorate.errors import ErrorCode
 from quorate.promise import Promise
 from quorate.protocol.messages.session import (
@@ -16,6 +16,7 @@ from quorate.protocol.messages.transactions import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from quorate.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 ZERO_LEVELS_FROM: Final = 4
 """The version from which a feature may be told that could be switched off, with a level of 0."""
@@ -55,14 +56,16 @@ def init_producer_id(
     An idempotent one that has an id and wants the next epoch of it (KIP-360) gets a new id, as from
     Kafka: only a transaction coordinator remembers epochs.
     """
+    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
+        return no_producer(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
         return init_transactional_producer(broker, request, caller, request.transactional_id)
     promise: Promise[InitProducerIdResponse] = Promise()
 
     def taken(producer_id: int | None) -> None:
         if producer_id is None:
-            code = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)  # retriable, in every client
-            promise.resolve(InitProducerIdResponse(error_code=code))
+            # Retriable, in every client.
+            promise.resolve(no_producer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         else:
             promise.resolve(InitProducerIdResponse(producer_id=producer_id))
 

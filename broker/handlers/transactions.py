@@ -60,8 +60,7 @@ def init_transactional_producer(
 
     def answer(code: ErrorCode, transaction: Transaction | None) -> None:
         if transaction is None:
-            known = _known(code, caller, INIT_FENCED_FROM)
-            promise.resolve(InitProducerIdResponse(error_code=known))
+            promise.resolve(no_producer(_known(code, caller, INIT_FENCED_FROM)))
         else:
             promise.resolve(
                 InitProducerIdResponse(
@@ -71,18 +70,20 @@ def init_transactional_producer(
 
     if request.enable2_pc or request.keep_prepared_txn:
         # Others decide how such transactions end (KIP-939): nobody may do that here.
-        code = int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return InitProducerIdResponse(error_code=code)
+        return no_producer(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     has = ProducerKey(request.producer_id, request.producer_epoch)
-    if has != NOBODY and NO_PRODUCER_ID in has:
-        return InitProducerIdResponse(error_code=int(ErrorCode.INVALID_REQUEST))
     expected = None if has == NOBODY else has
     try:
         coordinator = broker.transactions.of(transactional_id)
         coordinator.init(transactional_id, request.transaction_timeout_ms, expected, answer)
     except KafkaError as error:
-        return InitProducerIdResponse(error_code=int(error.code))
+        return no_producer(error.code)
     return now_or_later(promise)
+
+
+def no_producer(code: int) -> InitProducerIdResponse:
+    """Return a refusal; as in Kafka, without an epoch, whose default in the message is 0."""
+    return InitProducerIdResponse(error_code=int(code), producer_epoch=NO_PRODUCER_EPOCH)
 
 
 # --- AddPartitionsToTxn -------------------------------------------------------

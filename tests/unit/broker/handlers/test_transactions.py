@@ -172,8 +172,11 @@ def test_old_clients_hear_old_words_for_being_fenced() -> None:
 
 def test_half_a_producer_is_refused() -> None:
     node = new_transactions()
-    assert code(init(node, producer_id=PID)) == ErrorCode.INVALID_REQUEST
-    assert code(init(node, producer_epoch=1)) == ErrorCode.INVALID_REQUEST
+    for name in (ID, None):
+        for half in ({"producer_id": PID}, {"producer_epoch": 1}):
+            refused = init(node, transactional_id=name, **half)
+            assert code(refused) == ErrorCode.INVALID_REQUEST
+            assert (now(refused).producer_id, now(refused).producer_epoch) == (-1, -1)
 
 
 def test_nobody_else_may_decide_how_transactions_end() -> None:
