@@ -237,7 +237,7 @@ class ClassicGroup:
         if not who.protocol_type or not names:
             raise InconsistentGroupProtocolError
         fits = who.protocol_type == self.protocol_type and self.members.all_know_one_of(names)
-        if self.members and not fits:
+        if not self.is_empty and not fits:
             raise InconsistentGroupProtocolError
         return self._join_again(who) if who.member_id else self._join_anew(who)
 

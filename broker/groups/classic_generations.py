@@ -421,7 +421,8 @@ def dismiss(member: Member, code: ErrorCode) -> None:
     joining, member.joining = member.joining, None
     syncing, member.syncing = member.syncing, None
     if joining is not None:
-        joining.resolve(join_refused(code, member.member_id))
+        known = "" if code is ErrorCode.UNKNOWN_MEMBER_ID else member.member_id
+        joining.resolve(join_refused(code, known))
     if syncing is not None:
         syncing.resolve(sync_refused(code))
 

@@ -283,6 +283,16 @@ def test_members_that_have_nothing_in_common_with_the_others_are_refused() -> No
     assert refusal(world, protocols=[]) == "INCONSISTENT_GROUP_PROTOCOL"
 
 
+def test_a_group_that_waits_for_its_first_members_is_of_their_kind() -> None:
+    world = World()
+    told = world.join().value
+    (member,) = world.stable(1)
+    world.leave(member)
+    assert world.group.state_name == "PreparingRebalance"
+    assert refusal(world, protocol_type="connect") == "INCONSISTENT_GROUP_PROTOCOL"
+    assert world.join(told.member_id).value.protocol_type == "consumer"
+
+
 def test_an_attempt_that_is_refused_leaves_no_group_behind() -> None:
     world = World()
     assert refusal(world, protocols=[]) == "INCONSISTENT_GROUP_PROTOCOL"
@@ -504,7 +514,7 @@ def test_a_member_that_waits_may_leave_and_is_told_that_it_is_gone() -> None:
     told = world.join().value
     waiting = world.join(told.member_id)
     assert world.leave(told) == [NONE]
-    assert code(waiting.value) == "UNKNOWN_MEMBER_ID"
+    assert (code(waiting.value), waiting.value.member_id) == ("UNKNOWN_MEMBER_ID", "")
     assert world.join(old.member_id).value.generation_id == 2
 
 
