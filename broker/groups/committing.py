@@ -11,6 +11,7 @@ from quorate.broker.groups.group import (
     GroupContext,
     GroupIdNotFoundError,
     HeldSince,
+    InvalidGroupIdError,
     NonEmptyGroupError,
     UnknownMemberIdError,
 )
@@ -229,9 +230,12 @@ class OffsetKeeper:
         """Forget offsets of topics that the group does not read (KIP-496).
 
         Raises:
+            InvalidGroupIdError: no group can be called that.
             GroupIdNotFoundError: there is no such group.
             NonEmptyGroupError: nobody knows what its members read.
         """
+        if not group_id:
+            raise InvalidGroupIdError
         group = self._find(group_id)
         if group is not None and not group.is_empty and group.protocol_type != CONSUMERS:
             raise NonEmptyGroupError

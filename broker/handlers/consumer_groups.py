@@ -4,6 +4,7 @@ from functools import partial
 from typing import Final
 
 from quorate.broker.groups import consumer_heartbeats
+from quorate.broker.groups.group import InvalidGroupIdError
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.broker.handlers.features import check_consumer_protocol
 from quorate.broker.handlers.gathering import Gathering
@@ -45,6 +46,8 @@ def consumer_group_describe(
     for place, group_id in enumerate(group_ids):
         try:
             _check_served(broker)
+            if not group_id:
+                raise InvalidGroupIdError
             described = broker.coordinators.of(group_id).consumer.describe(group_id)
         except KafkaError as error:
             refused = ConsumerGroupDescribeGroup(

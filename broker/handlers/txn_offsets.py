@@ -6,7 +6,7 @@ from typing import Final
 
 from quorate.broker.groups.committing import TopicCommit
 from quorate.broker.groups.coordinator import GroupCoordinator
-from quorate.broker.groups.group import CommitSender
+from quorate.broker.groups.group import CommitSender, InvalidGroupIdError
 from quorate.broker.handlers.commits import existing, refuse, refuse_commits
 from quorate.broker.handlers.context import Broker, Caller
 from quorate.broker.handlers.transactions import group_partition
@@ -96,6 +96,8 @@ def _commit(
     adds = caller.api_version >= ADDS_FROM
     producer_id, epoch = request.producer_id, request.producer_epoch
     try:
+        if not request.group_id:
+            raise InvalidGroupIdError
         coordinator = broker.coordinators.of(request.group_id)
         guard = coordinator.context.writer.begin_verification(producer_id, epoch, adds=adds)
         where = group_partition(broker, request.group_id)

@@ -55,6 +55,8 @@ def test_groups_are_described_each_by_itself() -> None:
     assert (member.client_id, member.client_host) == ("app", "/10.0.0.1")
     assert (missing.error_code, missing.group_id) == (ErrorCode.GROUP_ID_NOT_FOUND, "other")
     assert missing.error_message
+    (nameless,) = describe(node, "")
+    assert nameless.error_code == ErrorCode.INVALID_GROUP_ID
     assert describe(node) == []
 
 

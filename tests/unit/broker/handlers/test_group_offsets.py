@@ -281,10 +281,10 @@ def test_an_offset_of_a_transaction_under_way_is_waited_for_by_who_wants_that() 
 # --- deletions -----------------------------------------------------------------
 
 
-def delete(node: Node, topic: str = "t", *indexes: int) -> Any:
+def delete(node: Node, topic: str = "t", *indexes: int, group_id: str = "g") -> Any:
     partitions = [OffsetDeleteRequestPartition(partition_index=index) for index in indexes or (0,)]
     topics = [OffsetDeleteRequestTopic(name=topic, partitions=partitions)]
-    request = OffsetDeleteRequest(group_id="g", topics=topics)
+    request = OffsetDeleteRequest(group_id=group_id, topics=topics)
     return now(offset_delete(node.broker, request, over(0)))
 
 
@@ -327,6 +327,7 @@ def test_what_a_group_reads_is_not_forgotten() -> None:
 def test_nothing_is_forgotten_of_groups_that_may_read_it_or_are_not_there() -> None:
     node = new_coordinator()
     assert delete(node).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert delete(node, group_id="").error_code == ErrorCode.INVALID_GROUP_ID
     commit(node, 5)
     join(node, kind="connect")
     assert delete(node).error_code == ErrorCode.NON_EMPTY_GROUP

@@ -128,6 +128,11 @@ def test_partitions_that_do_not_exist_are_refused_alone() -> None:
     assert codes(commit_offsets(node, 1, topic="nowhere")) == [unknown]
 
 
+def test_a_group_has_a_name() -> None:
+    node = begun()
+    assert codes(commit_offsets(node, 1, group_id="")) == [ErrorCode.INVALID_GROUP_ID]
+
+
 def test_members_are_checked_and_old_producers_cannot_say_who_they_are() -> None:
     node = begun()
     joined = join(node)
