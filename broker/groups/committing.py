@@ -172,7 +172,7 @@ class OffsetKeeper:
         if group is not None:
             return group.check_commit(sender)
         if sender.generation >= 0:
-            if group_id in self.offsets or self._has_pending(group_id):
+            if group_id in self.offsets:
                 raise UnknownMemberIdError  # there is a group, and it has no members
             if sender.api_version >= GROUP_ID_NOT_FOUND_FROM:
                 raise GroupIdNotFoundError
@@ -269,7 +269,7 @@ class OffsetKeeper:
             GroupIdNotFoundError: there is nothing of it.
         """
         group = self._context.groups.get(group_id)
-        if group is None and group_id not in self.offsets and not self._has_pending(group_id):
+        if group is None and group_id not in self.offsets:
             raise GroupIdNotFoundError
         return group
 

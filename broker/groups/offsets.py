@@ -34,11 +34,11 @@ class CommittedOffsets:
     # --- reading --------------------------------------------------------------
 
     def __contains__(self, group_id: str) -> bool:
-        return group_id in self._by_group
+        return group_id in self._by_group or group_id in self._pending.groups()
 
     def groups(self) -> Iterable[str]:
-        """Return the ids of all groups that have offsets."""
-        return self._by_group.keys()
+        """Return the ids of all groups that have offsets, or will when a transaction commits."""
+        return dict.fromkeys((*self._by_group, *self._pending.groups()))
 
     def of_group(self, group_id: str) -> Mapping[str, Partitions]:
         """Return the offsets of a group, by topic and partition."""

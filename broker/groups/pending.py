@@ -32,6 +32,10 @@ class PendingOffsets:
     def __contains__(self, where: OffsetKey) -> bool:
         return where in self._by_offset
 
+    def groups(self) -> Iterator[str]:
+        """Return the groups whose offsets transactions under way commit."""
+        return (where.group_id for where in self._by_offset)
+
     def of_group(self, group_id: str) -> Iterator[OffsetKey]:
         """Return the offsets of a group that transactions under way commit."""
         return (where for where in self._by_offset if where.group_id == group_id)

@@ -89,6 +89,15 @@ def test_all_groups_are_listed_also_those_that_are_only_offsets() -> None:
     assert len(listed(node, types_filter=["consumer"])) == 0
 
 
+def test_a_group_that_is_only_offsets_of_transactions_under_way_is_listed() -> None:
+    node = new_coordinator()
+    value = offset_value(Committed(77, -1, "", node.broker.now_ms, -1))
+    coordinator_of(node).replay_pending(5, offset_key(offset_prefix("g", "t"), 0), value)
+    assert listed(node) == {"g": ("classic", "", "Empty")}
+    (group,) = described(node, "g")
+    assert (group.error_code, group.group_state) == (NONE, "Empty")
+
+
 def test_nothing_is_listed_while_something_would_be_missing() -> None:
     node = new_coordinator()
     node.broker.aside = lambda _run, _then: None
