@@ -110,9 +110,14 @@ class ClassicGroup:
         return self._now.state is GroupState.EMPTY
 
     @property
+    def expects_members(self) -> bool:
+        """Whether somebody was told an id to come back with."""
+        return bool(self._now.awaited)
+
+    @property
     def is_unused(self) -> bool:
         """Whether nothing is lost with it: it never had members, and nobody is to come back."""
-        return self.is_empty and not self._now.began and not self._now.awaited
+        return self.is_empty and not self._now.began and not self.expects_members
 
     def describe(self) -> DescribedGroup:
         """Return what DescribeGroups tells; of what members say only while it is agreed on."""
@@ -188,10 +193,6 @@ class ClassicGroup:
         """Tell committed offsets to anybody: members of classic groups do not say who they are."""
 
     def tombstones(self) -> list[Entry]:
-        """Return what takes back the group's record."""
-        return self.farewell() if self._now.began else []
-
-    def farewell(self) -> list[Entry]:
         """Return what ends the group, here too, whether a record tells of it or not."""
         return [Entry(names_key(KeyType.GROUP_METADATA, self.group_id), None)]
 

@@ -323,7 +323,8 @@ class OffsetKeeper:
             for topic, partition in self._expired(group_id, group)
         ]
         kept = sum(map(len, self.offsets.of_group(group_id).values())) - len(expired)
-        if group is not None and group.is_empty and not kept and not self._has_pending(group_id):
+        unused = group is not None and group.is_empty and not group.expects_members
+        if group is not None and unused and not kept and not self._has_pending(group_id):
             expired += group.tombstones()
         if expired:
             self._write_all(group_id, expired, ignore)

@@ -103,6 +103,11 @@ class ConsumerGroup:
         """Whether it has no members."""
         return not self.members
 
+    @property
+    def expects_members(self) -> bool:
+        """Whether somebody was told an id to come back with: here nobody has to."""
+        return False
+
     def member(self, member_id: str) -> Member:
         """Return a member.
 

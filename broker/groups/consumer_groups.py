@@ -157,7 +157,7 @@ class ConsumerGroups:
         if not found.is_empty:
             check_upgrade(found, self._config)
             draft.put(*upgraded(found, self._context.surroundings.image()))
-        return found.farewell(), draft
+        return found.tombstones(), draft
 
     def _leave(
         self, request: ConsumerGroupHeartbeatRequest

@@ -84,6 +84,11 @@ class Group(Protocol):
         """Whether it has no members, and may be deleted."""
         ...
 
+    @property
+    def expects_members(self) -> bool:
+        """Whether somebody was told an id to come back with."""
+        ...
+
     def check_commit(self, sender: CommitSender) -> HeldSince | None:
         """Refuse offsets of whom has no part in the group (any more); a commit is a sign of life.
 

@@ -118,8 +118,9 @@ def delete_groups(
     broker: Broker, request: DeleteGroupsRequest, _caller: Caller
 ) -> DeleteGroupsResponse | Promise[DeleteGroupsResponse]:
     """Delete groups without members, and what they have read."""
-    answers = Gathering[DeletableGroupResult](len(request.groups_names))
-    for place, group_id in enumerate(request.groups_names):
+    group_ids = list(dict.fromkeys(request.groups_names))  # each once, however often it is named
+    answers = Gathering[DeletableGroupResult](len(group_ids))
+    for place, group_id in enumerate(group_ids):
 
         def done(code: ErrorCode, place: int = place, group_id: str = group_id) -> None:
             answers.put(place, DeletableGroupResult(group_id=group_id, error_code=int(code)))

@@ -89,10 +89,12 @@ def test_a_tombstone_takes_a_group_back() -> None:
     assert World([*world.log, tombstone]).known == {}
 
 
-def test_a_group_that_never_had_members_has_nothing_to_take_back() -> None:
+def test_a_group_that_never_had_members_is_taken_back_too() -> None:
     world = World()
     world.join()
-    assert world.group.tombstones() == []
+    assert world.group.expects_members
+    world.writer.append(world.group.tombstones())
+    assert world.known == {}
 
 
 def test_generations_grow_even_where_nothing_can_be_written() -> None:

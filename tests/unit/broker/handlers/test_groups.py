@@ -53,7 +53,7 @@ def described(node: Node, *group_ids: str, version: int = 6) -> Any:
 def delete(node: Node, *group_ids: str) -> list[int]:
     request = DeleteGroupsRequest(groups_names=list(group_ids))
     results = now(delete_groups(node.broker, request, over(2))).results
-    assert [result.group_id for result in results] == list(group_ids)
+    assert [result.group_id for result in results] == list(dict.fromkeys(group_ids))
     return [result.error_code for result in results]
 
 
@@ -199,6 +199,31 @@ def test_a_group_without_members_is_deleted_with_its_offsets() -> None:
     node.lead(GROUPS_TOPIC, 0, 1)  # it is read again
     assert list(listed(node)) == ["members"]
     assert fetched(node) == {}
+
+
+def test_a_group_that_is_named_twice_is_deleted_once() -> None:
+    node = new_coordinator()
+    commit(node, 1)
+    assert delete(node, "g", "none", "g") == [NONE, int(ErrorCode.GROUP_ID_NOT_FOUND)]
+
+
+def test_a_group_that_waits_for_its_first_member_can_be_deleted_and_does_not_expire() -> None:
+    node = new_coordinator()
+    asked = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=SESSION_MS,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range")],
+    )
+    told = now(join_group(node.broker, asked, over(4)))
+    assert told.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    expire(node)
+    assert list(listed(node)) == ["g"]
+    assert delete(node, "g") == [NONE]
+    assert listed(node) == {}
+    asked.member_id = told.member_id
+    refused = now(join_group(node.broker, asked, over(4)))
+    assert refused.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_group_with_more_offsets_than_fit_into_a_batch_is_deleted() -> None:
