@@ -34,17 +34,18 @@ def describe(
 def _member(
     group: ConsumerGroup, member: Member, image: MetadataImage
 ) -> ConsumerGroupDescribeMember:
-    profile = member.profile
+    profile, standing = member.profile, member.standing
+    reads = (*standing.assigned, *standing.revoking)  # until it says that it gave those up
     return ConsumerGroupDescribeMember(
         member_id=member.member_id,
         instance_id=profile.instance_id,
         rack_id=profile.rack_id,
-        member_epoch=member.standing.epoch,
+        member_epoch=standing.epoch,
         client_id=profile.client_id,
         client_host=profile.client_host,
         subscribed_topic_names=sorted(profile.topic_names),
         subscribed_topic_regex=profile.topic_regex or None,
-        assignment=_assignment(member.standing.assigned, image),
+        assignment=_assignment(reads, image),
         target_assignment=_assignment(group.target_of(member.member_id), image),
         member_type=CONSUMER_MEMBER if profile.classic is None else CLASSIC_MEMBER,
     )

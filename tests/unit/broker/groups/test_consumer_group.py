@@ -148,6 +148,17 @@ def test_a_group_is_described_once_that_is_committed(world: World) -> None:
     assert [t.topic_name for t in after.value.members[0].assignment.topic_partitions] == ["a"]
 
 
+def test_what_a_member_has_yet_to_give_up_is_described_as_its_own(world: World) -> None:
+    world.join("m1", "a")
+    world.join("m2", "a")
+    world.beat("m1", 1)
+    assert world.group.members["m1"].standing.revoking
+    first, second = world.consumer.describe(GROUP).value.members
+    assert [t.partitions for t in first.assignment.topic_partitions] == [[0, 1]]
+    assert len(first.target_assignment.topic_partitions[0].partitions) == 1
+    assert second.assignment.topic_partitions == []
+
+
 def test_who_is_not_there_or_not_known_to_be_is_not_described(world: World) -> None:
     with pytest.raises(GroupIdNotFoundError):
         world.consumer.describe("nobody")
