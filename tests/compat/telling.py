@@ -23,7 +23,8 @@ TOLD_BESIDE_ERRORS: Final = frozenset({
 })  # fmt: skip
 """What one of the two tells with an error, and the other does not: nobody asks for it then."""
 IDENTITIES: Final = (
-    "name", "topic", "partition_index", "partition", "index", "producer_id",
+    "name", "topic", "partition_index", "partition", "index", "producer_id", "group_id",
+    "member_id", "transactional_id", "key", "topic_id",
 )  # fmt: skip
 
 
@@ -53,7 +54,7 @@ def plain(value: Any) -> Any:
     """Return an answer as dicts and lists, in an order that does not depend on who gave it."""
     if isinstance(value, list):
         elements = cast("Sequence[Any]", value)
-        return sorted((plain(element) for element in elements), key=_identity)
+        return sorted((plain(element) for element in elements), key=identity)
     layout = cast("Layout | None", getattr(value, "__layout__", None))
     if layout is None:
         return value
@@ -108,7 +109,8 @@ def _parts(value: Any) -> dict[str, Any] | None:
     return None
 
 
-def _identity(element: Any) -> str:
+def identity(element: Any) -> str:
     """Return what tells an element from the others of its list."""
     parts = _parts(element)
-    return str(element if parts is None else [parts.get(name) for name in IDENTITIES])
+    names = [] if parts is None else [parts.get(name) for name in IDENTITIES]
+    return str((names, element))

@@ -41,6 +41,10 @@ class Wire:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
 
+    def fileno(self) -> int:
+        """Return what ``select`` waits for."""
+        return self._sock.fileno()
+
     def send(self, data: bytes) -> None:
         """Send bytes as they are."""
         self._sock.sendall(data)
