@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 OFFSETS_TOPIC: Final = "quorate-connect-offsets"
 NAME_CHARS_MAX: Final = 200
+OFFSETS_TABLE: Final = "quorate_offsets"
+TOPICS_TABLE: Final = "quorate_topics"
 
 
 class ConfigError(QuorateError):
@@ -212,11 +214,14 @@ def _sqlite_sink(place: str, name: str, given: dict[str, Any]) -> SqliteSink:
     values = _values(place, _SQLITE_SINK, rest, nouns=("columns",))
     _require(place, values, "topics", "database")
     columns = _columns(place, given.get("columns", {}))
+    table = values["table"] or name
+    if table.lower() in {OFFSETS_TABLE, TOPICS_TABLE}:
+        raise ConfigError(f"{place}.table: another name, for {table!r} tells how far sinks are")
     return SqliteSink(
         _common(name, values),
         values["topics"],
         values["database"],
-        values["table"] or name,
+        table,
         columns,
         values["unreadable"] == "skip",
         values["batch_records_max"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from quorate.client.connect.config import OWN_COLUMNS
+from quorate.client.connect.config import OFFSETS_TABLE, OWN_COLUMNS, TOPICS_TABLE
 from quorate.errors import QuorateError
 
 if TYPE_CHECKING:
@@ -14,12 +14,15 @@ if TYPE_CHECKING:
 
 Cell: TypeAlias = str | bytes | int | float | None
 
-OFFSETS_TABLE: Final = "quorate_offsets"
 INT64_MAX: Final = 2**63 - 1
 _OFFSETS: Final = f"""\
 CREATE TABLE IF NOT EXISTS {OFFSETS_TABLE} (
   connector TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL,
   next_offset INTEGER NOT NULL, PRIMARY KEY (connector, topic, partition))"""
+_TOPICS: Final = f"""\
+CREATE TABLE IF NOT EXISTS {TOPICS_TABLE} (
+  connector TEXT NOT NULL, topic TEXT NOT NULL, topic_id TEXT NOT NULL,
+  PRIMARY KEY (connector, topic))"""
 
 
 class UnreadableError(QuorateError):
@@ -50,7 +53,8 @@ def create_statements(sink: SqliteSink) -> tuple[str, ...]:
     }
     columns = ", ".join(f"{quoted(n)} {types.get(n, '')}".rstrip() for n in column_names(sink))
     key = 'PRIMARY KEY ("topic", "partition", "offset")'
-    return f"CREATE TABLE IF NOT EXISTS {quoted(sink.table)} ({columns}, {key})", _OFFSETS
+    rows = f"CREATE TABLE IF NOT EXISTS {quoted(sink.table)} ({columns}, {key})"
+    return rows, _OFFSETS, _TOPICS
 
 
 def upsert_statement(sink: SqliteSink) -> str:

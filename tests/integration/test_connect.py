@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from quorate.client import TopicPartition
 from quorate.client.sync import Admin, Consumer, Producer
 from quorate.tools.cli import run_command
 
@@ -155,6 +156,57 @@ city = "address.city"
     assert "orders: skipped: orders.in-0 at offset 1" in capsys.readouterr().err
     query = 'SELECT "offset", key, amount, city FROM orders'
     assert rows_in(database, query) == [(0, "o-1", 7, "Ulm"), (2, "o-2", 8, None)]
+
+
+SINK = """
+bootstrap = "{bootstrap}"
+[connectors.kept]
+type = "sqlite-sink"
+topics = ["{topic}"]
+database = "{folder}/app.db"
+table = "lines"
+"""
+
+
+def values_in(path: Path) -> list[tuple[object, ...]]:
+    return rows_in(path, 'SELECT value FROM lines ORDER BY "offset"')
+
+
+def test_records_that_were_deleted_before_they_were_carried_are_told(
+    bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, topic = tmp_path / "c.toml", "sunk.trimmed"
+    config.write_text(SINK.format(bootstrap=bootstrap, topic=topic, folder=tmp_path))
+    with Admin(bootstrap) as admin, Producer(bootstrap) as producer:
+        admin.create_topic(topic, partitions=1)
+        producer.send(topic, b"0")
+        assert run_command(["connect", "run", str(config), "--once"]) == 0
+        for number in range(1, 5):
+            producer.send(topic, str(number).encode())
+        admin.delete_records({TopicPartition(topic, 0): 3})
+    capsys.readouterr()
+    assert run_command(["connect", "run", str(config), "--once"]) == 0
+    assert f"offsets 1 to 2 of {topic}-0 were deleted before" in capsys.readouterr().err
+    assert values_in(tmp_path / "app.db") == [("0",), ("3",), ("4",)]
+
+
+@pytest.mark.parametrize("again", [1, 5], ids=["shorter", "longer"])
+def test_a_topic_that_is_another_one_now_is_not_mixed_with_the_old_one(
+    bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], again: int
+) -> None:
+    config, topic = tmp_path / "c.toml", f"sunk.again.{again}"
+    config.write_text(SINK.format(bootstrap=bootstrap, topic=topic, folder=tmp_path))
+    for name, count in (("old", 3), ("new", again)):
+        with Admin(bootstrap) as admin, Producer(bootstrap) as producer:
+            if name == "new":
+                admin.delete_topics([topic])
+            admin.create_topic(topic, partitions=1)
+            for _ in range(count):
+                producer.send(topic, name.encode())
+        capsys.readouterr()
+        assert run_command(["connect", "run", str(config), "--once"]) == int(name == "new")
+    assert f"topic '{topic}' was deleted and created again" in capsys.readouterr().err
+    assert values_in(tmp_path / "app.db") == [("old",)] * 3
 
 
 def test_a_second_runner_ends_the_first_ones_source(bootstrap: str, tmp_path: Path) -> None:

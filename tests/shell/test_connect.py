@@ -322,6 +322,40 @@ def test_a_table_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
         database.prepare()
 
 
+def test_a_table_without_the_key_of_rows_is_refused_at_once(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        connection.execute("CREATE TABLE rows (topic, partition, offset, timestamp_ms, key, value)")
+    with (
+        closing(SinkDatabase(sink(tmp_path))) as database,
+        pytest.raises(ConnectorError, match=r"needs PRIMARY KEY \(topic, partition, offset\)"),
+    ):
+        database.prepare()
+
+
+def test_a_table_that_cannot_be_made_is_refused_at_once(tmp_path: Path) -> None:
+    reserved = replace(sink(tmp_path), table="sqlite_rows")
+    with (
+        closing(SinkDatabase(reserved)) as database,
+        pytest.raises(ConnectorError, match="cannot be made: object name reserved"),
+    ):
+        database.prepare()
+
+
+def test_a_database_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    nowhere = replace(sink(tmp_path), database=str(tmp_path / "none" / "a.db"))
+    with pytest.raises(sqlite3.OperationalError, match=r"none/a\.db: unable to open"):
+        SinkDatabase(nowhere)
+
+
+def test_another_topic_of_the_same_name_is_refused(tmp_path: Path) -> None:
+    with closing(SinkDatabase(sink(tmp_path))) as database:
+        database.prepare()
+        database.know_topic("t", "aa")
+        database.know_topic("t", "aa")
+        with pytest.raises(ConnectorError, match="'t' was deleted and created again"):
+            database.know_topic("t", "bb")
+
+
 # Connectors that fail
 
 

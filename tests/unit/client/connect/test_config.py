@@ -88,6 +88,7 @@ def test_one_topic_need_be_no_list() -> None:
         (SINK + '[connectors.db.columns]\na = "x..y"', "must be a path"),
         (SINK + "[connectors.db.columns]\na = 1", "must be a path"),
         (SINK + '[connectors.db.columns]\nOffset = "x"', "this one is taken"),
+        (SINK + 'table = "Quorate_Topics"', "'Quorate_Topics' tells how far sinks are"),
         (SINK + '[connectors.db.columns]\na = "x"\nA = "y"', "differ in case"),
     ],
 )
