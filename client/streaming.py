@@ -11,6 +11,7 @@ from uuid import uuid4
 import trio
 
 from quorate.client.admin import Admin
+from quorate.client.admin_results import TopicDescription
 from quorate.client.catching_up import ensure_compacted, read_up
 from quorate.client.connections import RETRY, now_ms, require_at_least
 from quorate.client.consumer import Consumer
@@ -24,7 +25,7 @@ from quorate.client.producer import Producer
 from quorate.client.rebalancing import RebalanceListener
 from quorate.client.sending.partitioner import partition_for_key
 from quorate.client.streams.task import Ownership, Tally, Task
-from quorate.errors import ErrorCode, KafkaError, QuorateError
+from quorate.errors import ErrorCode, KafkaError, QuorateError, UnknownTopicOrPartitionError
 from quorate.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ IDLE_POLL_MS: Final = 100
 """How long at most what was just assigned waits until it is restored."""
 
 RECORDS_A_COMMIT_MAX: Final = 10_000
+GONE_LOOKS: Final = 10
+GONE_PAUSE_S: Final = 0.5
+"""How often a topic is to be gone before it is: brokers that start know it late."""
+
 ABORTS_MAX: Final = 10
 """How often in a row a commit may fail for other reasons than rebalances."""
 
@@ -174,6 +179,7 @@ class Running:
         self._aborts_in_a_row = 0
         self._rebalanced = self._gave_up = False
         self._sink_partitions = 0
+        self._counts: dict[str, int] = {}
         self._admin: Admin
         self._consumer: Consumer[Any, Any]
         self._restorer: Consumer[Any, Any]
@@ -231,6 +237,8 @@ class Running:
             task_status.started(self)
             while True:
                 await self._round()
+                if self._rebalanced:
+                    await self._look_again()
 
     def _new_producer(
         self, bootstrap: str | Sequence[str], options: ConnectionOptions
@@ -246,8 +254,42 @@ class Running:
             **options,
         )
 
+    async def _look_again(self) -> None:
+        """See after a rebalance that the topics are those that it began with.
+
+        Raises:
+            UnknownTopicOrPartitionError: One is gone: its partitions will not come back.
+            ValueError: One that is grouped has more partitions.
+        """
+        for topic in self._pipeline.source.topics:
+            count, before = await self._count_again(topic), self._counts[topic]
+            if self._pipeline.aggregation is not None and count not in {None, before}:
+                raise ValueError(
+                    f"topic {topic} has {count} partitions now, and had {before}: windows of keys"
+                    " that are in another one now would be left behind. Take another"
+                    " application_id, which counts anew"
+                )
+
+    async def _count_again(self, topic: str) -> int | None:
+        """Return how many partitions a topic has, whatever was known; None if nobody says."""
+        looks = 0
+        while True:
+            try:
+                told = (await self._admin.describe_topics([topic]))[topic]
+                if isinstance(told, TopicDescription):
+                    return len(told.partitions)
+                raise told
+            except UnknownTopicOrPartitionError as error:
+                looks += 1
+                if looks == GONE_LOOKS:
+                    raise UnknownTopicOrPartitionError(f"there is no topic {topic!r}") from error
+            except KafkaError as error:
+                logger.info("topic %s was not looked at: %s", topic, error)
+                return None
+            await trio.sleep(GONE_PAUSE_S)
+
     async def _look_at_topics(self) -> None:
-        counts = {
+        counts = self._counts = {
             topic: len(await self._consumer.partitions_of(topic))
             for topic in self._pipeline.source.topics
         }

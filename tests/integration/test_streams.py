@@ -24,6 +24,7 @@ from quorate.client import (
     Producer,
     TopicPartition,
 )
+from quorate.errors import UnknownTopicOrPartitionError
 from quorate.streams import (
     BytesSerde,
     JsonSerde,
@@ -395,3 +396,39 @@ async def test_topics_that_are_grouped_need_partitions_alike(bootstrap: str) -> 
     pipeline = grouped.count().to("uneven-counted", key=WindowedSerde(BytesSerde(), size_ms=1))
     with pytest.raises(ValueError, match="uneven-1 has 1, uneven-2 has 2"):
         await run("uneven", pipeline, bootstrap)
+
+
+async def test_a_topic_that_is_deleted_ends_it(bootstrap: str) -> None:
+    await make(bootstrap, "fading", "fading-copied")
+    copying = partial(
+        run, "fader", stream("fading").to("fading-copied"), bootstrap, metadata_max_age_ms=500
+    )
+    with (
+        trio.fail_after(TIMEOUT_S),
+        pytest.RaisesGroup(
+            pytest.RaisesExc(UnknownTopicOrPartitionError, match="there is no topic 'fading'")
+        ),
+    ):
+        async with trio.open_nursery() as nursery, Admin(bootstrap) as admin:
+            running: Running = await nursery.start(copying)
+            async with Producer(bootstrap) as producer:
+                await producer.send("fading", b"x")
+            await wait_for(lambda: running.statistics.commits > 0)
+            await admin.delete_topics(["fading"])
+            await trio.sleep_forever()
+
+
+async def test_more_partitions_end_what_is_grouped(bootstrap: str) -> None:
+    await make(bootstrap, "growing", "growing-counted")
+    pipeline = counting("growing", "growing-counted")
+    grower = partial(run, "grower", pipeline, bootstrap, metadata_max_age_ms=500)
+    with (
+        trio.fail_after(TIMEOUT_S),
+        pytest.RaisesGroup(
+            pytest.RaisesExc(ValueError, match=f"has 3 partitions now, and had {PARTITIONS}")
+        ),
+    ):
+        async with trio.open_nursery() as nursery, Admin(bootstrap) as admin:
+            await nursery.start(grower)
+            await admin.create_partitions({"growing": 3})
+            await trio.sleep_forever()
