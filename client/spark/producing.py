@@ -61,6 +61,7 @@ class TaskProducer:
         self.options = options
         self.record_count = 0
         self._transaction = transaction
+        self._counts: dict[str, int] = {}
         self._queues: dict[TopicPartition, deque[Rows]] = {}
         self._encoded: dict[TopicPartition, bytearray] = {}
         self._sequences: dict[TopicPartition, int] = {}
@@ -68,13 +69,21 @@ class TaskProducer:
         self._failures = 0
 
     def partition_count(self, topic: str) -> int:
-        """Return how many partitions a topic has.
+        """Return how many partitions a topic has: what this task heard, for it may get more.
 
         Raises:
             UnknownTopicOrPartitionError: There is no such topic.
+            NetworkError: No broker says, and none has said before.
         """
-        count = self.cluster.view.partition_count(topic)
-        return len(self.cluster.topics([topic])[topic].partitions) if count is None else count
+        if topic not in self._counts:
+            known = self.cluster.view.partition_count(topic)
+            try:
+                known = len(self.cluster.topics([topic])[topic].partitions)
+            except NetworkError:
+                if known is None:
+                    raise
+            self._counts[topic] = known
+        return self._counts[topic]
 
     def send(self, batches: Iterable[Rows]) -> None:
         """Send batches, and return when all are acknowledged.

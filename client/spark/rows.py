@@ -128,7 +128,7 @@ class Distributor:
         """Return the partition of each row."""
         count = self._partitions_of(topic)
         numbers: Integers = rows.partitions[indices]
-        wrong = numbers[(numbers >= count) | (numbers < NO_PARTITION)]
+        wrong = numbers[numbers >= count]
         if wrong.size:
             raise RowError(
                 f"Invalid partition given with record: {wrong[0]} is not in the range [0...{count})"
@@ -173,6 +173,7 @@ class _Columns:
         self.has_key = ~np.asarray(self.keys.is_null())
         self.sizes = _lengths(self.keys) + _lengths(self.values)
         numbers = columns.get("partition", pa.nulls(count, pa.int32()))
+        _check_not_negative("partition", "Partition number", numbers)
         self.partitions = (
             numbers.cast(pa.int64()).fill_null(NO_PARTITION).to_numpy(zero_copy_only=False)
         )
@@ -183,10 +184,7 @@ class _Columns:
         wanted = pa.array(indices)
         headers = [b""] * len(indices)
         if self._headers is not None:
-            headers = [
-                encode_headers([(each["key"], each["value"]) for each in listed or ()])
-                for listed in self._headers.take(wanted).to_pylist()
-            ]
+            headers = [_headers_of(listed) for listed in self._headers.take(wanted).to_pylist()]
         return Rows(
             partition,
             self.keys.take(wanted).to_pylist(),
@@ -194,6 +192,26 @@ class _Columns:
             headers,
             self._times[indices].tolist(),
         )
+
+
+def _check_not_negative(what: str, of: str, numbers: Any) -> None:
+    """Check what there is of numbers, as Kafka's ``ProducerRecord`` does.
+
+    Raises:
+        RowError: One is negative.
+    """
+    least = pc.min(numbers).as_py()
+    if least is not None and least < 0:
+        raise RowError(f"Invalid {what}: {least}. {of} should always be non-negative or null.")
+
+
+def _headers_of(listed: list[dict[str, Any] | None] | None) -> bytes:
+    pairs: list[tuple[str, bytes | None]] = []
+    for each in listed or ():
+        if each is None or each["key"] is None:
+            raise RowError("Null header keys are not permitted, nor headers that are null")
+        pairs.append((each["key"], each["value"]))
+    return encode_headers(pairs)
 
 
 def _lengths(column: Any) -> Integers:
@@ -206,11 +224,14 @@ def _times_ms(column: Any, count: int, now_ms: int) -> Integers:
     if column is None:
         return np.full(count, now_ms, np.int64)
     if pa.types.is_floating(column.type):
-        micros = np.floor(np.asarray(column.fill_null(now_ms / 1_000)) * 1_000_000).astype(np.int64)
+        if not pc.all(pc.is_finite(column)).as_py():
+            raise RowError("Invalid timestamp: it is no number of seconds. Null means now")
+        micros = pc.floor(pc.multiply(column, 1_000_000.0)).cast(pa.int64())
     else:
-        numbers = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-        micros = numbers.fill_null(now_ms * 1_000).to_numpy(zero_copy_only=False)
-    result: Integers = np.asarray(micros // 1_000)
+        micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+    _check_not_negative("timestamp", "Timestamp", micros)
+    numbers = micros.fill_null(now_ms * 1_000).to_numpy(zero_copy_only=False)
+    result: Integers = np.asarray(numbers // 1_000)
     return result
 
 

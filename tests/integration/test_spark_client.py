@@ -176,6 +176,20 @@ def test_rows_are_written_once_and_in_their_order(bootstrap: str, topic: str) ->
     cluster.close()
 
 
+def test_a_task_knows_of_partitions_that_were_added_since_the_last_one(
+    bootstrap: str, topic: str
+) -> None:
+    from quorate.client.spark.producing import TaskProducer  # noqa: PLC0415 - needs Arrow
+
+    write = parse_write({"kafka.bootstrap.servers": bootstrap, "topic": topic})
+    cluster = Cluster(write.connection)
+    assert TaskProducer(cluster, write).partition_count(topic) == 1
+    with Admin(bootstrap) as admin:
+        admin.create_partitions({topic: 3})
+    assert TaskProducer(cluster, write).partition_count(topic) == 3
+    cluster.close()
+
+
 def test_a_connection_that_breaks_when_the_next_fetch_is_sent_costs_no_record(
     bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,10 +70,9 @@ def test_a_partition_column_counts_and_null_leaves_the_choice() -> None:
     assert where == {b"x": 2, b"y": partition_for_key(b"k", 3), b"z": 0}
 
 
-@pytest.mark.parametrize("number", [3, -2])
-def test_a_partition_that_is_not_there_is_refused(number: int) -> None:
+def test_a_partition_that_is_not_there_is_refused() -> None:
     with pytest.raises(RowError, match="Invalid partition given with record"):
-        distributed({"partition": pa.array([number], pa.int32()), "value": pa.array([b"x"])})
+        distributed({"partition": pa.array([3], pa.int32()), "value": pa.array([b"x"])})
 
 
 def test_a_topic_column_counts_unless_all_go_to_one() -> None:
@@ -119,3 +118,24 @@ def test_batches_are_cut_at_their_size_and_one_record_always_fits() -> None:
 
 def test_no_rows_make_no_batches() -> None:
     assert distributed({"value": pa.array([], pa.binary())}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "said"),
+    [
+        ("partition", pa.array([None, -1], pa.int32()), "Invalid partition: -1. Partition number"),
+        ("timestamp", pa.array([None, -1.5], pa.float64()), "Invalid timestamp: -1500000. "),
+        (
+            "timestamp",
+            pa.array([None, -1], pa.timestamp("us", tz="UTC")),
+            "Invalid timestamp: -1. ",
+        ),
+        ("timestamp", pa.array([1, float("nan")], pa.float64()), "no number of seconds"),
+        ("timestamp", pa.array([1, float("inf")], pa.float64()), "no number of seconds"),
+        ("headers", pa.array([None, [{"key": None, "value": b""}]], HEADERS), "Null header keys"),
+        ("headers", pa.array([None, [None]], HEADERS), "Null header keys"),
+    ],
+)
+def test_what_no_record_can_have_is_refused(name: str, column: Any, said: str) -> None:
+    with pytest.raises(RowError, match=said):
+        distributed({"value": pa.array([b"x", b"y"]), name: column})
