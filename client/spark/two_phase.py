@@ -111,9 +111,12 @@ def decision_group(prefix: str) -> str:
 
 
 def mark_key(prefix: str, slot: int, width: int) -> tuple[str, TopicPartition]:
-    """Return where the mark of a slot is: a group, and a partition of the ``width`` it has."""
+    """Return where the mark of a slot is: a group, and a partition of the ``width`` it has.
+
+    No other sink has that group, for its decision or for its marks, however it is called.
+    """
     group, number = divmod(slot, width)
-    return f"quorate-spark-{prefix}-{group}", TopicPartition(KEEPER_TOPIC, number)
+    return f"quorate-spark.{group}.{prefix}", TopicPartition(KEEPER_TOPIC, number)
 
 
 # Marks

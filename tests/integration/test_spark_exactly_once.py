@@ -97,6 +97,15 @@ def requests_of_a_micro_batch(servers: str, topic: str, monkeypatch: Any) -> lis
     return [(api, nth + 1) for api, count in wire.seen.items() for nth in range(min(count, 4))]
 
 
+def test_queries_whose_names_begin_alike_leave_each_other_alone(servers: str, topic: str) -> None:
+    queries = [Query(servers, topic, name, Wire()) for name in ("alike", "alike-0", "alike-0-0")]
+    for query in queries:
+        assert query.until_done() == 1
+    found = committed(servers, topic)
+    for query in queries:
+        assert sorted(v for v in found if v.startswith(f"{query.name}/")) == query.wanted
+
+
 def check(
     servers: str, topic: str, faults: list[Fault], monkeypatch: Any, **words: Any
 ) -> dict[str, int]:

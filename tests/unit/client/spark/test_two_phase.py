@@ -118,13 +118,12 @@ def test_no_mark_marks_nothing() -> None:
 def test_a_sink_is_told_by_its_prefix() -> None:
     assert [transactional_id("job", slot) for slot in (0, 11)] == ["job-0", "job-11"]
     assert decision_group("job") == "quorate-spark-job"
-    assert decision_group("job") not in {mark_key("job", slot, 1)[0] for slot in range(7)}
 
 
 def test_every_slot_has_a_mark_of_its_own() -> None:
     keys = [mark_key("job", slot, 3) for slot in range(7)]
     assert len(set(keys)) == 7
-    assert keys[4] == ("quorate-spark-job-1", TopicPartition(KEEPER_TOPIC, 1))
+    assert keys[4] == ("quorate-spark.1.job", TopicPartition(KEEPER_TOPIC, 1))
 
 
 @pytest.mark.parametrize(
