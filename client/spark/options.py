@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from quorate.client.spark.lookup import (
     INT64_MAX,
+    KAFKA,
     ConnectionSettings,
     Options,
     connection_settings,
@@ -60,6 +62,34 @@ CONSUMER_PROPERTIES: Final = frozenset(
         "request.timeout.ms",
     }
 )
+
+READ_OPTIONS: Final = (
+    "assign",
+    "commitOffsetsToGroup",
+    "endingOffsets",
+    "endingOffsetsByTimestamp",
+    "endingTimestamp",
+    "failOnDataLoss",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "groupIdPrefix",
+    "includeHeaders",
+    "kafkaConsumer.pollTimeoutMs",
+    "maxOffsetsPerTrigger",
+    "maxRecordsPerPartition",
+    "maxTriggerDelay",
+    "minOffsetsPerTrigger",
+    "minPartitions",
+    "since",
+    "startingOffsets",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "startingTimestamp",
+    "subscribe",
+    "subscribePattern",
+    "until",
+)
+"""All but Kafka's."""
 
 
 class Subscribing(Enum):
@@ -212,6 +242,7 @@ def _read_options(
             "Option groupIdPrefix will be ignored as option kafka.group.id has been set."
         )
     warnings += unknown(kafka, CONSUMER_PROPERTIES)
+    warnings += _misspelt(options)
     commit = options.flag("commitOffsetsToGroup", default=False)
     if commit and group_id is None and options.text("groupIdPrefix") is None:
         raise OptionError(
@@ -238,6 +269,21 @@ def _read_options(
         commit_group=(group_id or prefix) if commit else None,
         warnings=tuple(warnings),
     )
+
+
+def _misspelt(options: Options) -> list[str]:
+    """Return warnings of options that are none; Spark gives its own (``path``) the same way."""
+    known = {name.lower(): name for name in READ_OPTIONS}
+    unknown_names = sorted(
+        name for name in options.texts if name not in known and not name.startswith(KAFKA)
+    )
+    near = {name: get_close_matches(name, known, n=1, cutoff=0.8) for name in unknown_names}
+    return [
+        f"Option '{name}' is not known to this connector, and ignored: did you mean"
+        f" '{known[found[0]]}'?"
+        for name, found in near.items()
+        if found
+    ]
 
 
 def _fetch_options(options: Options, kafka: Mapping[str, str]) -> FetchOptions:

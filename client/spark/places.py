@@ -169,7 +169,7 @@ def parse_moment(name: str, text: str, now_ms: int) -> Time:
     if text == "now":
         return Time(now_ms)
     if text.startswith("-") and _DURATION.fullmatch(text[1:]):
-        return Time(now_ms - _duration_ms(text[1:]))
+        return Time(max(0, now_ms - _duration_ms(text[1:])))
     if text.isascii() and text.isdecimal() and len(text) > len("20260301"):
         return parse_timestamp(text)
     try:

@@ -125,6 +125,9 @@ def test_what_is_not_known_is_ignored_with_a_warning() -> None:
     assert batch(**kafka(session_timeout_ms="1")).warnings == (
         "Kafka option 'session.timeout.ms' is not known to this connector, and ignored",
     )
+    (warning,) = batch(startingoffset="latest", path="x").warnings
+    assert warning.startswith("Option 'startingoffset' is not known to this connector, and")
+    assert warning.endswith("did you mean 'startingOffsets'?")
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,10 @@ def test_a_moment_is_a_time_ago_a_time_or_milliseconds(text: str, time_ms: int) 
     assert parse_moment("since", text, NOW_MS) == Time(time_ms)
 
 
+def test_all_that_there_is_was_since_long_ago() -> None:
+    assert parse_moment("since", "-99999999999999999999w", NOW_MS) == Time(0)
+
+
 def test_other_moments_are_refused_with_examples() -> None:
     with pytest.raises(OptionError, match="since is 'yesterday', which is no time: try '-1h'"):
         parse_moment("since", "yesterday", NOW_MS)
