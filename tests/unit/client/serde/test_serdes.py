@@ -154,6 +154,37 @@ def test_what_is_no_schema_is_refused(schema: Any) -> None:
         AvroSerde(schema)
 
 
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [('"string"', "é"), ('["null", "long"]', 7), ('{"type": "array", "items": "int"}', [1, 2])],
+)
+def test_a_schema_need_not_be_a_record(schema: str, value: object) -> None:
+    serde = AvroSerde(schema)
+    assert serde.deserialize("t", serde.serialize("t", value)) == value
+    with pytest.raises(SerdeError, match="is not as schema"):
+        serde.serialize("t", 1.5)
+
+
+NESTED = {
+    "type": "record",
+    "name": "Nested",
+    "fields": [{"name": "in", "type": ["null", "Nested"]}],
+}
+
+
+def test_what_is_nested_too_deep_for_avro_is_refused_and_crashes_nobody() -> None:
+    serde = AvroSerde(NESTED)
+    shallow = {"in": {"in": {"in": None}}}
+    assert serde.deserialize("t", serde.serialize("t", shallow)) == shallow
+    with pytest.raises(SerdeError, match="are not of schema 'Nested'"):
+        serde.deserialize("t", b"\x02" * 100_000 + b"\x00")
+    deep: dict[str, object] = {"in": None}
+    for _ in range(5_000):
+        deep = {"in": deep}
+    with pytest.raises(SerdeError, match="is not as schema 'Nested' has it"):
+        serde.serialize("t", deep)
+
+
 def test_without_fastavro_avro_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise ImportError(name)
