@@ -10,6 +10,7 @@ import trio
 from quorate.client.consumer import Consumer
 from quorate.client.membership.consumer_member import SubscriptionPattern
 from quorate.model import TopicPartition
+from quorate.tools.client_properties import ClientProperties
 from quorate.tools.consuming import POLL_MS, POLL_RECORDS, ConsumePlan
 from quorate.tools.positions import END, START
 from quorate.tools.problems import UsageError
@@ -64,6 +65,22 @@ def interest_of(topics: tuple[str, ...], pattern: str | None, protocol: str) -> 
         raise UsageError(
             f"{pattern!r} is no pattern", why=str(error), hint="--pattern 'app-.*'"
         ) from None
+
+
+def member_settings(properties: ClientProperties) -> dict[str, Any]:
+    """Return the properties of members, by the names of our consumer's arguments."""
+    names = {
+        "group.protocol": "group_protocol",
+        "group.remote.assignor": "group_remote_assignor",
+        "group.instance.id": "group_instance_id",
+        "session.timeout.ms": "session_timeout_ms",
+        "heartbeat.interval.ms": "heartbeat_interval_ms",
+        "max.poll.interval.ms": "max_poll_interval_ms",
+        "auto.commit.interval.ms": "auto_commit_interval_ms",
+    }
+    return {
+        ours: properties.values[name] for name, ours in names.items() if name in properties.values
+    }
 
 
 async def consume_in_group(

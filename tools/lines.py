@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from quorate.errors import QuorateError
 from quorate.records.record import Header
+from quorate.tools.problems import UsageError
 
 
 class LineError(QuorateError):
@@ -35,6 +36,7 @@ class LineFormat:
         partition: of records whose lines do not say.
         null_marker: a key or value that is this text is null.
         empty_is_null: so is an empty value.
+        forgives: a line that lacks headers or a key has none, as with Kafka's ``ignore.error``.
     """
 
     pattern: re.Pattern[bytes] | None = None
@@ -47,6 +49,24 @@ class LineFormat:
     partition: int | None = None
     null_marker: bytes | None = None
     empty_is_null: bool = False
+    forgives: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse separators that separate nothing.
+
+        Raises:
+            UsageError: one is empty.
+        """
+        separators = (
+            self.key_separator,
+            self.headers_delimiter,
+            self.headers_separator,
+            self.headers_key_separator,
+        )
+        if b"" in separators:
+            raise UsageError(
+                "a separator is empty", why="keys and headers end where it stands", hint="-K :"
+            )
 
     def parse(self, line: bytes) -> NewRecord:
         """Return the record of a line (without its newline).
@@ -58,13 +78,18 @@ class LineFormat:
             return self._match(self.pattern, line)
         headers = self.headers
         if self.headers_delimiter is not None:
-            own, line = _cut(line, self.headers_delimiter, "headers")
-            headers += self._headers(own)
+            own, line = self._part(line, self.headers_delimiter, "headers")
+            headers += self._headers(own or b"")
         key = self.key
         if self.key_separator is not None:
-            text, line = _cut(line, self.key_separator, "key")
-            key = self._null(text)
+            text, line = self._part(line, self.key_separator, "key")
+            key = self.key if text is None else self._null(text)
         return NewRecord(key, self._value(line), headers, self.partition)
+
+    def _part(self, line: bytes, separator: bytes, what: str) -> tuple[bytes | None, bytes]:
+        if self.forgives and separator not in line:
+            return None, line
+        return _cut(line, separator, what)
 
     def _match(self, pattern: re.Pattern[bytes], line: bytes) -> NewRecord:
         match = pattern.fullmatch(line)

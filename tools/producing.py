@@ -11,8 +11,10 @@ import trio
 
 from quorate.client.delivery import Delivery
 from quorate.client.producer import Producer
+from quorate.tools.arguments import compression_named
+from quorate.tools.client_properties import ClientProperties
 from quorate.tools.lines import LineError, LineFormat, LineSplitter
-from quorate.tools.problems import CommandError
+from quorate.tools.problems import CommandError, UsageError
 from quorate.tools.session import standard_input
 
 if TYPE_CHECKING:
@@ -142,6 +144,34 @@ async def _pump(sender: LineSender, plan: ProducePlan, input_fd: int) -> None:
                 return
     for line in [bytes(whole)] if plan.whole else splitter.finish():
         await sender.send(line)
+
+
+def producer_settings(
+    properties: ClientProperties, compression: str | None, acks: str | None
+) -> dict[str, Any]:
+    """Return properties of a producer, and what options say instead, as arguments of ours.
+
+    Raises:
+        UsageError: there is no such ``acks``, or codec.
+    """
+    acks = acks or properties.get("acks", "all")
+    if acks not in {"all", "-1", "0", "1"}:
+        raise UsageError(f"acks is {acks!r}", why="there are 0, 1 and all", hint="--acks all")
+    settings: dict[str, Any] = {
+        "acks": "all" if acks in {"all", "-1"} else int(acks),
+        "compression": compression_named(compression or properties.get("compression.type", "none")),
+    }
+    for name, argument in (
+        ("enable.idempotence", "idempotent"),
+        ("linger.ms", "linger_ms"),
+        ("batch.size", "batch_size_bytes"),
+        ("delivery.timeout.ms", "delivery_timeout_ms"),
+        ("retries", "retries"),
+    ):
+        value = properties.get(name, None)
+        if value is not None:
+            settings[argument] = value
+    return settings
 
 
 def input_descriptor(path: str | None) -> int:

@@ -19,7 +19,6 @@ from quorate.tools.session import (
 )
 
 if TYPE_CHECKING:
-    from quorate.tools.client_properties import ClientProperties
     from quorate.tools.consuming import ConsumePlan
 
 app = command_app()
@@ -109,6 +108,7 @@ def consume(
     from quorate.tools.client_properties import CONSUMER, with_property
     from quorate.tools.consuming import ConsumePlan
     from quorate.tools.consuming import consume as consume_topics
+    from quorate.tools.group_consuming import member_settings
     from quorate.tools.positions import END, parse_span
 
     options = options_of(context)
@@ -137,7 +137,7 @@ def consume(
     brokers = bootstrap(options, os.environ)
     group_id = properties.get("group.id", None) if group is None else group
     if group_id is not None:
-        settings |= _group_settings(properties)
+        settings |= member_settings(properties)
         if group_protocol is not None:
             settings["group_protocol"] = group_protocol
         _consume_in_group(brokers, group_id, pattern, plan, settings)
@@ -162,22 +162,6 @@ def _consume_in_group(
     check_group_plan(plan)
     interest = interest_of(plan.topics, pattern, settings.get("group_protocol", "classic"))
     run(consume_in_group, brokers, group_id, interest, plan, settings, sys.stdout.buffer)
-
-
-def _group_settings(properties: "ClientProperties") -> dict[str, Any]:
-    """Return the properties of members, by the names of our consumer's arguments."""
-    names = {
-        "group.protocol": "group_protocol",
-        "group.remote.assignor": "group_remote_assignor",
-        "group.instance.id": "group_instance_id",
-        "session.timeout.ms": "session_timeout_ms",
-        "heartbeat.interval.ms": "heartbeat_interval_ms",
-        "max.poll.interval.ms": "max_poll_interval_ms",
-        "auto.commit.interval.ms": "auto_commit_interval_ms",
-    }
-    return {
-        ours: properties.values[name] for name, ours in names.items() if name in properties.values
-    }
 
 
 def _numbers(text: str | None) -> tuple[int, ...] | None:

@@ -4,13 +4,12 @@ import json
 import os
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quorate.tools.arguments import (
     GlobalOptions,
-    compression_named,
     parse_properties,
     says_true,
 )
@@ -87,13 +86,18 @@ def produce(
     record was acknowledged.
     """
     from quorate.tools.client_properties import PRODUCER
-    from quorate.tools.producing import ProducePlan, input_descriptor, produce_input
+    from quorate.tools.producing import (
+        ProducePlan,
+        input_descriptor,
+        produce_input,
+        producer_settings,
+    )
 
     options = options_of(context)
     properties = client_properties(options, PRODUCER)
     settings = {
         **connection_options(options, properties),
-        **_producer_settings(properties, compression, acks),
+        **producer_settings(properties, compression, acks),
     }
     reading = _line_properties(line_property or ())
     lines = LineFormat(
@@ -146,30 +150,6 @@ def _one_topic(positional: str, option: str) -> str:
             "name one topic", why="it stands behind the verb or in --topic", hint="produce appLogs"
         )
     return positional or option
-
-
-def _producer_settings(
-    properties: Any, compression: str | None, acks: str | None
-) -> dict[str, Any]:
-    """Return the producer's own keyword arguments."""
-    acks = acks or properties.get("acks", "all")
-    if acks not in {"all", "-1", "0", "1"}:
-        raise UsageError(f"acks is {acks!r}", why="there are 0, 1 and all", hint="--acks all")
-    settings: dict[str, Any] = {
-        "acks": "all" if acks in {"all", "-1"} else int(acks),
-        "compression": compression_named(compression or properties.get("compression.type", "none")),
-    }
-    for name, argument in (
-        ("enable.idempotence", "idempotent"),
-        ("linger.ms", "linger_ms"),
-        ("batch.size", "batch_size_bytes"),
-        ("delivery.timeout.ms", "delivery_timeout_ms"),
-        ("retries", "retries"),
-    ):
-        value = properties.get(name, None)
-        if value is not None:
-            settings[argument] = value
-    return settings
 
 
 def _line_properties(texts: "list[str] | tuple[()]") -> dict[str, str]:

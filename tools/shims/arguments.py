@@ -1,6 +1,6 @@
 """Arguments as Kafka's tools take them: long options, ``--name value`` or ``--name=value``."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from quorate.errors import QuorateError
@@ -55,8 +55,17 @@ class Given:
         return self.values.get(name, [])
 
     def one(self, name: str, default: str = "") -> str:
-        """Return the last value of an option."""
-        return (self.values.get(name) or [default])[-1]
+        """Return the value of an option.
+
+        Raises:
+            ShimError: it has several.
+        """
+        values = self.values.get(name) or [default]
+        if len(values) > 1:
+            raise ShimError(
+                f"Found multiple arguments for option {name}, but you asked for only one"
+            )
+        return values[0]
 
     def number(self, name: str, most: int = LONG_MAX) -> int | None:
         """Return the value of an option as a number, None if it was not given.
@@ -94,6 +103,26 @@ class Given:
         if len(found) != 1:
             raise ShimError(complaint)
         return found[0]
+
+    def check_goes_with(self, action: str, belongs_to: Mapping[str, Collection[str]]) -> None:
+        """Refuse options that only go with other actions: to leave them out is to do too much.
+
+        Raises:
+            ShimError: which one.
+        """
+        for option, actions in belongs_to.items():
+            if option in self and action not in actions:
+                raise ShimError(f'Option "[{option}]" can\'t be used with option "[{action}]"')
+
+    def check_apart(self, *names: str) -> None:
+        """Refuse options that exclude each other.
+
+        Raises:
+            ShimError: several are given.
+        """
+        found = [name for name in names if name in self]
+        if len(found) > 1:
+            raise ShimError(f'Option "[{found[0]}]" can\'t be used with option "[{found[1]}]"')
 
     def properties(self, *names: str) -> dict[str, str]:
         """Return the ``key=value`` pairs of some options.

@@ -1,14 +1,18 @@
 """What all shims do: options to a client, errors to Kafka's words."""
 
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
 from quorate.client.admin import Admin
 from quorate.errors import ErrorCode, KafkaError, QuorateError
+from quorate.setting_fields import Setting
 from quorate.tools.arguments import GlobalOptions
+from quorate.tools.client_properties import ClientProperties, with_property
 from quorate.tools.reaching import client_of
+from quorate.tools.session import bootstrap, client_properties, connection_options
 from quorate.tools.shims.arguments import Given, ShimError
 from quorate.tools.topics import Client
 
@@ -47,6 +51,32 @@ def global_options(given: Given, *configs: str) -> GlobalOptions:
 
 def _is_property(name: str) -> bool:
     return name in {"command-property", "producer-property", "consumer-property"}
+
+
+def properties_of(
+    given: Given, known: Mapping[str, Setting], config: str, options: Mapping[str, str]
+) -> ClientProperties:
+    """Return the client properties of a command line.
+
+    ``config`` is another name of ``--command-config``. ``options`` are those that stand for
+    properties, with what these are called.
+
+    Raises:
+        UsageError: a property is unknown, or its value none.
+    """
+    properties = client_properties(global_options(given, config), known)
+    for option, name in options.items():
+        if option in given:
+            properties = with_property(properties, name, given.one(option), known)
+    return properties
+
+
+def client_of_properties(
+    given: Given, environment: Mapping[str, str], properties: ClientProperties
+) -> Client:
+    """Return how to make a client with properties."""
+    options = global_options(given)
+    return Client(bootstrap(options, environment), connection_options(options, properties))
 
 
 def client(given: Given, environment: Mapping[str, str]) -> Client:
@@ -102,3 +132,8 @@ def message_of(error: BaseException) -> str:
 def number_list(brokers: Any) -> str:
     """Return ids with commas."""
     return ",".join(map(str, brokers))
+
+
+def repeated(values: Iterable[object]) -> str:
+    """Return what occurs more than once, with commas; "" if nothing does."""
+    return ",".join(str(value) for value, count in Counter(values).items() if count > 1)

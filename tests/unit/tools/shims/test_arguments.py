@@ -46,6 +46,8 @@ def test_what_is_missing_or_wrong_is_told() -> None:
     with pytest.raises(ShimError, match="Cannot parse argument 'a'"):
         given.number("topic")
     assert given.number("partitions") is None
+    with pytest.raises(ShimError, match="Found multiple arguments for option topic"):
+        parse(["--topic", "a", "--topic", "b"], KNOWN).one("topic")
     with pytest.raises(ShimError, match="one, please"):
         given.one_of(("list", "create"), "one, please")
 
