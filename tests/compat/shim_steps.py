@@ -54,6 +54,13 @@ FILES: Final = {
 }
 
 
+TEXTS: Final = {
+    "producer.properties": "acks=1\ncompression.type=zstd\nlinger.ms=3\n",
+    "consumer.properties": "auto.offset.reset=earliest\n",
+    "topic.properties": "retention.ms=3600000\ncleanup.policy=compact,delete\n",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """A command line, and what is typed into it."""
@@ -152,6 +159,52 @@ STEPS: Final = (
     Step(R, "--reassignment-json-file FOLDER/move.json --verify"),
     Step(R, "--topics-to-move-json-file FOLDER/topics.json --broker-list 1 --generate"),
     Step(R, "--list"),
+    Step(T, "--describe --topic keyed --at-min-isr-partitions"),
+    Step(T, "--list --topic ("),
+    Step(T, "--list --if-exists"),
+    Step(T, "--create --topic y --partitions -1"),
+    Step(T, "--create --topic y --replica-assignment 1 --partitions 1"),
+    Step(T, "--create --topic typed"),
+    Step(P, "--topic typed --producer.config FOLDER/producer.properties", "12345678\n"),
+    Step(P, "--topic typed --producer-property compression.type=lz4 --timeout 5", "abcdefgh\n"),
+    Step(P, "--topic typed --request-required-acks 7", "never\n"),
+    Step(
+        P,
+        "--topic typed --reader-property parse.key=true --reader-property ignore.error=true"
+        " --reader-property key.separator=:",
+        "no key\n",
+    ),
+    Step(C, "--topic typed --consumer.config FOLDER/consumer.properties --max-messages 3"),
+    Step(C, "--topic typed --consumer-property group.id=own --from-beginning --max-messages 1"),
+    Step(C, "--topic typed --group a --command-property group.id=b"),
+    Step(
+        C,
+        "--topic typed --from-beginning --skip-message-on-error --timeout-ms 2000"
+        " --formatter-property"
+        " value.deserializer=org.apache.kafka.common.serialization.LongDeserializer",
+    ),
+    Step(C, "--topic typed --partition 0 --offset EARLIEST --max-messages 1"),
+    Step(C, "--topic typed --partition 0 --offset 99 --timeout-ms 1000"),
+    Step(C, "--topic typed --from-beginning --max-messages 1 --formatter-property print.value=no"),
+    Step(O, "--topic typed --time 99999999999999"),
+    Step(O, "--topic typed --topic-partitions typed:0"),
+    Step(G, "--list --state Bogus"),
+    Step(G, "--describe --group own --state --verbose"),
+    Step(G, "--delete --group own --topic typed"),
+    Step(G, "--delete-offsets --group own --topic typed:7"),
+    Step(G, "--delete-offsets --group own --topic nowhere"),
+    Step(G, "--delete-offsets --group nobody --topic typed"),
+    Step(G, "--reset-offsets --group own --topic typed:7 --to-earliest --dry-run"),
+    Step(
+        G,
+        "--reset-offsets --group other --group own --topic typed --to-earliest --dry-run --export",
+    ),
+    Step(G, "--reset-offsets --group own --topic typed --by-duration P1DT2.5S --dry-run"),
+    Step(F, "--alter --topic typed --add-config-file FOLDER/topic.properties"),
+    Step(F, "--describe --topic typed"),
+    Step(F, "--describe --broker 9"),
+    Step(F, "--alter --group own --add-config consumer.session.timeout.ms=50000"),
+    Step("kafka-metadata-quorum", "describe --status --human-readable"),
     Step(T, "--delete --topic keyed"),
     Step(T, "--list"),
     Step(V, "describe"),
@@ -277,6 +330,8 @@ def run_all(bootstrap: str, run: Run) -> list[Said]:
         folder = Path(name)
         for file, content in FILES.items():
             (folder / file).write_text(json.dumps(content))
+        for file, text in TEXTS.items():
+            (folder / file).write_text(text)
         said: list[Said] = []
         with ExitStack() as opened:
             for before, step in pairwise((None, *STEPS)):

@@ -17,7 +17,7 @@ from quorate.tools.positions import parse_duration, parse_time
 from quorate.tools.problems import UsageError
 
 _ISO_DURATION: Final = re.compile(
-    r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+)S)?)?"
+    r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
 
 
@@ -110,13 +110,17 @@ def _duration_ms(text: str) -> int:
     if ours is not None:
         return ours
     match = _ISO_DURATION.fullmatch(text.upper())
-    if match is None or not any(match.groupdict().values()):
+    parts = {} if match is None else {unit: n for unit, n in match.groupdict().items() if n}
+    try:
+        duration = timedelta(**{unit: float(count) for unit, count in parts.items()})
+    except OverflowError:
+        duration = None
+    if not parts or duration is None:
         raise UsageError(
             f"{text!r} is no duration", why="it is neither 1h30m nor PT1H30M",
             hint="--by-duration 90m",
         )  # fmt: skip
-    parts = {unit: int(count) for unit, count in match.groupdict().items() if count}
-    return timedelta(**parts) // timedelta(milliseconds=1)
+    return duration // timedelta(milliseconds=1)
 
 
 def parse_offsets(text: str, group_id: str) -> dict[TopicPartition, int]:

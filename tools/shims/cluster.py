@@ -12,7 +12,15 @@ from quorate.errors import ErrorCode, KafkaError, QuorateError
 from quorate.model import TopicPartition
 from quorate.tools.output import id_text
 from quorate.tools.shims.arguments import Given, ShimError, options
-from quorate.tools.shims.asking import administering, client, java_error, message_of, told
+from quorate.tools.shims.asking import (
+    administering,
+    client,
+    java_error,
+    message_of,
+    number_list,
+    repeated,
+    told,
+)
 
 # --- kafka-metadata-quorum
 
@@ -32,6 +40,8 @@ async def metadata_quorum(given: Given, environment: Mapping[str, str]) -> Itera
         raise ShimError(f"kafka-metadata-quorum {given.words[0]}: use quorate quorum {verb} ID")
     if given.words != ["describe"] or ("status" in given) == ("replication" in given):
         raise ShimError("Error: one of --status or --replication must be specified with describe")
+    if "human-readable" in given and "replication" not in given:
+        raise ShimError("The option --human-readable is only supported along with --replication")
     async with administering(given, environment, _failed) as admin:
         quorum = await admin.describe_quorum()
         cluster = await admin.describe_cluster()
@@ -117,10 +127,13 @@ async def leader_election(given: Given, environment: Mapping[str, str]) -> Itera
         raise ShimError(f"Cannot parse argument '{kind}' of option election-type")
     partitions: list[TopicPartition] | None = None
     if "path-to-json-file" in given:
-        partitions = [
-            TopicPartition(each["topic"], int(each["partition"]))
-            for each in _json_file(given.one("path-to-json-file"))["partitions"]
-        ]
+        try:
+            partitions = [
+                TopicPartition(each["topic"], int(each["partition"]))
+                for each in _json_file(given.one("path-to-json-file"))["partitions"]
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ShimError(f"The election json file cannot be read: {error!r}") from None
     elif "topic" in given:
         given.check("partition")
         partitions = [TopicPartition(given.one("topic"), given.number("partition") or 0)]
@@ -169,7 +182,10 @@ async def log_dirs(given: Given, environment: Mapping[str, str]) -> Iterator[str
     """
     given.check("bootstrap-server", "describe")
     wanted = {name for name in given.one("topic-list").split(",") if name}
-    asked = [int(text) for text in given.one("broker-list").split(",") if text]
+    try:
+        asked = [int(text) for text in given.one("broker-list").split(",") if text]
+    except ValueError:
+        raise ShimError(f"{given.one('broker-list')} does not name brokers") from None
     async with client(given, environment).admin() as admin:
         there = [broker.broker_id for broker in (await admin.describe_cluster()).brokers]
         missing = [broker_id for broker_id in asked if broker_id not in there]
@@ -233,6 +249,17 @@ REASSIGN: Final = options(
     "topics-to-move-json-file reassignment-json-file broker-list throttle"
     " replica-alter-log-dirs-throttle timeout",
 )
+BELONGS_TO: Final = {
+    "topics-to-move-json-file": {"generate"},
+    "broker-list": {"generate"},
+    "disable-rack-aware": {"generate"},
+    "reassignment-json-file": {"execute", "verify", "cancel"},
+    "throttle": {"execute"},
+    "replica-alter-log-dirs-throttle": {"execute"},
+    "additional": {"execute"},
+    "timeout": {"execute", "cancel"},
+    "preserve-throttles": {"verify", "cancel"},
+}
 UNTIL_VERIFIED: Final = (
     "Warning: You must run --verify periodically, until the reassignment completes, to ensure the "
     "throttle is removed."
@@ -256,6 +283,7 @@ async def reassign_partitions(given: Given, environment: Mapping[str, str]) -> I
         "Command must include exactly one action: --generate, --execute, --verify, --cancel, "
         "--list.",
     )
+    given.check_goes_with(action, BELONGS_TO)
     run = {
         "generate": _generate, "execute": _execute, "verify": _verify, "cancel": _cancel,
         "list": _list_moves,
@@ -269,14 +297,50 @@ def _failed(error: QuorateError) -> ShimError:
 
 
 def _plan(given: Given) -> dict[TopicPartition, tuple[int, ...]]:
+    """Return what a file says, as it is read also where nothing is changed.
+
+    Raises:
+        ShimError: it is not readable, or says two things of a partition.
+    """
     given.check("reassignment-json-file")
     try:
-        return {
-            TopicPartition(each["topic"], int(each["partition"])): tuple(each["replicas"])
+        rows = [
+            (
+                TopicPartition(each["topic"], int(each["partition"])),
+                tuple(map(int, each["replicas"])),
+            )
             for each in _json_file(given.one("reassignment-json-file"))["partitions"]
-        }
+        ]
     except (KeyError, TypeError, ValueError) as error:
-        raise ShimError(f"Error: the reassignment is not readable: {error}") from None
+        raise ShimError(f"Error: the reassignment is not readable: {error!r}") from None
+    twice = repeated(partition for partition, _ in rows)
+    if twice:
+        raise ShimError(
+            f"Error: Partition reassignment contains duplicate topic partitions: {twice}"
+        )
+    return dict(rows)
+
+
+async def _check_plan(admin: Admin, plan: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+    """Refuse a plan of which only a part could be carried out.
+
+    Raises:
+        ShimError: it is empty, or names brokers twice, or some that there are not.
+    """
+    if not plan:
+        raise ShimError("Error: Partition reassignment list cannot be empty")
+    if not all(plan.values()):
+        raise ShimError("Error: Partition replica list cannot be empty")
+    for partition, replicas in plan.items():
+        if twice := repeated(replicas):
+            raise ShimError(
+                "Error: Partition replica lists may not contain duplicate entries: "
+                f"{partition} contains multiple entries for {twice}"
+            )
+    there = {broker.broker_id for broker in (await admin.describe_cluster()).brokers}
+    for broker_id in sorted({b for replicas in plan.values() for b in replicas}):
+        if broker_id not in there:
+            raise ShimError(f"Error: Unknown broker id {broker_id}")
 
 
 async def _current(admin: Admin, topics: Sequence[str]) -> dict[TopicPartition, tuple[int, ...]]:
@@ -317,8 +381,18 @@ def _document(
 
 async def _generate(admin: Admin, given: Given) -> list[str]:
     given.check("topics-to-move-json-file", "broker-list")
-    names = [each["topic"] for each in _json_file(given.one("topics-to-move-json-file"))["topics"]]
-    brokers = [int(text) for text in given.one("broker-list").split(",")]
+    try:
+        document = _json_file(given.one("topics-to-move-json-file"))
+        names = [each["topic"] for each in document.get("topics", ())]
+        brokers = [int(text) for text in given.one("broker-list").split(",")]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ShimError(f"Error: the topics or the brokers are not readable: {error!r}") from None
+    if twice := repeated(brokers):
+        raise ShimError(f"Error: Broker list contains duplicate entries: [{twice}]")
+    there = {broker.broker_id for broker in (await admin.describe_cluster()).brokers}
+    unknown = [broker_id for broker_id in brokers if broker_id not in there]
+    if unknown:
+        raise ShimError(f"Error: Unknown broker id {number_list(unknown)}")
     current = await _current(admin, names)
     proposed: dict[TopicPartition, list[int]] = {}
     for at, (partition, replicas) in enumerate(current.items()):
@@ -336,6 +410,7 @@ async def _generate(admin: Admin, given: Given) -> list[str]:
 
 async def _execute(admin: Admin, given: Given) -> list[str]:
     plan = _plan(given)
+    await _check_plan(admin, plan)
     moving = await admin.list_partition_reassignments(plan)
     if moving and "additional" not in given:
         raise ShimError(

@@ -1,6 +1,7 @@
 """``kafka-configs``, for topics, brokers and groups."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from quorate.client.admin import Admin, raise_first
@@ -12,9 +13,14 @@ from quorate.client.admin_results import (
 )
 from quorate.errors import QuorateError
 from quorate.protocol.apis import ApiKey
-from quorate.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from quorate.protocol.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    ListConfigResourcesRequest,
+)
+from quorate.tools.client_properties import read_properties_file
 from quorate.tools.shims.arguments import Given, ShimError, options
-from quorate.tools.shims.asking import administering, message_of
+from quorate.tools.shims.asking import administering, message_of, repeated
 
 CONFIGS: Final = options(
     "describe alter all force entity-default broker-defaults user-defaults client-defaults",
@@ -29,12 +35,18 @@ SOURCES: Final = {
     5: "DEFAULT_CONFIG",
     6: "DYNAMIC_BROKER_LOGGER_CONFIG",
     7: "CLIENT_METRICS_CONFIG",
-    8: "GROUP_CONFIG",
+    8: "DYNAMIC_GROUP_CONFIG",
 }
 TYPES: Final = {
     "topics": ResourceType.TOPIC,
     "brokers": ResourceType.BROKER,
     "groups": ResourceType.GROUP,
+}
+BELONGS_TO: Final = {
+    "add-config": {"alter"},
+    "add-config-file": {"alter"},
+    "delete-config": {"alter"},
+    "all": {"describe"},
 }
 OWN_SOURCES: Final = {
     ResourceType.TOPIC: (1,),
@@ -52,9 +64,12 @@ async def configs(given: Given, environment: Mapping[str, str]) -> Iterator[str]
     action = given.one_of(
         ("alter", "describe"), "Command must include exactly one action: --describe, --alter"
     )
+    given.check_goes_with(action, BELONGS_TO)
     kind, name = _entity(given)
     if action == "alter":
         _check_named(given, kind, name)
+    elif kind is ResourceType.BROKER and name:
+        _check_broker_id(name)
     async with administering(given, environment, _failed) as admin:
         if action == "alter":
             return iter(await _alter(admin, given, ConfigResource(kind, name or "")))
@@ -89,25 +104,41 @@ def _entity(given: Given) -> tuple[ResourceType, str | None]:
     Raises:
         ShimError: it is about nothing, or what Quorate does not have.
     """
-    for kind in TYPES:
-        short = kind.removesuffix("s")
-        if short in given:
-            return TYPES[kind], given.one(short)
-    if "broker-defaults" in given:
-        return ResourceType.BROKER, ""
-    if "entity-type" not in given:
+    short = {kind.removesuffix("s"): kind for kind in TYPES}
+    named = [kind for option, kind in short.items() if option in given]
+    named += ["brokers"] if "broker-defaults" in given else []
+    types = [*given.all("entity-type"), *named]
+    if len(types) > 1:
+        twice = repeated(types)
+        raise ShimError(
+            f"Duplicate entity type(s) specified: {twice}"
+            if twice
+            else "Only 'users' and 'clients' entity types may be specified together"
+        )
+    if not types:
         raise ShimError("At least one entity type must be specified")
-    kind = given.one("entity-type")
+    (kind,) = types
     if kind not in TYPES:
         raise ShimError(
             f"Invalid entity type {kind}, the entity type must be one of {', '.join(TYPES)}"
         )
+    if named:
+        return TYPES[kind], given.one(kind.removesuffix("s"))  # none of --broker-defaults
     if "entity-default" in given:
         return TYPES[kind], ""
     return TYPES[kind], given.one("entity-name") if "entity-name" in given else None
 
 
+def _check_broker_id(name: str) -> None:
+    if not name.isdecimal():
+        raise ShimError(
+            f"The entity name for brokers must be a valid integer broker id, found: {name}"
+        )
+
+
 async def _alter(admin: Admin, given: Given, resource: ConfigResource) -> list[str]:
+    if "add-config" in given and "add-config-file" in given:
+        raise ShimError("Only one of --add-config or --add-config-file must be specified")
     changes = [ConfigChange(name, value) for name, value in _added(given).items()]
     changes += [
         ConfigChange(name.strip(), None, ConfigOperation.DELETE)
@@ -128,7 +159,8 @@ async def _alter(admin: Admin, given: Given, resource: ConfigResource) -> list[s
 
 def _added(given: Given) -> dict[str, str]:
     """Return properties to set; a list stands in square brackets: ``a=[x,y],b=z``."""
-    found: dict[str, str] = {}
+    path = given.one("add-config-file")
+    found: dict[str, str] = read_properties_file(Path(path)) if path else {}
     for text in given.all("add-config"):
         name, value, depth = "", "", 0
         for part in text.split(","):
@@ -158,16 +190,25 @@ async def _all_names(admin: Admin, kind: ResourceType) -> list[str]:
     if kind is ResourceType.TOPIC:
         return [topic.name for topic in await admin.list_topics(include_internal=True)]
     if kind is ResourceType.GROUP:
-        return sorted(group.group_id for group in await admin.list_groups())
-    brokers = (await admin.describe_cluster()).brokers
-    return [*(str(broker.broker_id) for broker in brokers), ""]
+        request = ListConfigResourcesRequest(resource_types=[kind.value])
+        configured = (await admin.call(ApiKey.LIST_CONFIG_RESOURCES, request)).config_resources
+        groups = {group.group_id for group in await admin.list_groups()}
+        return sorted(groups | {resource.resource_name for resource in configured})
+    return [*(str(broker_id) for broker_id in await _broker_ids(admin)), ""]
+
+
+async def _broker_ids(admin: Admin) -> list[int]:
+    return [broker.broker_id for broker in (await admin.describe_cluster()).brokers]
 
 
 async def _describe_one(admin: Admin, resource: ConfigResource, *, everything: bool) -> list[str]:
     kind, name = resource.type, resource.name
     noun = kind.name.lower()
-    if kind is ResourceType.TOPIC:
-        there = {topic.name for topic in await admin.list_topics(include_internal=True)}
+    if kind is ResourceType.TOPIC or (kind is ResourceType.BROKER and name):
+        if kind is ResourceType.TOPIC:
+            there = {topic.name for topic in await admin.list_topics(include_internal=True)}
+        else:
+            there = {str(broker_id) for broker_id in await _broker_ids(admin)}
         if name not in there:
             return [f"The {noun} '{name}' doesn't exist and doesn't have dynamic config."]
     request = DescribeConfigsRequest(

@@ -18,7 +18,7 @@ from quorate.tools.groups.tables import assignment_text
 from quorate.tools.groups_work import bounds_of, has, lags_of
 from quorate.tools.problems import UsageError
 from quorate.tools.shims.arguments import Given, ShimError, options
-from quorate.tools.shims.asking import administering, java_error, told
+from quorate.tools.shims.asking import administering, java_error, message_of, told
 
 GROUPS: Final = options(
     "list describe delete reset-offsets delete-offsets all-groups all-topics members offsets"
@@ -27,13 +27,32 @@ GROUPS: Final = options(
     "state type",
 )
 ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
+BELONGS_TO: Final = {
+    "group": {"describe", "delete", "reset-offsets", "delete-offsets"},
+    "all-groups": {"describe", "delete", "reset-offsets"},
+    "topic": {"reset-offsets", "delete-offsets"},
+    **{
+        name: {"reset-offsets"}
+        for name in (
+            "all-topics", "to-offset", "to-datetime", "by-duration", "to-earliest", "to-latest",
+            "shift-by", "from-file", "to-current",
+        )
+    },
+}  # fmt: skip
+STATES: Final = (
+    "Reconciling", "Dead", "Empty", "Assigning", "CompletingRebalance", "PreparingRebalance",
+    "Stable",
+)  # fmt: skip
+TYPES: Final = ("Consumer", "Classic")
 MISSING_EXECUTE: Final = (
-    "WARN: No action will be performed as the --execute option is missing. In a future major "
-    "release, the default behavior of this command will be to prompt the user before executing "
-    "the reset rather than doing a dry run. You should add the --dry-run option explicitly if you "
-    "are scripting this command and want to keep the current default behavior without prompting."
+    "WARN: No action will be performed as the --execute option is missing. In version 5.0, this "
+    "command will require either --dry-run or --execute to be specified. You should add the "
+    "--dry-run option explicitly if you are scripting this command and want to keep the current "
+    "default behavior without prompting."
 )
 WIDTH: Final = 15
+TYPED_WIDTH: Final = 25
+"""Of the groups beside their types."""
 
 
 async def consumer_groups(given: Given, environment: Mapping[str, str]) -> Iterator[str]:
@@ -48,8 +67,7 @@ async def consumer_groups(given: Given, environment: Mapping[str, str]) -> Itera
         "Command must include exactly one action: --list, --describe, --delete, --reset-offsets, "
         "--delete-offsets.",
     )
-    if action != "list" and "group" not in given and "all-groups" not in given:
-        raise ShimError(f"Option [{action}] takes one of these options: [all-groups], [group]")
+    _check(given, action)
     run = {
         "list": _list,
         "describe": _describe,
@@ -59,6 +77,33 @@ async def consumer_groups(given: Given, environment: Mapping[str, str]) -> Itera
     }[action]
     async with administering(given, environment, lambda e: _failed(java_error(e))) as admin:
         return iter(await run(admin, given))
+
+
+def _check(given: Given, action: str) -> None:
+    """Refuse what Kafka's tool does: above all, to do more than was asked for.
+
+    Raises:
+        ShimError: an option is missing, or does not go with the action.
+    """
+    if action == "delete" and "topic" in given:
+        raise ShimError(
+            "The consumer does not support topic-specific offset deletion from a consumer group."
+        )
+    if action == "delete-offsets":
+        if "topic" not in given or "group" not in given:
+            raise ShimError("Option [delete-offsets] takes the following options: [topic], [group]")
+    elif action != "list" and "group" not in given and "all-groups" not in given:
+        raise ShimError(f"Option [{action}] takes one of these options: [all-groups], [group]")
+    given.check_goes_with(action, BELONGS_TO)
+    given.check_apart("group", "all-groups")
+    if action == "describe":
+        if given.all("state"):
+            raise ShimError("Option [describe] does not take a value for [state]")
+        if sum(name in given for name in ("members", "offsets", "state")) > 1:
+            raise ShimError(
+                "Option [describe] takes at most one of these options: [members], [offsets],"
+                " [state]"
+            )
 
 
 def _failed(text: str) -> ShimError:
@@ -77,9 +122,9 @@ async def _names(admin: Admin, given: Given) -> list[str]:
 
 
 async def _list(admin: Admin, given: Given) -> list[str]:
-    states = [state.strip() for text in given.all("state") for state in text.split(",")]
-    types = [kind.strip().lower() for text in given.all("type") for kind in text.split(",")]
-    groups = await admin.list_groups(states=states, types=types)
+    states = _named(given, "state", STATES, "states")
+    types = _named(given, "type", TYPES, "types")
+    groups = await admin.list_groups(states=states, types=[kind.lower() for kind in types])
     columns: list[tuple[str, list[str]]] = [("GROUP", [g.group_id for g in groups])]
     if "type" in given:
         columns.append(("TYPE", [g.type for g in groups]))
@@ -87,9 +132,27 @@ async def _list(admin: Admin, given: Given) -> list[str]:
         columns.append(("STATE", [g.state for g in groups]))
     if len(columns) == 1:
         return columns[0][1]
-    width = max(WIDTH, *(len(g.group_id) for g in groups)) if groups else WIDTH
+    least = TYPED_WIDTH if "type" in given else WIDTH
+    width = max([least, *(len(g.group_id) for g in groups)])
     rows = zip(*([heading, *cells] for heading, cells in columns), strict=True)
     return [" ".join((row[0].ljust(width), *(c.ljust(20) for c in row[1:]))) for row in rows]
+
+
+def _named(given: Given, option: str, known: Sequence[str], plural: str) -> list[str]:
+    """Return what a list names, as Kafka writes it.
+
+    Raises:
+        ShimError: it names what there is not; nothing would be found.
+    """
+    by_name = {name.lower(): name for name in known}
+    texts = [text for value in given.all(option) for text in value.split(",")]
+    found = [by_name.get(text.strip().lower()) for text in texts]
+    if None in found:
+        kind = "state" if option == "state" else "types"
+        raise ShimError(
+            f"Invalid {kind} list '{','.join(texts)}'. Valid {plural} are: {', '.join(known)}"
+        )
+    return [name for name in found if name is not None]
 
 
 # --- describe
@@ -108,9 +171,10 @@ async def _describe(admin: Admin, given: Given) -> list[str]:
         if "members" in given:
             lines += _member_lines(group, verbose="verbose" in given)
         elif "state" in given:
-            lines += await _state_lines(admin, group)
+            lines += await _state_lines(admin, group, verbose="verbose" in given)
         else:
-            lines += _offset_lines(await lags_of(admin, [group]))
+            lags = await lags_of(admin, [group])
+            lines += _offset_lines(lags, verbose="verbose" in given)
     return lines
 
 
@@ -125,12 +189,13 @@ def _cell(value: object) -> str:
     return "-" if value in (None, "") else str(value)
 
 
-def _offset_lines(lags: Sequence[PartitionLag]) -> list[str]:
+def _offset_lines(lags: Sequence[PartitionLag], *, verbose: bool) -> list[str]:
     if not lags:
         return []
     rows = [
         (
             lag.group_id, lag.partition.topic, str(lag.partition.partition),
+            *([_leader_epoch(lag)] if verbose else ()),
             _cell(None if lag.committed is None else lag.committed.offset),
             _cell(None if lag.bounds is None else lag.bounds.end_offset), _cell(lag.records),
             _cell(None if lag.owner is None else lag.owner.member_id),
@@ -140,16 +205,21 @@ def _offset_lines(lags: Sequence[PartitionLag]) -> list[str]:
         for lag in lags
     ]  # fmt: skip
     heading = (
-        "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID",
-        "HOST", "CLIENT-ID",
+        "GROUP", "TOPIC", "PARTITION", *(["LEADER-EPOCH"] if verbose else ()), "CURRENT-OFFSET",
+        "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID",
     )  # fmt: skip
-    grows = {0, 1, 6, 7}
+    grows = {"GROUP", "TOPIC", "CONSUMER-ID", "HOST"}
+    fixed = {"PARTITION": 10, "CLIENT-ID": 0}
     widths = [
-        max(WIDTH, *(len(row[at]) for row in rows)) if at in grows else 10 if at == 2 else WIDTH
-        for at in range(8)
+        max(WIDTH, *(len(row[at]) for row in rows)) if name in grows else fixed.get(name, WIDTH)
+        for at, name in enumerate(heading)
     ]
-    widths.append(0)
     return ["", *(_line(row, widths) for row in (heading, *rows))]
+
+
+def _leader_epoch(lag: PartitionLag) -> str:
+    known = lag.committed is not None and lag.committed.leader_epoch >= 0
+    return str(lag.committed.leader_epoch) if known and lag.committed is not None else "-"
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
@@ -168,23 +238,39 @@ def _member_lines(group: GroupDescription, *, verbose: bool) -> list[str]:
         for row, member in zip(rows, group.members, strict=True):
             row.insert(2, _cell(member.instance_id))
     widths = [max(WIDTH, *(len(r[at]) for r in (heading, *rows))) for at in range(len(heading))]
-    lines = [_line(row, widths) + " " for row in (heading, *rows)]
     if verbose:
-        extra = ["CURRENT-ASSIGNMENT", *(_assigned(m.assignment) for m in group.members)]
-        lines = [line + text for line, text in zip(lines, extra, strict=True)]
-    return ["", *lines]
+        heading += ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"]
+        for row, m in zip(rows, group.members, strict=True):
+            target = None if m.target is None else _assigned(m.target)
+            row += [
+                _cell(m.member_epoch), _assigned(m.assignment), _cell(group.assignment_epoch),
+                _cell(target),
+            ]  # fmt: skip
+        widths += [
+            max([least, *(len(row[len(widths) + at]) for row in rows)])
+            for at, least in enumerate((15, 20, 15, 20))
+        ]
+    end = "" if verbose else " "
+    return ["", *(_line(row, widths) + end for row in (heading, *rows))]
 
 
 def _assigned(partitions: Iterable[TopicPartition]) -> str:
     return assignment_text(partitions) or "-"
 
 
-async def _state_lines(admin: Admin, group: GroupDescription) -> list[str]:
+async def _state_lines(admin: Admin, group: GroupDescription, *, verbose: bool) -> list[str]:
     brokers = {b.broker_id: b.endpoint for b in (await admin.describe_cluster()).brokers}
     where = f"{brokers.get(group.coordinator_id, '-')}  ({group.coordinator_id})"
-    heading = ("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
-    row = (group.group_id, where, _cell(group.assignor), group.state, str(len(group.members)))
-    widths = (max(WIDTH, len(group.group_id)), max(25, len(where)), 20, 20, 0)
+    heading = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE"]
+    row = [group.group_id, where, _cell(group.assignor), group.state]
+    widths = [max(WIDTH, len(group.group_id)), max(25, len(where)), 20, 20]
+    if verbose:
+        heading += ["GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"]
+        row += [_cell(group.epoch), _cell(group.assignment_epoch)]
+        widths += [15, 25]
+    heading.append("#MEMBERS")
+    row.append(str(len(group.members)))
+    widths.append(0)
     return ["", _line(heading, widths), _line(row, widths)]
 
 
@@ -208,28 +294,59 @@ async def _delete(admin: Admin, given: Given) -> list[str]:
 def _deletion_error(error: QuorateError) -> str:
     if isinstance(error, KafkaError) and error.code == ErrorCode.GROUP_ID_NOT_FOUND:
         error = KafkaError("The group id does not exist.", code=error.code)
+    if isinstance(error, KafkaError) and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        error = KafkaError("This server does not host this topic-partition.", code=error.code)
     return java_error(error)
 
 
 async def _delete_offsets(admin: Admin, given: Given) -> list[str]:
     name = given.one("group")
-    wanted = parse_scope(given.all("topic"))
-    committed = await admin.list_group_offsets(name)
-    partitions = [p for p in committed if p.topic in wanted and has(wanted[p.topic], p.partition)]
-    results = await admin.delete_group_offsets(name, partitions)
-    failed = any(error is not None for error in results.values())
-    said = (
-        f"Request succeeded for deleting offsets from group {name}."
-        if not failed
-        else "Encountered some partition-level error, see the follow-up details:"
-    )
-    heading = ("TOPIC", "PARTITION", "STATUS")
-    widths = (WIDTH, 10, WIDTH)
-    rows = [
-        (p.topic, str(p.partition), "Successful" if e is None else f"Error: {java_error(e)}")
+    partitions, rows = await _to_forget(admin, _scope(given))
+    words = f"Request succeeded for deleting offsets from group {name}."
+    results: Mapping[TopicPartition, QuorateError | None] = {}
+    try:
+        results = await admin.delete_group_offsets(name, partitions) if partitions else {}
+    except KafkaError as error:
+        results = dict.fromkeys(partitions, error)
+        words = f"\nError: {message_of(error)}"
+        if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
+            words = "\nError: The group id does not exist."
+    else:
+        if any(error is not None for error in results.values()):
+            words = "\nError: Encountered some partition-level error, see the follow-up details."
+    rows += [
+        (p.topic, str(p.partition), "Successful" if e is None else f"Error: {_deletion_error(e)}")
         for p, e in results.items()
     ]
-    return [said, "", *(_line(row, widths) for row in (heading, *rows))]
+    widths = (WIDTH, 10, WIDTH)
+    return [words, "", *(_line(row, widths) for row in (("TOPIC", "PARTITION", "STATUS"), *rows))]
+
+
+async def _to_forget(
+    admin: Admin, scope: Mapping[str, tuple[int, ...] | None]
+) -> tuple[list[TopicPartition], list[tuple[str, str, str]]]:
+    """Return the partitions that are meant, and rows for the topics that there are not."""
+    found = [TopicPartition(t, n) for t, numbers in scope.items() for n in numbers or ()]
+    missing: list[tuple[str, str, str]] = []
+    whole = [topic for topic, numbers in scope.items() if numbers is None]
+    for topic, described in (await admin.describe_topics(whole) if whole else {}).items():
+        if isinstance(described, QuorateError):
+            missing.append((topic, "-", f"Error: {_deletion_error(described)}"))
+        else:
+            found += [TopicPartition(topic, each.partition) for each in described.partitions]
+    return found, missing
+
+
+def _scope(given: Given) -> dict[str, tuple[int, ...] | None]:
+    """Return the topics of a command line, and their partitions.
+
+    Raises:
+        ShimError: one names no partitions.
+    """
+    try:
+        return parse_scope(given.all("topic"))
+    except UsageError as error:
+        raise ShimError(f"{error.what}: {error.why}") from None
 
 
 # --- reset
@@ -241,8 +358,9 @@ async def _reset(admin: Admin, given: Given) -> list[str]:
         raise ShimError("Option --execute and --dry-run can't be used together")
     if not executes and "dry-run" not in given:
         sys.stderr.write(MISSING_EXECUTE + "\n")
-    lines: list[str] = []
-    for name in await _names(admin, given):
+    names = await _names(admin, given)
+    plans: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
+    for name in names:
         found = (await admin.describe_groups([name]))[name]
         if not isinstance(found, QuorateError) and found.state not in {"Empty", "Dead"}:
             raise ShimError(
@@ -251,27 +369,34 @@ async def _reset(admin: Admin, given: Given) -> list[str]:
                 status=0,
                 on_stdout=True,
             )
-        planned = await _plan(admin, given, name)
+        plans[name] = planned = await _plan(admin, given, name)
         if executes:
             for error in (await admin.alter_group_offsets(name, planned)).values():
                 if error is not None:
                     raise error
-        lines += _reset_lines(name, planned, export="export" in given)
-    return lines
-
-
-def _reset_lines(
-    name: str, planned: Mapping[TopicPartition, OffsetAndMetadata], *, export: bool
-) -> list[str]:
-    if export:
-        out = io.StringIO()
-        exported = [(p.topic, p.partition, at.offset) for p, at in planned.items()]
-        csv.writer(out, lineterminator="\n").writerows(exported)
-        return [*out.getvalue().splitlines(), ""]
-    widths = (max(WIDTH, len(name)), max([WIDTH, *(len(p.topic) for p in planned)]), 10, 0)
-    rows = [(name, p.topic, str(p.partition), str(at.offset)) for p, at in planned.items()]
+    if "export" in given:
+        return [*_exported(plans, named=len(given.all("group")) != 1).splitlines(), ""]
+    rows = [
+        (name, p.topic, str(p.partition), str(at.offset))
+        for name, planned in plans.items()
+        for p, at in planned.items()
+    ]
+    widths = [max([WIDTH, *(len(row[column]) for row in rows)]) for column in (0, 1)]
     heading = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")
-    return ["", *(_line(row, widths) for row in (heading, *rows))]
+    return ["", *(_line(row, (*widths, 10, 0)) for row in (heading, *rows))]
+
+
+def _exported(
+    plans: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]], *, named: bool
+) -> str:
+    """Return what ``--from-file`` reads; unless it is of one group, lines begin with theirs."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(
+        (*([name] if named else ()), p.topic, p.partition, at.offset)
+        for name, planned in plans.items()
+        for p, at in planned.items()
+    )
+    return out.getvalue()
 
 
 async def _plan(admin: Admin, given: Given, name: str) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -282,19 +407,19 @@ async def _plan(admin: Admin, given: Given, name: str) -> dict[TopicPartition, O
     """
     chosen = {to: given.one(to.value[2:]) for to in To if to.value[2:] in given}
     if To.FILE in chosen:
-        chosen[To.FILE] = Path(chosen[To.FILE]).read_text()  # noqa: ASYNC240
+        chosen[To.FILE] = _file(chosen[To.FILE])
     try:
         spec = parse_spec(chosen, name, time.time_ns() // 1_000_000)
-        scope = parse_scope(given.all("topic"))
     except UsageError as error:
         raise ShimError(f"{error.what}: {error.why}") from None
+    scope = _scope(given)
     current = await admin.list_group_offsets(name)
     if spec.offsets is not None:
         partitions = list(spec.offsets)
-    elif "all-topics" in given:
-        partitions = list(current)
     elif scope:
         partitions = await _scoped(admin, scope)
+    elif "all-topics" in given:
+        partitions = list(current)
     else:
         raise ShimError("One of the reset scopes should be defined: --all-topics, --topic.")
     bounds = {p: told(b) for p, b in (await bounds_of(admin, partitions)).items()}
@@ -306,11 +431,21 @@ async def _plan(admin: Admin, given: Given, name: str) -> dict[TopicPartition, O
     return {change.partition: change.new for change in changes if change.new is not None}
 
 
+def _file(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ShimError(f"Unable to read file {path}: {error}") from None
+
+
 async def _scoped(
     admin: Admin, scope: Mapping[str, tuple[int, ...] | None]
 ) -> list[TopicPartition]:
     found: list[TopicPartition] = []
     for topic, described in (await admin.describe_topics(scope)).items():
         numbers = [partition.partition for partition in told(described).partitions]
+        missing = [f'"{topic}-{n}"' for n in scope[topic] or () if n not in numbers]
+        if missing:
+            raise QuorateError(f"The partitions {', '.join(missing)} do not exist")
         found += [TopicPartition(topic, n) for n in numbers if has(scope[topic], n)]
     return found

@@ -18,7 +18,6 @@ from quorate.model import TopicPartition
 from quorate.setting_fields import INT_MAX, SHORT_MAX
 from quorate.settings import TOPIC_SETTINGS
 from quorate.tools.clusters.health import (
-    is_at_min_isr,
     is_offline,
     is_under_min_isr,
     is_under_replicated,
@@ -31,6 +30,7 @@ from quorate.tools.shims.asking import (
     java_error,
     message_of,
     number_list,
+    repeated,
     told,
 )
 from quorate.tools.topics import TOPIC_SOURCE
@@ -51,6 +51,14 @@ BELONGS_TO: Final = {
     "replication-factor": {"create"},
     "replica-assignment": {"create", "alter"},
     "topic-id": {"describe", "list", "create"},  # who lists or creates is not heard, as in Kafka
+    "under-replicated-partitions": {"describe"},
+    "unavailable-partitions": {"describe"},
+    "under-min-isr-partitions": {"describe"},
+    "at-min-isr-partitions": {"describe"},
+    "topics-with-overrides": {"describe"},
+    "if-exists": {"alter", "delete", "describe"},
+    "if-not-exists": {"create"},
+    "exclude-internal": {"list", "describe"},
 }
 COLLIDING: Final = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') "
@@ -60,7 +68,7 @@ QUESTIONS: Final[Mapping[str, Callable[[PartitionDescription, int], bool]]] = {
     "under-replicated-partitions": lambda p, _: is_under_replicated(p),
     "unavailable-partitions": lambda p, _: is_offline(p),
     "under-min-isr-partitions": is_under_min_isr,
-    "at-min-isr-partitions": is_at_min_isr,
+    "at-min-isr-partitions": lambda p, min_isr: len(p.isr) == min_isr,
 }
 
 
@@ -103,9 +111,12 @@ def _check(given: Given, action: str) -> None:
                 '"[alter]" (To alter topic configurations, the kafka-configs tool can be used.)'
             )
         given.check("partitions")
-    for option, actions in BELONGS_TO.items():
-        if option in given and action not in actions:
-            raise ShimError(f'Option "[{option}]" can\'t be used with option "[{action}]"')
+    given.check_goes_with(action, BELONGS_TO)
+    for question in QUESTIONS:
+        given.check_apart(question, "topics-with-overrides")
+    if action == "create":
+        given.check_apart("replica-assignment", "partitions")
+        given.check_apart("replica-assignment", "replication-factor")
 
 
 def _failed(error: QuorateError) -> ShimError:
@@ -121,11 +132,12 @@ async def _names(admin: Admin, given: Given, *, must_exist: bool = True) -> list
     """
     listed = await admin.list_topics(include_internal="exclude-internal" not in given)
     wanted = given.one("topic") if "topic" in given else None
+    expression = _expression(wanted or "")
     topic_id = given.one("topic-id") if "describe" in given else ""
     found = [
         topic.name
         for topic in listed
-        if (wanted is None or re.fullmatch(_expression(wanted), topic.name))
+        if (wanted is None or re.fullmatch(expression, topic.name))
         and (not topic_id or id_text(topic.topic_id) == topic_id)
     ]
     if not found and must_exist and "if-exists" not in given and (wanted or topic_id):
@@ -136,8 +148,17 @@ async def _names(admin: Admin, given: Given, *, must_exist: bool = True) -> list
 
 
 def _expression(text: str) -> str:
-    """Return a list of topics, which may be expressions, as one expression."""
-    return "|".join(part.strip() for part in text.strip("\"'").split(","))
+    """Return a list of topics, which may be expressions, as one expression.
+
+    Raises:
+        QuorateError: it is none.
+    """
+    expression = "|".join(part.strip() for part in text.strip("\"'").split(","))
+    try:
+        re.compile(expression)
+    except re.error:
+        raise QuorateError(f"{expression} is an invalid regex.") from None
+    return expression
 
 
 async def _list(admin: Admin, given: Given) -> list[str]:
@@ -147,16 +168,17 @@ async def _list(admin: Admin, given: Given) -> list[str]:
 async def _create(admin: Admin, given: Given) -> list[str]:
     name = given.one("topic")
     lines = [COLLIDING] if "." in name or "_" in name else []
-    assignments = {
-        number: tuple(map(int, text.split(":")))
-        for number, text in enumerate(filter(None, given.one("replica-assignment").split(",")))
-    }
+    assignments = _assignments(given)
     configs = given.properties("config")
     for config in configs:
         if config not in TOPIC_SETTINGS:
             raise KafkaError(f"Unknown topic config name: {config}", code=ErrorCode.INVALID_CONFIG)
     partitions = given.number("partitions", INT_MAX)
+    if partitions is not None and partitions < 1:
+        raise QuorateError("The partitions must be greater than 0")
     replicas = given.number("replication-factor", SHORT_MAX)
+    if replicas is not None and replicas < 1:
+        raise QuorateError("The replication factor must be between 1 and 32767 inclusive")
     topic = NewTopic(name, partitions, replicas, configs, assignments)
     error = (await admin.create_topics([topic]))[name]
     exists = isinstance(error, KafkaError) and error.code == ErrorCode.TOPIC_ALREADY_EXISTS
@@ -165,6 +187,19 @@ async def _create(admin: Admin, given: Given) -> list[str]:
     if error is not None:
         raise error
     return [*lines, f"Created topic {name}."]
+
+
+def _assignments(given: Given) -> dict[int, tuple[int, ...]]:
+    """Return the brokers that are to have each partition.
+
+    Raises:
+        QuorateError: what is none.
+    """
+    parts = [part for part in given.one("replica-assignment").split(",") if part]
+    try:
+        return {n: tuple(map(int, part.split(":"))) for n, part in enumerate(parts)}
+    except ValueError:
+        raise QuorateError(f"{given.one('replica-assignment')} does not name brokers") from None
 
 
 async def _alter(admin: Admin, given: Given) -> list[str]:
@@ -277,7 +312,8 @@ async def get_offsets(given: Given, environment: Environment) -> Iterator[str]:
     lines: list[str] = []
     for partition in sorted(partitions):
         offset = told(found[partition]).offset
-        lines.append(f"{partition.topic}:{partition.partition}:{'' if offset < 0 else offset}")
+        if offset >= 0:
+            lines.append(f"{partition.topic}:{partition.partition}:{offset}")
     return iter(lines)
 
 
@@ -288,10 +324,20 @@ def _wanted_partitions(given: Given) -> Callable[[str, int], bool]:
         ShimError: the filters are none.
     """
     if "topic-partitions" in given:
+        if "topic" in given or "partitions" in given:
+            raise ShimError(
+                "Error occurred: --topic-partitions cannot be used with --topic or --partitions"
+            )
         tests = [_partition_test(part) for part in given.one("topic-partitions").split(",")]
         return lambda topic, number: any(test(topic, number) for test in tests)
     expression = _expression(given.one("topic")) if "topic" in given else ".*"
-    numbers = {int(text) for text in given.one("partitions").split(",") if text}
+    try:
+        numbers = {int(text) for text in given.one("partitions").split(",") if text}
+    except ValueError:
+        raise ShimError(
+            "Error occurred: --partitions expects a comma separated list of numeric partition ids,"
+            f" but received: {given.one('partitions')}"
+        ) from None
     return lambda topic, number: bool(
         re.fullmatch(expression, topic) and (not numbers or number in numbers)
     )
@@ -322,12 +368,19 @@ async def delete_records(given: Given, environment: Environment) -> Iterator[str
     given.check("bootstrap-server", "offset-json-file")
     try:
         document = json.loads(Path(given.one("offset-json-file")).read_text())  # noqa: ASYNC240
-        before = {
-            TopicPartition(each["topic"], int(each["partition"])): int(each["offset"])
+        rows = [
+            (TopicPartition(each["topic"], int(each["partition"])), int(each["offset"]))
             for each in document["partitions"]
-        }
+        ]
+        version = document.get("version", 1)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ShimError(f"The offset json file cannot be read: {error}") from None
+    if version != 1:
+        raise ShimError(f"Not supported version field value {version}")
+    twice = repeated(partition for partition, _ in rows)
+    if twice:
+        raise ShimError(f"Offset json file contains duplicate topic partitions: {twice}")
+    before = dict(rows)
     async with client(given, environment).admin() as admin:
         results = await admin.delete_records(before)
     lines = ["Executing records delete operation", "Records delete operation completed:"]
