@@ -35,6 +35,7 @@ from quorate.tools.clusters.layout import (
     settle_controllers,
 )
 from quorate.tools.clusters.picture import DEAD, Picture
+from quorate.tools.config_file import load_node_config
 from quorate.tools.metrics_server import ANY_PORT, METRICS_LISTENER
 from quorate.tools.nearby import DEFAULT_DIRECTORY
 from quorate.tools.node import stop_signals, wait_for_end
@@ -84,7 +85,7 @@ def node_options(
     """Return what every node is told besides what makes it this node; keep it in the directory.
 
     Raises:
-        CommandError: a property is given that cannot be the same for all of them.
+        CommandError: a property is given that cannot be the same for all of them, or is none.
     """
     properties = given_properties(options)
     for name in OWN_PROPERTIES:
@@ -94,6 +95,7 @@ def node_options(
                 why="each node of a cluster has its own",
                 hint="leave it out; or start the nodes one by one: quorate broker start --help",
             )
+    load_node_config(config, properties, {})  # what no node would start with is not kept
     if metrics:
         properties.setdefault(METRICS_LISTENER, ANY_PORT)
     directory.keep_options(properties, config)
