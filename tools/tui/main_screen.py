@@ -6,7 +6,6 @@ from textwrap import wrap
 from typing import ClassVar
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -117,10 +116,10 @@ class ClusterScreen(Screen[None]):
             self._box.add_class("alarm")
         self.draw(anew=True)
 
-    def on_resize(self, event: events.Resize) -> None:
+    def on_rows_table_resized(self, message: RowsTable.Resized) -> None:
         """Fit the columns into the new width."""
-        del event
-        self.call_after_refresh(self.draw)
+        del message
+        self.draw()
 
     # What is seen
 

@@ -56,6 +56,9 @@ class RowsTable(ScrollView, can_focus=True):
             super().__init__()
             self.column = column
 
+    class Resized(Message):
+        """There is more room now, or less."""
+
     def __init__(self) -> None:
         super().__init__()
         self.shown = NO_SHOWN
@@ -141,6 +144,11 @@ class RowsTable(ScrollView, can_focus=True):
     def action_choose(self) -> None:
         """Tell that the row is chosen."""
         self.post_message(self.Chosen())
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Tell it: only now is the new width known."""
+        del event
+        self.post_message(self.Resized())
 
     def on_click(self, event: events.Click) -> None:
         """Move the cursor where the mouse is, choose what it is on already, or sort."""

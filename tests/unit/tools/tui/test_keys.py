@@ -99,6 +99,22 @@ def test_a_filter_works_while_it_is_typed_and_escape_clears_it() -> None:
     sit(body)
 
 
+def test_columns_fit_the_room_that_there_is_when_the_table_gets_to_know_it() -> None:
+    """The screen hears of a new size before its table does."""
+
+    async def body(seat: Seat) -> None:
+        table = seat.app.main.table
+        before = table.shown
+        table.styles.width = 60
+        await seat.pilot.pause()
+        assert len(table.shown.columns) < len(before.columns)
+        table.styles.width = "1fr"
+        await seat.pilot.pause()
+        assert table.shown.columns == before.columns
+
+    sit(body, size=(160, 24))
+
+
 def test_orders_marks_widths_and_looks() -> None:
     async def body(seat: Seat) -> None:
         await seat.press("N")
