@@ -22,6 +22,17 @@ def test_a_table_is_aligned_and_leaves_wide_columns_out() -> None:
     assert render(TABLE, "table") == "NAME     PARTITION-COUNT\nappLogs  4\nb        -\n"
 
 
+def test_columns_stand_below_each_other_whatever_names_are_written_in() -> None:
+    rows = (("日本語", 1), ("e\u0301te\u0301", 2), ("plain", 3))
+    table = Table("groups", (Column("group"), Column("members")), rows)
+    assert render(table, "table").splitlines() == [
+        "GROUP   MEMBERS",
+        "日本語  1",
+        "e\u0301te\u0301     2",
+        "plain   3",
+    ]
+
+
 def test_wide_shows_all_columns() -> None:
     assert render(TABLE, "wide").splitlines()[0] == "NAME     PARTITION-COUNT  CONFIGS"
 
