@@ -171,7 +171,7 @@ class Quorum:
 
     def status(self) -> dict[str, Any]:
         """Return the state of the quorum, as ``quorate quorum status --json`` tells it."""
-        view = trio.run(look, glancing(GlobalOptions(controllers=self.join)))
+        view = trio.run(look, glancing(GlobalOptions(bootstrap="", controllers=self.join)))
         (status,) = json.loads(json.dumps(status_table(view).items()))
         told: dict[str, Any] = status
         return told
