@@ -131,7 +131,7 @@ class Distributor:
         wrong = numbers[numbers >= count]
         if wrong.size:
             raise RowError(
-                f"Invalid partition given with record: {wrong[0]} is not in the range [0...{count})"
+                f"a row is for partition {wrong[0]} of {topic!r}, which has 0 to {count - 1}"
                 f" of topic {topic}"
             )
         open_rows = np.flatnonzero(numbers == NO_PARTITION)
@@ -173,7 +173,7 @@ class _Columns:
         self.has_key = ~np.asarray(self.keys.is_null())
         self.sizes = _lengths(self.keys) + _lengths(self.values)
         numbers = columns.get("partition", pa.nulls(count, pa.int32()))
-        _check_not_negative("partition", "Partition number", numbers)
+        _check_not_negative("partition", numbers)
         self.partitions = (
             numbers.cast(pa.int64()).fill_null(NO_PARTITION).to_numpy(zero_copy_only=False)
         )
@@ -194,7 +194,7 @@ class _Columns:
         )
 
 
-def _check_not_negative(what: str, of: str, numbers: Any) -> None:
+def _check_not_negative(what: str, numbers: Any) -> None:
     """Check what there is of numbers, as Kafka's ``ProducerRecord`` does.
 
     Raises:
@@ -202,14 +202,14 @@ def _check_not_negative(what: str, of: str, numbers: Any) -> None:
     """
     least = pc.min(numbers).as_py()
     if least is not None and least < 0:
-        raise RowError(f"Invalid {what}: {least}. {of} should always be non-negative or null.")
+        raise RowError(f"a row has the {what} {least}: it has to be 0 or more, or null")
 
 
 def _headers_of(listed: list[dict[str, Any] | None] | None) -> bytes:
     pairs: list[tuple[str, bytes | None]] = []
     for each in listed or ():
         if each is None or each["key"] is None:
-            raise RowError("Null header keys are not permitted, nor headers that are null")
+            raise RowError("a header of a row is null, or has no key: leave it out")
         pairs.append((each["key"], each["value"]))
     return encode_headers(pairs)
 
@@ -225,11 +225,11 @@ def _times_ms(column: Any, count: int, now_ms: int) -> Integers:
         return np.full(count, now_ms, np.int64)
     if pa.types.is_floating(column.type):
         if not pc.all(pc.is_finite(column)).as_py():
-            raise RowError("Invalid timestamp: it is no number of seconds. Null means now")
+            raise RowError("a row's timestamp is no number of seconds: null means now")
         micros = pc.floor(pc.multiply(column, 1_000_000.0)).cast(pa.int64())
     else:
         micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-    _check_not_negative("timestamp", "Timestamp", micros)
+    _check_not_negative("timestamp (us)", micros)
     numbers = micros.fill_null(now_ms * 1_000).to_numpy(zero_copy_only=False)
     result: Integers = np.asarray(numbers // 1_000)
     return result

@@ -71,7 +71,7 @@ def test_a_partition_column_counts_and_null_leaves_the_choice() -> None:
 
 
 def test_a_partition_that_is_not_there_is_refused() -> None:
-    with pytest.raises(RowError, match="Invalid partition given with record"):
+    with pytest.raises(RowError, match="which has 0 to 2"):
         distributed({"partition": pa.array([3], pa.int32()), "value": pa.array([b"x"])})
 
 
@@ -123,17 +123,13 @@ def test_no_rows_make_no_batches() -> None:
 @pytest.mark.parametrize(
     ("name", "column", "said"),
     [
-        ("partition", pa.array([None, -1], pa.int32()), "Invalid partition: -1. Partition number"),
-        ("timestamp", pa.array([None, -1.5], pa.float64()), "Invalid timestamp: -1500000. "),
-        (
-            "timestamp",
-            pa.array([None, -1], pa.timestamp("us", tz="UTC")),
-            "Invalid timestamp: -1. ",
-        ),
+        ("partition", pa.array([None, -1], pa.int32()), "the partition -1: "),
+        ("timestamp", pa.array([None, -1.5], pa.float64()), "-1500000: it has to be 0"),
+        ("timestamp", pa.array([None, -1], pa.timestamp("us", tz="UTC")), "-1: it has to be 0"),
         ("timestamp", pa.array([1, float("nan")], pa.float64()), "no number of seconds"),
         ("timestamp", pa.array([1, float("inf")], pa.float64()), "no number of seconds"),
-        ("headers", pa.array([None, [{"key": None, "value": b""}]], HEADERS), "Null header keys"),
-        ("headers", pa.array([None, [None]], HEADERS), "Null header keys"),
+        ("headers", pa.array([None, [{"key": None, "value": b""}]], HEADERS), "has no key"),
+        ("headers", pa.array([None, [None]], HEADERS), "has no key"),
     ],
 )
 def test_what_no_record_can_have_is_refused(name: str, column: Any, said: str) -> None:
