@@ -10,7 +10,7 @@ from typing import Any, Final
 from quorate.errors import InvalidConfigError
 from quorate.net.pem import default_context, load_own
 from quorate.setting_fields import Kind, Setting, Value
-from quorate.settings import find_setting, parse_value
+from quorate.setting_values import find_setting, parse_value
 from quorate.tools.problems import UsageError
 
 _COMMON: Final = (

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from quorate.errors import InvalidConfigError
-from quorate.settings import BROKER_SETTINGS, NodeConfig, find_setting, node_config, parse_value
+from quorate.setting_values import find_setting, parse_value
+from quorate.settings import BROKER_SETTINGS, NodeConfig, node_config
 from quorate.tools.problems import UsageError
 
 

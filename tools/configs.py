@@ -13,7 +13,8 @@ from quorate.client.admin_results import (
 )
 from quorate.errors import InvalidConfigError, QuorateError
 from quorate.setting_fields import Setting
-from quorate.settings import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS, value_text
+from quorate.setting_values import value_text
+from quorate.settings import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.output import Column, Table
 from quorate.tools.problems import CommandError, UsageError

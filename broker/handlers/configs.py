@@ -41,13 +41,8 @@ from quorate.quorum.metadata.effective import SUCCESSION_RULES
 from quorate.quorum.metadata.image import BROKER, CLUSTER_DEFAULT, GROUP, TOPIC, ConfigResource
 from quorate.quorum.metadata.topic_names import check_topic_name
 from quorate.setting_fields import Setting
-from quorate.settings import (
-    BROKER_SETTINGS,
-    GROUP_SETTINGS,
-    TOPIC_SETTINGS,
-    parse_value,
-    value_text,
-)
+from quorate.setting_values import parse_value, value_text
+from quorate.settings import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 
 TOPIC_TYPE: Final = 2
 BROKER_TYPE: Final = 4

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from quorate.errors import QuorateError
 from quorate.setting_fields import Kind, Setting
-from quorate.settings import parse_value
+from quorate.setting_values import parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

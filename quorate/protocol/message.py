@@ -113,12 +113,22 @@ def _build_class(declared: type[T], layout: Layout) -> type[T]:
         "__slots__": names,
         "__match_args__": (),
         "__layout__": layout,
-        "__init__": _build_init(layout),
+        "__init__": _init_when_needed(layout),
         "__repr__": _repr,
         "__eq__": _build_eq(names),
         "__hash__": None,
     }
     return cast("type[T]", type(declared.__name__, (), namespace))
+
+
+def _init_when_needed(layout: Layout) -> Callable[..., None]:
+    """Returns an `__init__` that is compiled at first use: most processes need few of them."""
+
+    def __init__(self: Any, **values: Any) -> None:  # noqa: N807 it becomes the method
+        init = type(self).__init__ = _build_init(layout)
+        init(self, **values)
+
+    return __init__
 
 
 def _build_init(layout: Layout) -> Callable[..., None]:

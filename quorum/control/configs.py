@@ -29,16 +29,14 @@ from quorate.quorum.metadata.image import (
 )
 from quorate.setting_fields import Kind, Setting
 from quorate.setting_relations import NODE_RULES, check_rules
+from quorate.setting_values import find_setting, standard_text, value_text
 from quorate.settings import (
     BROKER_SETTINGS,
     GROUP_SETTINGS,
     TOPIC_SETTINGS,
     check_compaction_lags,
     checked_topic_overrides,
-    find_setting,
     node_values,
-    standard_text,
-    value_text,
 )
 
 T = TypeVar("T")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from quorate.errors import InvalidConfigError
 from quorate.setting_fields import Kind, Setting
+from quorate.setting_values import parse_value, value_text
 from quorate.settings import (
     BROKER_SETTINGS,
     NODE_SETTINGS,
@@ -15,9 +16,7 @@ from quorate.settings import (
     TOPIC_SETTINGS,
     checked_topic_overrides,
     node_config,
-    parse_value,
     topic_config,
-    value_text,
 )
 
 ALL = [*TOPIC_SETTINGS.values(), *NODE_SETTINGS.values()]

@@ -37,7 +37,8 @@ from quorate.protocol.messages.configs import (
 )
 from quorate.quorum.metadata import records as r
 from quorate.setting_fields import Value
-from quorate.settings import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS, value_text
+from quorate.setting_values import value_text
+from quorate.settings import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 from tests.unit.broker.harness import Node, codes, new_node, now, over, waits
 
 CALLER = over(4)
