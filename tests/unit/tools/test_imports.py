@@ -6,14 +6,28 @@ import sys
 SLOW = ("textual", "rich", "pyspark", "pyarrow", "numpy", "prometheus_client", "confluent_kafka")
 
 
-def test_listing_topics_imports_nothing_that_it_does_not_need() -> None:
-    program = (
-        "import sys, quorate.tools.cli, quorate.tools.commands.topics, quorate.tools.topics;"
-        "print(*sys.modules)"
-    )
+def imported_by(*modules: str) -> set[str]:
+    """Return all modules that there are once some have been imported."""
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    roots = {name.partition(".")[0] for name in done.stdout.split()}
-    assert not roots & set(SLOW)
-    assert "quorate.broker.app" not in done.stdout.split()
+        [sys.executable, "-c", f"import sys, {', '.join(modules)}; print(*sys.modules)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return set(done.stdout.split())
+
+
+def test_listing_topics_imports_nothing_that_it_does_not_need() -> None:
+    imported = imported_by(
+        "quorate.tools.cli", "quorate.tools.commands.topics", "quorate.tools.topics",
+        "quorate.tools.reaching",
+    )  # fmt: skip
+    assert not {name.partition(".")[0] for name in imported} & set(SLOW)
+    assert not imported & {"quorate.broker.app", "quorate.settings"}
+
+
+def test_a_controller_does_without_a_broker_and_a_broker_without_a_controller() -> None:
+    controller = imported_by("quorate.tools.starting_controller")
+    assert "quorate.quorum.controller" in controller
+    assert not controller & {"quorate.broker.app", "quorate.broker.server", "quorate.broker.log"}
+    broker = imported_by("quorate.tools.starting_broker")
+    assert "quorate.broker.app" in broker
+    assert not broker & {"quorate.quorum.controller", "pysyncobj"}
