@@ -3,7 +3,8 @@
 import shutil
 import signal
 import subprocess
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from quorate.net.control import connect_control
 from quorate.tools.controllers import ask_once
 from tests.integration.controllers import (
     COMMAND,
+    POLL_S,
     TIMEOUT_S,
     Node,
     Quorum,
@@ -48,6 +50,19 @@ def endpoint(address: str) -> Endpoint:
 def ask(addresses: str, request: m.Request[Any], timeout_s: float = TIMEOUT_S) -> Any:
     """Ask whichever controller may answer."""
     return trio.run(ask_once, [endpoint(a) for a in addresses.split(",")], request, timeout_s)
+
+
+def described(
+    addresses: str, holds: Callable[[m.DescribeQuorumAnswer], bool]
+) -> m.DescribeQuorumAnswer:
+    """Return the first description of a quorum for which something holds."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        told: m.DescribeQuorumAnswer = ask(addresses, m.DescribeQuorum())
+        if holds(told):
+            return told
+        assert time.monotonic() < deadline, told
+        time.sleep(POLL_S)
 
 
 def compare_and_set(expected: str | None, value: str) -> m.AlterConfigs:
@@ -174,11 +189,10 @@ def test_a_new_disk_is_a_new_controller_that_votes_when_it_is_told_to(quorum: Qu
     shutil.rmtree(quorum.directory(wiped_id))
     quorum.start(wiped_id).wait_ready()
 
-    def observes(status: dict[str, Any]) -> bool:
-        return any(o["node_id"] == wiped_id for o in status["observers"])
+    def observes(told: m.DescribeQuorumAnswer) -> bool:
+        return any(o.node_id == wiped_id for o in told.observers)
 
-    quorum.wait_for(observes)
-    before = ask(quorum.join, m.DescribeQuorum())
+    before = described(quorum.join, observes)
     (old,) = [v for v in before.voters if v.node_id == wiped_id]
     (new,) = [o for o in before.observers if o.node_id == wiped_id]
     assert old.directory_id != new.directory_id

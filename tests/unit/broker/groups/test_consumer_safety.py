@@ -40,7 +40,8 @@ class Client:
     assigned: frozenset[TopicPartition] | None = None
     asked: Promise[ConsumerGroupHeartbeatResponse] | None = None
     said: frozenset[TopicPartition] | None = None
-    """What it said last that it reads; it says so again only if that changed, as clients do."""
+    """What it said last that it reads, since it was told something new: clients say it once more
+    then, and when it changes."""
     says_all: bool = False
     """It did not hear the last answer, or an error: it says everything again, and is told."""
 
@@ -114,6 +115,7 @@ class Safety(RuleBasedStateMachine):
         told = self.world.told(answer) if answer.assignment is not None else None
         if told is not None:
             client.assigned = frozenset(told)
+            client.said = None
             # What is new may be read at once; what it has too much it gives up when it likes.
             client.reading |= client.assigned
 
