@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -80,27 +79,24 @@ def _aligned(table: Table, *, wide: bool) -> str:
     shown = [i for i, column in enumerate(table.columns) if wide or not column.wide_only]
     lines = [[table.columns[i].heading for i in shown]]
     lines += [[cell_text(row[i]) for i in shown] for row in table.rows]
-    widths = [max(_width(line[at]) for line in lines) for at in range(len(shown))]
+    widths = [max(text_width(line[at]) for line in lines) for at in range(len(shown))]
     padded = (
         _GAP.join(
-            cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True)
+            cell + " " * (width - text_width(cell))
+            for cell, width in zip(line, widths, strict=True)
         )
         for line in lines
     )
     return "".join(line.rstrip() + "\n" for line in padded)
 
 
-def _width(text: str) -> int:
+def text_width(text: str) -> int:
     """Return how many columns of a terminal a text takes."""
     if text.isascii():
         return len(text)
-    return sum(_character_width(character) for character in text)
+    from rich.cells import cell_len  # what most commands show needs nothing of it
 
-
-def _character_width(character: str) -> int:
-    if unicodedata.category(character) in {"Mn", "Me", "Cf"}:
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
+    return cell_len(text)
 
 
 def cell_text(value: object) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from quorate.tools.bench import topics
 from tests.compat import serving
+from tests.compat.asking import both
 from tests.compat.clients.agent import Agent, FranzGo, Java
 from tests.compat.clients.kafka_python import KafkaPython
 from tests.compat.clients.kcat import Kcat
@@ -19,6 +20,7 @@ from tests.compat.clients.ours import Ours
 from tests.compat.clients.over_asyncio import Aiokafka
 from tests.compat.matrix import Outcome, Result, render
 from tests.compat.peers import cache
+from tests.compat.twins import Twins
 from tests.compat.wire import Wire, connected
 from tests.conftest import IN_A_HURRY
 
@@ -129,6 +131,13 @@ def broker(
     properties = {**IN_A_HURRY, **serving.certify(directory)}
     with serving.quorate(properties, directory) as started:
         yield started
+
+
+@pytest.fixture
+def twins(apache_kafka: serving.Broker, broker: serving.Broker) -> Generator[Twins]:
+    """Both brokers, on connections for all who may have to wait."""
+    with both(apache_kafka.server, broker.server) as connected_to_both:
+        yield connected_to_both
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ seed, the request and both answers.
 """
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pytest
@@ -22,7 +22,7 @@ from quorate.protocol.messages.groups import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
-from tests.compat.asking import CONNECTIONS, REBALANCE_MS, SESSION_MS, Session, both, new_topics
+from tests.compat.asking import CONNECTIONS, REBALANCE_MS, SESSION_MS, Session, new_topics
 from tests.compat.clients.ours import Ours
 from tests.compat.serving import Broker
 from tests.compat.twins import PATIENCE_S, PAUSE_S, Asked, Side, Told, Twins, alike
@@ -242,12 +242,6 @@ class Groups(Session):
             *[self.describe_groups] * 2, self.delete_offsets, self.list_groups, self.delete,
             self.find_coordinators,
         ]  # fmt: skip
-
-
-@pytest.fixture
-def twins(apache_kafka: Broker, broker: Broker) -> Generator[Twins]:
-    with both(apache_kafka.server, broker.server) as connected_to_both:
-        yield connected_to_both
 
 
 def play(twins: Twins, topics: Sequence[str], seed: int) -> None:

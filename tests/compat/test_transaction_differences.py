@@ -6,7 +6,7 @@ for one that asks again: over an open transaction, and in EndTxn from version 5 
 """
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -38,7 +38,7 @@ from quorate.protocol.messages.transactions import (
 )
 from quorate.records.batch import TRANSACTIONAL_BIT
 from quorate.records.record import ProducerStamp
-from tests.compat.asking import TIMEOUT_MS, Session, both, new_topics
+from tests.compat.asking import TIMEOUT_MS, Session, new_topics
 from tests.compat.clients.ours import Ours
 from tests.compat.serving import Broker
 from tests.compat.twins import PAUSE_S, Asked, Side, Twins, alike
@@ -362,12 +362,6 @@ class Transactions(Session):
             *[self.list_offsets] * 2, *[self.describe] * 2, self.list_transactions,
             *[self.fetch_offsets] * 3, self.commit, self.delete_offsets, self.describe_groups,
         ]  # fmt: skip
-
-
-@pytest.fixture
-def twins(apache_kafka: Broker, broker: Broker) -> Generator[Twins]:
-    with both(apache_kafka.server, broker.server) as connected_to_both:
-        yield connected_to_both
 
 
 def play(twins: Twins, topics: Sequence[str], seed: int) -> None:

@@ -218,8 +218,8 @@ def _offset_lines(lags: Sequence[PartitionLag], *, verbose: bool) -> list[str]:
 
 
 def _leader_epoch(lag: PartitionLag) -> str:
-    known = lag.committed is not None and lag.committed.leader_epoch >= 0
-    return str(lag.committed.leader_epoch) if known and lag.committed is not None else "-"
+    epoch = -1 if lag.committed is None else lag.committed.leader_epoch
+    return "-" if epoch < 0 else str(epoch)
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:

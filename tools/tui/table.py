@@ -18,9 +18,10 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from quorate.tools.output import text_width
 from quorate.tools.tui.palette import CURSOR, HEADING, SORTED_HEADING, STYLES
 from quorate.tools.tui.views.cells import Cell, Column, Part, Row, Tone
-from quorate.tools.tui.views.lens import FALLING, RISING, Shown, text_width
+from quorate.tools.tui.views.lens import FALLING, RISING, Shown
 from quorate.tools.tui.views.updating import changed_rows, cursor_after, is_laid_out_alike
 
 GUTTER: Final = 2

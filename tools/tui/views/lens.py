@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from rich.cells import cell_len
-
+from quorate.tools.output import text_width
 from quorate.tools.tui.views.cells import Cell, Column, Frame, Row
 
 NARROWEST: Final = 8
@@ -190,8 +189,3 @@ def fitted(
         needed[widest] -= cut
         excess -= cut
     return tuple(needed)
-
-
-def text_width(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
-    return len(text) if text.isascii() else cell_len(text)
