@@ -3,7 +3,6 @@
 import secrets
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 
 import trio
@@ -34,6 +33,7 @@ from quorate.broker.replication.fetching import FetchRules
 from quorate.broker.replication.replicas import Replicas
 from quorate.broker.server import RequestServer, wall_clock_ms
 from quorate.broker.syncer import Syncer
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.model import Endpoint
 from quorate.net.collector import OF_BROKERS, calm_collector

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
 import trio
@@ -20,6 +19,7 @@ from quorate.control.messages import (
     RegisterBroker,
     Request,
 )
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, KafkaError
 from quorate.model import Endpoint
 from quorate.promise import Promise

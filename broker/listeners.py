@@ -4,9 +4,9 @@ import re
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.errors import InvalidConfigError, NetworkError, QuorateError
 from quorate.model import PORT_MAX, Endpoint, is_host
 from quorate.net.pem import VERIFY_MODES, default_context, load_own

@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import time_ns
 from typing import Any, Final, cast
 
@@ -13,6 +13,7 @@ from quorate.broker.handlers.produce import single_produce
 from quorate.broker.handlers.table import API_VERSIONS_HANDLER, HANDLERS, Handler
 from quorate.broker.replication.sessions import follower_of
 from quorate.broker.request_times import NOT_YET, ApiTimes, RequestTimes
+from quorate.dataclass import dataclass
 from quorate.net.connection import (
     SMALL_BYTES_MAX,
     Connection,

@@ -4,7 +4,6 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Final
 
 import trio
@@ -13,6 +12,7 @@ from quorate.broker.handlers.context import Broker
 from quorate.broker.log.files import FatalStorageError
 from quorate.broker.log.flush import Flush
 from quorate.broker.replication.leader import LeaderReplica
+from quorate.dataclass import dataclass
 from quorate.errors import StorageError
 from quorate.net.bell import Bell
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from quorate.client.receiving.positions import (
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
 )
+from quorate.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

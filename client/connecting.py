@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import trio
@@ -16,6 +16,7 @@ from quorate.client.connector import ConnectorError, Context
 from quorate.client.errors import ProducerFencedError
 from quorate.client.file_source import run_file_source
 from quorate.client.sqlite_sink import run_sqlite_sink
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ import math
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
 from operator import attrgetter
 from random import Random
 from typing import Any, Final, TypeAlias, TypedDict, TypeVar
@@ -16,6 +15,7 @@ from quorate.client.arguments import require_text
 from quorate.client.errors import BootstrapError, ClosedError, in_words
 from quorate.client.routing.cluster import ClusterView, Leader, TopicView, parse_bootstrap
 from quorate.client.routing.retries import Backoff, Remedy, remedy_for
+from quorate.dataclass import dataclass
 from quorate.errors import (
     ErrorCode,
     KafkaError,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """What a consumer is set up with, checked."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, cast
 
 from quorate.client.arguments import require_texts
@@ -9,6 +8,7 @@ from quorate.client.connections import ConnectionOptions, require_at_least
 from quorate.client.membership.assignors import assignors_named
 from quorate.client.membership.consumer_member import ConsumerMemberSettings
 from quorate.client.membership.member import MemberSettings
+from quorate.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from copy import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict, cast
 
 import trio
 
 from quorate.client.sending.batches import Appended, Batch
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.model import UNKNOWN_OFFSET
 

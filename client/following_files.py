@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from quorate.client.connect.lines import (
     rest_of,
 )
 from quorate.client.connector import ConnectorError
+from quorate.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import trio
 
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.net.bell import Bell
 

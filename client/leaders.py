@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import trio
@@ -10,6 +9,7 @@ import trio
 from quorate.client.connections import RETRY, Cluster
 from quorate.client.errors import error_for, in_words
 from quorate.client.routing.retries import Remedy, remedy_for
+from quorate.dataclass import dataclass
 from quorate.errors import (
     MEANINGS,
     ErrorCode,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quorate.client.leaders import Question, ask_leaders
 from quorate.client.receiving.fetches import offsets_request
+from quorate.dataclass import dataclass
 from quorate.protocol.apis import ApiKey
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
 from functools import partial as bind
 from operator import index as whole_number
 from random import Random
@@ -43,6 +42,7 @@ from quorate.client.transacting import Transactions
 from quorate.client.transaction import Transaction
 from quorate.client.transactional_sender import TransactionalSender
 from quorate.client.transactions.accumulator import TransactionalAccumulator
+from quorate.dataclass import dataclass
 from quorate.errors import KafkaError, MessageTooLargeError, QuorateError
 from quorate.model import TopicPartition
 from quorate.records.compression import codec_named

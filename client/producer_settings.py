@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, cast
 
 from quorate.client.arguments import INT32_MAX, require_texts
 from quorate.client.connections import RETRY, ConnectionOptions, require_at_least
 from quorate.client.sending.accumulator import SendSettings
+from quorate.dataclass import dataclass
 
 REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
 MAX_BLOCK_MS: Final = 60_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +12,7 @@ from quorate.client.connections import RETRY, Cluster, now_ms
 from quorate.client.errors import error_for
 from quorate.client.routing.retries import Remedy, remedy_for
 from quorate.client.sending.accumulator import NEVER_MS, Accumulator, ProducerIdentity
+from quorate.dataclass import dataclass
 from quorate.errors import (
     MEANINGS,
     ErrorCode,

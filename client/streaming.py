@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, cast
 from uuid import uuid4
 
@@ -25,6 +25,7 @@ from quorate.client.producer import Producer
 from quorate.client.rebalancing import RebalanceListener
 from quorate.client.sending.partitioner import partition_for_key
 from quorate.client.streams.task import Ownership, Tally, Task
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, KafkaError, QuorateError, UnknownTopicOrPartitionError
 from quorate.model import TopicPartition
 

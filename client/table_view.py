@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import trio
@@ -12,6 +11,7 @@ import trio
 from quorate.client.consumer import Consumer
 from quorate.client.errors import ClosedError
 from quorate.client.serde.choosing import TypedRecord, from_bytes
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ while writing leaves at most the last event torn; all before it count.
 import errno
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from enum import IntEnum
 from io import BufferedReader
 from typing import IO, Any, Final, NamedTuple, cast
 
 import cbor2
 
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 
 FORMAT: Final = 1

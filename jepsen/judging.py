@@ -6,10 +6,10 @@ read in the end (the quotas). What the history's header says to be possible is t
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.checkers.acceptance import AcceptanceChecker
 from quorate.jepsen.checkers.anomalies import Anomalies, Checker
 from quorate.jepsen.checkers.availability import AvailabilityChecker

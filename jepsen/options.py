@@ -2,10 +2,11 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.jepsen.clients import choosing
 from quorate.jepsen.lab import namespaces

@@ -9,12 +9,13 @@ import sys
 import tarfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from random import Random
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, QuorateError
 from quorate.jepsen import store
 from quorate.jepsen.auditing import (

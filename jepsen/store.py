@@ -8,11 +8,11 @@ import difflib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, cast
 
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 
 DEFAULT_ROOT: Final = Path("quorate-verify")

@@ -1,9 +1,10 @@
 """The settings of groups; names and defaults are Kafka's."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
+from quorate.dataclass import dataclass
 from quorate.errors import InvalidConfigError
 from quorate.setting_fields import (
     INT_MAX,

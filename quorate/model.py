@@ -1,7 +1,8 @@
 """Values that every part of Quorate names the same way."""
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from quorate.dataclass import dataclass
 
 NO_LEADER: Final = -1
 """Kafka's wire value for a partition that nobody leads."""

@@ -5,9 +5,10 @@ type, range, unit, meaning) is the field's metadata.
 """
 
 import dataclasses
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
+
+from quorate.dataclass import dataclass
 
 Value = bool | int | float | str | tuple[str, ...]
 

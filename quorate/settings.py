@@ -8,9 +8,9 @@ does not have begin with ``quorate.``.
 import dataclasses
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from quorate.dataclass import dataclass
 from quorate.group_settings import OwnGroupConfig
 from quorate.setting_fields import (
     LONG_MAX,

@@ -1,7 +1,6 @@
 """The settings of transactions; names and defaults are Kafka's."""
 
-from dataclasses import dataclass
-
+from quorate.dataclass import dataclass
 from quorate.group_settings import GroupConfig
 from quorate.setting_fields import INT_MAX, WEEK_MS, bytes_field, flag_field, ms_field, number_field
 

@@ -4,7 +4,6 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -14,6 +13,7 @@ from quorate.control import feature_messages as f
 from quorate.control import messages as m
 from quorate.control import partition_messages as p
 from quorate.control.frames import Frame
+from quorate.dataclass import dataclass
 from quorate.errors import (
     ErrorCode,
     InconsistentClusterIdError,

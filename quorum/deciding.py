@@ -9,14 +9,13 @@ whole or not at all.
 import logging
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import trio
 
 from quorate.control.frames import LENGTH_BYTES, Frame, decode_frame, encode_frame
 from quorate.control.messages import Answer
-from quorate.control.quick import quickly_made
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, KafkaError, NotControllerError, RequestTimedOutError
 from quorate.net.bell import Bell
 from quorate.promise import Promise, kept
@@ -52,7 +51,6 @@ A = TypeVar("A", bound=Answer)
 Decide = Callable[[MetadataImage], Decision[A]]
 
 
-@quickly_made
 @dataclass(frozen=True, slots=True)
 class Asked:
     """How a request was asked.

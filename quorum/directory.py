@@ -10,10 +10,11 @@ import fcntl
 import json
 import os
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.model import Endpoint
 from quorate.quorum.raft.forming import CLUSTER_ID_BYTES, cluster_id_of

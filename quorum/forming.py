@@ -3,13 +3,13 @@
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import trio
 
 from quorate.control.frames import Frame
 from quorate.control.messages import Answer, Hello, HelloAnswer, Member, Purpose
+from quorate.dataclass import dataclass
 from quorate.errors import KafkaError, NetworkError, NotControllerError, QuorateError
 from quorate.model import Endpoint
 from quorate.net.control import ControlStream, introduce

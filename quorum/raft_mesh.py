@@ -7,7 +7,6 @@ Raft sends again what is still true by then.
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
@@ -15,6 +14,7 @@ import trio
 from quorate.control.codec import DecodeError
 from quorate.control.frames import LENGTH_BYTES
 from quorate.control.messages import Hello, HelloAnswer, Purpose
+from quorate.dataclass import dataclass
 from quorate.errors import (
     ErrorCode,
     InvalidRequestError,

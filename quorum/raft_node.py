@@ -9,12 +9,11 @@ import _socket
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
-from quorate.control.quick import quickly_made
+from quorate.dataclass import dataclass
 from quorate.net.bell import Bell
 from quorate.promise import Promise
 from quorate.quorum.metadata.image import MetadataImage
@@ -82,7 +81,6 @@ class RaftPlan:
     run_blocking: RunBlocking
 
 
-@quickly_made
 @dataclass(frozen=True, slots=True)
 class Standing:
     """What others wait for: how far the facts are, who leads, who votes."""

@@ -4,9 +4,10 @@ Nothing here reads the command line itself; :mod:`quorate.tools.command_line` do
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.errors import UnsupportedCompressionTypeError
 from quorate.tools.problems import UsageError
 

@@ -2,9 +2,10 @@
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.tools.output import Column, Table
 

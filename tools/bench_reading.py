@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from quorate.client.consumer import Consumer
 from quorate.client.delivery import Delivery
 from quorate.client.producer import Producer
 from quorate.client.rebalancing import RebalanceListener
+from quorate.dataclass import dataclass
 from quorate.model import TopicPartition
 from quorate.tools.bench_figures import RUN_BYTES, Consumed, RoundTrips
 from quorate.tools.problems import CommandError

@@ -3,13 +3,13 @@
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import trio
 
 from quorate.client.admin import Admin, raise_first
 from quorate.client.admin_results import NewTopic
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.tools.bench_figures import Requests
 from quorate.tools.problems import CommandError

@@ -5,13 +5,13 @@ import platform
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import Any, Final
 
 from quorate.client.admin import Admin
 from quorate.client.delivery import Delivery
 from quorate.client.producer import Producer
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, KafkaError
 from quorate.tools.bench_figures import MEBIBYTE, percentile, rounded
 from quorate.tools.output import Column, Table

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import trio
@@ -11,6 +10,7 @@ import trio
 from quorate.client.admin import Admin
 from quorate.client.admin_results import BrokerDescription, ConfigEntry, ConfigResource
 from quorate.control.partition_messages import ChangeBroker
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.model import TopicPartition
 from quorate.net.rpc import VersionRange

@@ -3,10 +3,10 @@
 import re
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from quorate.dataclass import dataclass
 from quorate.errors import InvalidConfigError
 from quorate.net.pem import default_context, load_own
 from quorate.setting_fields import Kind, Setting, Value

@@ -6,11 +6,12 @@ import json
 import os
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
 from quorate.broker.log.directory import META_NAME
+from quorate.dataclass import dataclass
 from quorate.quorum.directory import SUBDIRECTORY
 from quorate.tools.clusters.layout import Layout, LayoutError, decode, encode
 from quorate.tools.nearby import LAYOUT_NAME, write_listening

@@ -1,12 +1,13 @@
 """Trio shell: how a cluster on this machine is: asks its brokers, its controllers, the system."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from quorate.client.admin import Admin
 from quorate.client.admin_results import ConfigResource, TopicDescription
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.tools.cluster_directory import ClusterDirectory
 from quorate.tools.clusters.health import health_of, is_under_replicated, loads_of

@@ -5,13 +5,13 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import trio
 
+from quorate.dataclass import dataclass
 from quorate.net.ports import UNASSIGNED, PortClaims, is_free
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.cluster_directory import (

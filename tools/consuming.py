@@ -1,12 +1,12 @@
 """Reads records of topics between two places, and writes them out."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import trio
 
 from quorate.client.consumer import Consumer
+from quorate.dataclass import dataclass
 from quorate.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from quorate.model import TopicPartition
 from quorate.records.record import Record

@@ -2,7 +2,6 @@
 
 import socket
 import ssl
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import SystemRandom
@@ -11,6 +10,7 @@ from typing import Final
 import trio
 
 from quorate.broker.listeners import bind
+from quorate.dataclass import dataclass
 from quorate.model import Endpoint
 from quorate.net.collector import OF_CONTROLLERS, calm_collector
 from quorate.net.control_server import ControlServer, notice_dead_peers

@@ -6,7 +6,6 @@ Half-way it kills the broker that leads the busiest partition.
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +15,7 @@ from quorate.client.admin import Admin, raise_first
 from quorate.client.admin_results import NewTopic
 from quorate.client.consumer import Consumer
 from quorate.client.producer import Producer
+from quorate.dataclass import dataclass
 from quorate.model import TopicPartition
 from quorate.tools.demo_cluster import DemoCluster, demo_cluster
 from quorate.tools.demo_failover import Failover, Recovery, fail_over, recover

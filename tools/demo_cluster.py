@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 import trio
 
+from quorate.dataclass import dataclass
 from quorate.tools.problems import CommandError
 
 BROKERS: Final = 3

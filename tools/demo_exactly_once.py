@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
 
 import trio
@@ -15,6 +15,7 @@ from quorate.client.admin import Admin
 from quorate.client.admin_results import TopicDescription
 from quorate.client.consumer import Consumer
 from quorate.client.producer import Producer
+from quorate.dataclass import dataclass
 from quorate.model import TopicPartition
 from quorate.tools.demo_cluster import DemoCluster, demo_cluster
 from quorate.tools.demo_squares import COMMIT_S, SINK, SOURCE

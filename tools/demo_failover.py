@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from quorate.client.admin import Admin
+from quorate.dataclass import dataclass
 from quorate.model import NO_LEADER, TopicPartition
 from quorate.tools.demo_cluster import DemoCluster
 from quorate.tools.partitions.comparing import SAME, Compared

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -18,6 +17,7 @@ from quorate.client.admin import Admin, raise_first
 from quorate.client.admin_results import NewTopic, OffsetSpec, PartitionDescription
 from quorate.client.consumer import Consumer
 from quorate.client.producer import Producer
+from quorate.dataclass import dataclass
 from quorate.errors import RequestTimedOutError
 from quorate.model import NO_LEADER, TopicPartition
 from quorate.tools.cluster_directory import ClusterDirectory

@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from quorate.dataclass import dataclass
 from quorate.model import TopicPartition
 from quorate.records.record import Record
 

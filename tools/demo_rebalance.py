@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -17,6 +17,7 @@ from quorate.client.admin import Admin
 from quorate.client.admin_results import OffsetSpec
 from quorate.client.groups.results import GroupDescription
 from quorate.client.producer import Producer
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.tools.demo_cluster import demo_cluster
 from quorate.tools.problems import CommandError

@@ -7,7 +7,6 @@ import resource
 import shutil
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ import trio
 from quorate import __version__
 from quorate.client.admin import Admin
 from quorate.client.admin_results import ClusterDescription
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.model import Endpoint
 from quorate.tools.output import Column, Table, bytes_text

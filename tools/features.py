@@ -1,10 +1,10 @@
 """``quorate features``: the levels that a cluster works at, and those that its brokers could."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from quorate.client.admin import Admin
 from quorate.client.admin_results import BrokerVersions, FeatureChange, FeatureUpgrade
+from quorate.dataclass import dataclass
 from quorate.tools.output import Column, Table
 from quorate.tools.problems import UsageError
 from quorate.tools.topics import Client

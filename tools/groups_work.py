@@ -1,7 +1,7 @@
 """Trio shell of ``quorate groups``: asks how groups are, and changes them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import trio
@@ -15,6 +15,7 @@ from quorate.client.groups.results import (
     GroupListing,
     OffsetAndMetadata,
 )
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, KafkaError, QuorateError
 from quorate.model import Endpoint, TopicPartition
 from quorate.tools.groups.lag import Bounds, PartitionLag, partition_lags

@@ -1,8 +1,8 @@
 """Records out of lines of text, as console producers read them."""
 
 import re
-from dataclasses import dataclass
 
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.records.record import Header
 from quorate.tools.problems import UsageError

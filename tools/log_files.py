@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from quorate.broker.log.files import File, OsFileSystem
 from quorate.broker.log.index import OFFSET_ENTRY, TIME_ENTRY
 from quorate.broker.log.scan import PlacedBatch, crc_in_file, scan_headers
 from quorate.broker.log.transactions import AbortedTransaction
+from quorate.dataclass import dataclass
 from quorate.errors import CorruptRecordError, InvalidRecordError, KafkaError
 from quorate.model import TopicPartition
 from quorate.records.batch import COMPRESSION_MASK, BatchHeader

@@ -1,9 +1,10 @@
 """Real log lines that are on this machine: which files to read, as what, and their lines."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from quorate.dataclass import dataclass
 
 TOPICS: Final = ("appLogs", "ingressLogs", "dbLogs")
 APP: Final = "appLogs"

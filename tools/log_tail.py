@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TextIO
 
 from quorate.broker.log.files import File, OsFileSystem
 from quorate.broker.log.scan import PlacedBatch, is_cut_short, scan_headers
+from quorate.dataclass import dataclass
 from quorate.errors import KafkaError
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.dumping import batch_lines

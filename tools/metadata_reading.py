@@ -4,11 +4,11 @@ import json
 import ssl
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from quorate.control.messages import NO_NODE, DescribeQuorum, DescribeQuorumAnswer
+from quorate.dataclass import dataclass
 from quorate.errors import KafkaError
 from quorate.model import Endpoint
 from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage

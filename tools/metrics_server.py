@@ -4,13 +4,14 @@ import logging
 import socket
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
 from quorate import __version__
 from quorate.broker.listeners import PLAINTEXT, bind, parse_listeners
+from quorate.dataclass import dataclass
 from quorate.errors import InvalidConfigError
 from quorate.model import Endpoint
 from quorate.settings import NodeConfig

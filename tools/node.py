@@ -4,13 +4,13 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import trio
 
 from quorate.broker.listeners import PLAINTEXT, parse_listeners
+from quorate.dataclass import dataclass
 from quorate.errors import InvalidConfigError
 from quorate.model import Endpoint
 from quorate.settings import NodeConfig, topic_config

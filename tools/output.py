@@ -4,8 +4,9 @@ import base64
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
+
+from quorate.dataclass import dataclass
 
 SCHEMA_VERSION: Final = 1
 """Of the JSON and YAML forms; grows when a column of theirs changes its meaning or goes."""

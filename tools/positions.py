@@ -5,11 +5,11 @@ is in a partition is for the one who can ask a broker.
 """
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.setting_fields import LONG_MAX
 from quorate.tools.problems import UsageError
 

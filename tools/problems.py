@@ -3,9 +3,9 @@
 import errno
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.errors import MEANINGS, ErrorCode, KafkaError, QuorateError
 from quorate.tools.output import harmless
 

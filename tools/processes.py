@@ -2,9 +2,10 @@
 
 import os
 import signal
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from quorate.dataclass import dataclass
 
 PAUSED_STATES: Final = frozenset({"T", "t"})
 GONE_STATES: Final = frozenset({"Z", "X"})

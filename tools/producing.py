@@ -4,13 +4,13 @@ import errno
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import trio
 
 from quorate.client.delivery import Delivery
 from quorate.client.producer import Producer
+from quorate.dataclass import dataclass
 from quorate.tools.arguments import compression_named
 from quorate.tools.client_properties import ClientProperties
 from quorate.tools.lines import LineError, LineFormat, LineSplitter

@@ -8,10 +8,11 @@ import difflib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from quorate.dataclass import dataclass
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.output import Column, Table
 from quorate.tools.problems import CommandError, UsageError

@@ -1,7 +1,6 @@
 """Trio shell of ``quorate partitions reassign``: plans moves, has them made, follows them."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import trio
@@ -13,6 +12,7 @@ from quorate.client.admin_results import (
     ConfigOperation,
     ConfigResource,
 )
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, KafkaError, QuorateError
 from quorate.model import TopicPartition
 from quorate.tools.arguments import GlobalOptions

@@ -2,9 +2,9 @@
 
 import base64
 import json
-from dataclasses import dataclass
 from typing import Any
 
+from quorate.dataclass import dataclass
 from quorate.records.record import Record
 from quorate.tools.templates import NULL, headers_text
 

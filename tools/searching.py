@@ -3,10 +3,10 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final, cast
 
+from quorate.dataclass import dataclass
 from quorate.records.record import Record
 from quorate.tools.problems import UsageError
 

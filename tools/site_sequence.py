@@ -4,9 +4,11 @@ Of Mermaid's language it knows what our pages use: participants, arrows, notes, 
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from html import escape
 from typing import Final
+
+from quorate.dataclass import dataclass
 
 BLOCK: Final = re.compile(r"^```mermaid\nsequenceDiagram\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PARTICIPANT: Final = re.compile(r"participant (\w+)(?: as (.+))?")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from quorate.dataclass import dataclass
 from quorate.tools.problems import CommandError, UsageError
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import shlex
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from quorate.broker.listeners import PLAINTEXT, Listener, parse_listeners
+from quorate.dataclass import dataclass
 from quorate.errors import InvalidConfigError
 from quorate.setting_relations import NODE_DOUBTS, broken_rules
 from quorate.settings import NodeConfig, node_values

@@ -3,12 +3,12 @@
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, Final, cast
 
 from quorate.broker.log.directory import META_NAME
+from quorate.dataclass import dataclass
 from quorate.quorum.directory import META, SUBDIRECTORY
 from quorate.tools.output import Column, Table
 from quorate.tools.problems import CommandError

@@ -5,13 +5,14 @@ import binascii
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Final
 
 from quorate.broker.log.directory import META_NAME, claim_directory, lock_directory
 from quorate.broker.log.files import OsFileSystem
+from quorate.dataclass import dataclass
 from quorate.model import Endpoint
 from quorate.quorum.controller import NO_LISTENER
 from quorate.quorum.directory import (

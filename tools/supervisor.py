@@ -12,12 +12,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import trio
 
+from quorate.dataclass import dataclass
 from quorate.tools.cluster_directory import ClusterDirectory
 from quorate.tools.clusters.layout import BROKER, CONTROLLER, Layout, Member, command_words
 from quorate.tools.clusters.picture import DEAD, PAUSED, RUNNING, STARTING, STOPPED, NodeState

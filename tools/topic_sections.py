@@ -1,12 +1,12 @@
 """``quorate topics describe -s -c -p``: a topic in sections, with its offsets, as rpk has them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Flag
 from typing import Any, Final
 
 from quorate.client.admin import Admin, raise_first
 from quorate.client.admin_results import ConfigEntry, ConfigResource, OffsetSpec, TopicDescription
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.model import TopicPartition
 from quorate.tools.arguments import GlobalOptions

@@ -4,7 +4,6 @@ import base64
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from quorate.client.admin import Admin, raise_first
@@ -16,6 +15,7 @@ from quorate.client.admin_results import (
     NewTopic,
     TopicDescription,
 )
+from quorate.dataclass import dataclass
 from quorate.errors import (
     ErrorCode,
     KafkaError,

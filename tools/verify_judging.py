@@ -5,12 +5,12 @@ import sys
 import webbrowser
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
 
+from quorate.dataclass import dataclass
 from quorate.jepsen import store
 from quorate.jepsen.history import HistoryError, Kind
 from quorate.jepsen.judging import Verdict, judge

@@ -9,13 +9,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any, Final
 
 import typer
 
+from quorate.dataclass import dataclass
 from quorate.jepsen import store
 from quorate.jepsen.mutants.mutant import Mutant
 from quorate.jepsen.mutants.proving import Score, Trial, command_of, is_killed, summary

@@ -7,11 +7,11 @@ import shlex
 import signal
 import sys
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
+from quorate.dataclass import dataclass
 from quorate.jepsen import store
 from quorate.jepsen.lab.against import AddressError
 from quorate.jepsen.lab.hosts import NeverCameUpError

@@ -2,11 +2,11 @@
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from quorate.dataclass import dataclass
 from quorate.jepsen import store
 from quorate.jepsen.store import RunFolder
 

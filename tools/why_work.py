@@ -2,7 +2,6 @@
 
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +9,7 @@ import trio
 
 from quorate.broker.shards.topics import TRANSACTIONS_TOPIC
 from quorate.client.admin_results import OffsetSpec
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.model import Endpoint, TopicPartition
 from quorate.records.record import Record

@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from quorate.broker.groups.errors import FencedInstanceIdError
 from quorate.broker.groups.group import UnknownMemberIdError
+from quorate.dataclass import dataclass
 from quorate.promise import Promise
 from quorate.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 

@@ -3,7 +3,6 @@
 Modelled after what ``GroupMetadataManager`` of Kafka 4.3 does with it (KIP-848).
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from quorate.broker.groups.assigning.values import Partitions, TopicIdPartition
@@ -38,6 +37,7 @@ from quorate.broker.groups.consumer_records import (
 )
 from quorate.broker.groups.errors import FencedInstanceIdError, GroupMaxSizeReachedError
 from quorate.broker.groups.group import UnknownMemberIdError
+from quorate.dataclass import dataclass
 from quorate.errors import InvalidRequestError
 from quorate.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatAssignment,

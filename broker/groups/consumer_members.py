@@ -1,11 +1,12 @@
 """Members of consumer groups (KIP-848): what they want, what they have."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import IntEnum, unique
 from typing import Final, NamedTuple, TypeAlias
 
 from quorate.broker.groups.assigning.values import TopicIdPartition
+from quorate.dataclass import dataclass
 
 LEAVING: Final = -1
 """The epoch of a member that leaves."""

@@ -6,7 +6,6 @@ written, the same facts make the group the same.
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
@@ -31,6 +30,7 @@ from quorate.broker.groups.consumer_records import (
     TargetFact,
 )
 from quorate.broker.groups.consumer_regex import compile_regex
+from quorate.dataclass import dataclass
 from quorate.quorum.metadata.image import MetadataImage
 from quorate.settings import NodeConfig
 

@@ -6,10 +6,10 @@ Members give up what they have too much by saying in a heartbeat what they own. 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from quorate.broker.groups.assigning.values import Partitions, TopicIdPartition
 from quorate.broker.groups.consumer_members import NO_HOLDING, Holding, MemberState, Standing
+from quorate.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ kept the partition counts of topics in a record of their own, where a hash of th
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from quorate.broker.groups.assigning.values import Partitions, TopicIdPartition
@@ -20,6 +19,7 @@ from quorate.broker.groups.consumer_members import (
 from quorate.broker.groups.records import KeyType, names_key, read_names
 from quorate.broker.shards.effects import Entry
 from quorate.broker.shards.formats import decode_value, encode_value
+from quorate.dataclass import dataclass
 from quorate.errors import CorruptRecordError
 from quorate.protocol.fields import array, binary, int8, int32, int64, string, struct, uuid
 from quorate.protocol.message import message, nested

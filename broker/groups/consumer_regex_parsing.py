@@ -6,10 +6,10 @@ are not told apart: ``.`` matches them, and what excludes some characters, but n
 
 import string
 import sys
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from quorate.broker.groups.consumer_errors import InvalidRegularExpressionError
+from quorate.dataclass import dataclass
 from quorate.errors import shortened
 
 NESTING_MAX: Final = 100

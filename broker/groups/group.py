@@ -1,12 +1,12 @@
 """What all kinds of groups have in common, and what they stand in."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from quorate.broker.groups.assigning.values import TopicIdPartition
 from quorate.broker.replication.deadlines import Deadlines
 from quorate.broker.shards.effects import Entry, Writer
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, KafkaError
 from quorate.protocol.messages.groups import DescribedGroup
 from quorate.quorum.metadata.image import MetadataImage

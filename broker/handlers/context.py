@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from quorate.broker.groups.coordinator import GroupCoordinator
@@ -25,6 +25,7 @@ from quorate.broker.transactions.coordinator import TransactionCoordinator, TxnS
 from quorate.broker.transactions.markers import AskBroker, Markers
 from quorate.broker.transactions.verifying import Verified, Verifier
 from quorate.control.messages import Answer, ErrorAnswer, Request
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, KafkaError, NetworkError, QuorateError, known_code
 from quorate.model import NO_LEADER, TopicPartition
 from quorate.promise import Promise, kept

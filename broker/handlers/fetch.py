@@ -1,6 +1,5 @@
 """Fetch: committed batches out, from the file; long polls parked until there are enough."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from quorate.broker.handlers.context import Broker, Caller
@@ -10,6 +9,7 @@ from quorate.broker.log.cold import Cold, ColdError
 from quorate.broker.replication.leader import LeaderReplica
 from quorate.broker.replication.replica import Replica
 from quorate.broker.replication.sessions import follower_of
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, KafkaError, OffsetOutOfRangeError
 from quorate.model import UNKNOWN_OFFSET
 from quorate.promise import Promise, now_or_later

@@ -1,11 +1,11 @@
 """Checkpoints: a small file that says how far each log is durable, committed and deleted."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from quorate.broker.log.documents import CorruptDocumentError, encode_document, read_document
 from quorate.broker.log.files import FileSystem
+from quorate.dataclass import dataclass
 from quorate.model import TopicPartition
 
 FILE_NAME: Final = "checkpoints"

@@ -10,7 +10,6 @@ nothing yet.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from quorate.broker.log.compaction import ClosedPart, group_segments
 from quorate.broker.log.fates import Fates
@@ -29,6 +28,7 @@ from quorate.broker.log.rewriting import (
 from quorate.broker.log.segment import (
     Segment,
 )
+from quorate.dataclass import dataclass
 from quorate.errors import CorruptRecordError, QuorateError
 from quorate.records.batch import (
     DELETE_HORIZON_BIT,

@@ -5,13 +5,14 @@ it.  The filthiest log comes first; logs that have waited too long need not be f
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from quorate.broker.log.fates import NO_ABORTED, AbortedSource
 from quorate.broker.log.files import Files
 from quorate.broker.log.index import RELATIVE_OFFSET_MAX
 from quorate.broker.log.lookup import batches_from
 from quorate.broker.log.segment import Segment
+from quorate.dataclass import dataclass
 from quorate.setting_fields import LONG_MAX
 from quorate.settings import TopicConfig
 

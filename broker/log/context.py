@@ -1,11 +1,12 @@
 """LogContext: what all logs of a directory share."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from quorate.broker.log.files import FileSystem, OpenFiles
 from quorate.broker.log.lookup import LogSegment
 from quorate.broker.log.trash import DELETED_SUFFIX, Trash
+from quorate.dataclass import dataclass
 from quorate.model import TopicPartition
 
 

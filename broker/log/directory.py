@@ -1,10 +1,10 @@
 """The data directory as a whole: whose it is (``meta.json``), and that only one process uses it."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from quorate.broker.log.documents import CorruptDocumentError, encode_document, read_document
 from quorate.broker.log.files import FileSystem, Lock, replace_file
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 
 META_NAME: Final = "meta.json"

@@ -6,11 +6,11 @@ marker only when nothing of its transaction is left, some time later.
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from quorate.broker.log.files import Files
 from quorate.broker.log.segment import Segment
 from quorate.broker.log.transactions import AbortedTransaction
+from quorate.dataclass import dataclass
 from quorate.records.batch import BatchHeader
 from quorate.records.control import EndMarker
 from quorate.setting_fields import LONG_MAX

@@ -7,7 +7,7 @@ that fails ends the log; what is behind it is cut off.  The indexes are built an
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from quorate.broker.log.active import (
     NO_ENTRIES,
@@ -54,6 +54,7 @@ from quorate.broker.log.segments import Segments
 from quorate.broker.log.snapshots import SNAPSHOT_SUFFIX, Snapshots
 from quorate.broker.log.swap import recover_swaps
 from quorate.broker.log.trash import DELETED_SUFFIX
+from quorate.dataclass import dataclass
 from quorate.errors import CorruptRecordError, InvalidRecordError
 from quorate.model import UNKNOWN_EPOCH
 from quorate.records.batch import BatchHeader

@@ -5,11 +5,11 @@ changed since the last one.
 """
 
 import logging
-from dataclasses import dataclass
 from typing import Final
 
 from quorate.broker.replication.follower import FollowerReplica
 from quorate.broker.replication.host import Host
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, KafkaError, known_code
 from quorate.model import UNKNOWN_OFFSET
 from quorate.protocol.messages.data import (

@@ -5,9 +5,9 @@ second those on it fetch together, and those it leads send together to who is no
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.model import TopicPartition
 from quorate.quorum.metadata.image import BROKER, CLUSTER_DEFAULT, ConfigResource, MetadataImage
 from quorate.settings import TopicConfig

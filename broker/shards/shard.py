@@ -3,7 +3,6 @@
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from quorate.broker.log.verification import Guard
@@ -12,6 +11,7 @@ from quorate.broker.replication.leader import ACKS_ALL, LeaderReplica
 from quorate.broker.replication.replica import Replica
 from quorate.broker.shards.effects import Done, Effects, Entry, Machine, Writer
 from quorate.broker.shards.loading import Aside, Loader
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, KafkaError
 from quorate.records.batch import NO_SEQUENCE, TRANSACTIONAL_BIT, seal_batch
 from quorate.records.compression import Codec

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -41,6 +41,7 @@ from quorate.broker.transactions.records import (
 )
 from quorate.broker.transactions.telling import tell
 from quorate.broker.transactions.transaction import PREPARED, Transaction
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, InvalidRequestError, KafkaError
 from quorate.model import TopicPartition
 from quorate.settings import NodeConfig

@@ -8,7 +8,7 @@ producer that has been told its next epoch, or id, already (KAFKA-18464, KAFKA-1
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 from typing import Final, NamedTuple, TypeAlias
 
@@ -25,6 +25,7 @@ from quorate.broker.transactions.transaction import (
     TxnState,
     unborn,
 )
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, InvalidProducerIdMappingError, InvalidTxnStateError
 from quorate.model import TopicPartition
 from quorate.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, PRODUCER_EPOCH_MAX

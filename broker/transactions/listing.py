@@ -1,9 +1,9 @@
 """Which transactions a list shows (ListTransactions, KIP-664, KIP-994, KIP-1152)."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 
 from quorate.broker.transactions.transaction import NAMES, Transaction, TxnState
+from quorate.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

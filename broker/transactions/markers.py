@@ -7,12 +7,13 @@ are: each transactional id has at most one that ends.
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from quorate.broker.replication.deadlines import Deadlines
 from quorate.broker.transactions.telling import tell
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, known_code
 from quorate.model import NO_LEADER, TopicPartition
 from quorate.promise import Promise

@@ -1,10 +1,10 @@
 """Transaction: how a transactional id stands, and which states may follow each other."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum, unique
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.model import TopicPartition
 from quorate.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, PRODUCER_EPOCH_MAX
 

@@ -5,10 +5,10 @@ What waits while requests are under way goes into the next one together (Kafka:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from quorate.broker.transactions.markers import AskBroker
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, KafkaError, known_code
 from quorate.model import TopicPartition
 from quorate.promise import Promise

@@ -13,9 +13,9 @@ The file is TOML::
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.setting_fields import Kind, Setting
 from quorate.setting_values import parse_value

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum, auto
 from hashlib import sha256
 from itertools import accumulate
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 
 if TYPE_CHECKING:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from quorate.client.arguments import INT32_MAX, INT64_MAX, is_number, require_text
+from quorate.dataclass import dataclass
 from quorate.model import UNKNOWN_EPOCH, TopicPartition
 
 if TYPE_CHECKING:

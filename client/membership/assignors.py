@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from quorate.client.membership.assigning.ranges import assign_ranges
@@ -13,6 +12,7 @@ from quorate.client.membership.assigning.user_data import (
     encode_generation,
     encode_previous_assignment,
 )
+from quorate.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

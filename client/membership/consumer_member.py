@@ -5,12 +5,12 @@ Modelled after what Kafka's consumers do (``ConsumerMembershipManager`` of its J
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quorate.client.errors import FencedInstanceError, error_for
 from quorate.client.membership.identity import GroupMetadata
 from quorate.client.membership.member import Next
+from quorate.dataclass import dataclass
 from quorate.errors import MEANINGS, RETRIABLE, ErrorCode, known_code
 from quorate.model import TopicPartition
 from quorate.protocol.consumer_protocol import NO_GENERATION

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from quorate.dataclass import dataclass
 from quorate.protocol.consumer_protocol import NO_GENERATION
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +10,7 @@ from quorate.client.membership.assigning.model import Candidate, Topics
 from quorate.client.membership.assigning.user_data import NOTHING, PreviousAssignment
 from quorate.client.membership.assignors import Assignor, is_cooperative
 from quorate.client.membership.identity import GroupMetadata
+from quorate.dataclass import dataclass
 from quorate.errors import MEANINGS, RETRIABLE, ErrorCode, known_code
 from quorate.protocol.consumer_protocol import (
     NO_GENERATION,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode
 
 if TYPE_CHECKING:

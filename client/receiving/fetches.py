@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from quorate.client.errors import NoOffsetError, error_for
 from quorate.client.receiving.positions import OffsetReset
 from quorate.client.routing.retries import Backoff, Remedy, remedy_for
+from quorate.dataclass import dataclass
 from quorate.errors import MEANINGS, ErrorCode, known_code
 from quorate.model import UNKNOWN_EPOCH, TopicPartition
 from quorate.protocol.messages.data import (

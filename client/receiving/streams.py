@@ -5,11 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
 from quorate.client.receiving.positions import Position
+from quorate.dataclass import dataclass
 from quorate.errors import CorruptRecordError, QuorateError
 from quorate.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, TopicPartition
 from quorate.records.batch import (

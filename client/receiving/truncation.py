@@ -6,12 +6,12 @@ more, and reading on from there would skip those that took their place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quorate.client.errors import LogTruncationError
 from quorate.client.receiving.fetches import CONSUMER_REPLICA_ID, stop_or_pause
 from quorate.client.receiving.positions import OffsetReset
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, known_code
 from quorate.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, TopicPartition
 from quorate.protocol.messages.data import (

@@ -1,10 +1,10 @@
 """ClusterView: brokers, topics and leaders, as last heard."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv6Address
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, known_code
 from quorate.model import NO_LEADER, PORT_MAX, Endpoint, TopicPartition, is_host
 from quorate.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
+from quorate.dataclass import dataclass
 from quorate.errors import RETRIABLE, ErrorCode
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import contextmanager
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from quorate.client.errors import BufferFullError, DeliveryTimeoutError, in_words
 from quorate.client.routing.retries import Backoff, Remedy, remedy_for
 from quorate.client.sending.batches import NOT_TOLD, Appended, Batch, Outcome
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, KafkaError, QuorateError
 from quorate.model import NO_TIMESTAMP, TopicPartition
 from quorate.records.batch import PRODUCER_EPOCH_MAX, SEQUENCE_MAX

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.model import NO_TIMESTAMP, UNKNOWN_OFFSET, TopicPartition
 from quorate.records.record import ProducerStamp, RecordBatchBuilder, record_bytes_max

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from quorate.dataclass import dataclass
 from quorate.errors import CorruptRecordError, QuorateError
 from quorate.records.batch import (
     COMPRESSION_MASK,

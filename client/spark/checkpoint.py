@@ -6,10 +6,10 @@ one was deleted and created again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from quorate.client.spark.plan import OffsetRange, ranges_between
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.model import TopicPartition
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import socket
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, NetworkError, UnsupportedVersionError, known_code
 from quorate.net.pem import default_context, load_own
 from quorate.protocol.apis import APIS, Api, ApiKey

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from quorate.client.routing.cluster import parse_bootstrap
 from quorate.client.spark.places import OptionError
 from quorate.client.spark.security import Security, parse_security
+from quorate.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,6 @@ Spark hands options over with their names in lower case.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -38,6 +37,7 @@ from quorate.client.spark.places import (
     parse_timestamp,
 )
 from quorate.client.spark.refused import REFUSED
+from quorate.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

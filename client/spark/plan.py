@@ -6,7 +6,6 @@ What a broker has to be asked for is asked through a function that is handed in.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from quorate.client.spark.places import (
@@ -20,6 +19,7 @@ from quorate.client.spark.places import (
     Times,
     named,
 )
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.model import TopicPartition
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from quorate.client.errors import in_words
@@ -13,6 +12,7 @@ from quorate.client.spark.decode import Decoder
 from quorate.client.spark.losses import report_loss
 from quorate.client.spark.nearest import LEADER, NearestReplica
 from quorate.client.spark.places import EARLIEST, LATEST
+from quorate.dataclass import dataclass
 from quorate.errors import MEANINGS, ErrorCode, KafkaError, NetworkError, known_code
 from quorate.protocol.apis import ApiKey
 from quorate.protocol.messages.data import FetchPartition, FetchRequest, FetchTopic

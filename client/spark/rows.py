@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from quorate.client.sending.partitioner import STICKY_BYTES, murmur2
 from quorate.client.spark.arrow import Bytes, Integers, RecordBatch, pa, pc
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.model import TopicPartition
 from quorate.records.record import RecordBatchBuilder, encode_headers, record_bytes_max

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from quorate.client.spark.places import OptionError
+from quorate.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

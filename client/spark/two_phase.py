@@ -11,13 +11,14 @@ Both are offsets that a group commits, so that no further topic is needed: those
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from quorate.client.groups.results import OffsetAndMetadata
 from quorate.client.transactions.verdicts import Verdict, verdict_of_coordinator
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, QuorateError
 from quorate.model import TopicPartition
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from quorate.client.spark.lookup import ConnectionSettings, Options, connection_settings, unknown
 from quorate.client.spark.places import OptionError
+from quorate.dataclass import dataclass
 from quorate.errors import UnsupportedCompressionTypeError
 from quorate.records.compression import Codec, codec_named
 

@@ -6,7 +6,6 @@ Names are those of Kafka Streams' DSL (``KStream``, ``TimeWindows``, ``EmitStrat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 from quorate.client.serde.choosing import (
@@ -20,6 +19,7 @@ from quorate.client.serde.choosing import (
 )
 from quorate.client.streams.serdes import LongSerde
 from quorate.client.streams.store import Aggregation
+from quorate.dataclass import dataclass
 
 if TYPE_CHECKING:
     from quorate.client.serde.choosing import Serializing

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from quorate.client.streams.serdes import INT64
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.model import NO_TIMESTAMP
 

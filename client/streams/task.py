@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from quorate.client.serde.serdes import SerdeError
@@ -10,6 +9,7 @@ from quorate.client.streams.pipeline import Pipeline, run_steps
 from quorate.client.streams.serdes import base_key
 from quorate.client.streams.store import WindowStore
 from quorate.client.streams.windows import Window
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 
 if TYPE_CHECKING:

@@ -3,8 +3,9 @@
 Source: ``org.apache.kafka.streams.kstream.TimeWindows``.
 """
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from quorate.dataclass import dataclass
 
 K = TypeVar("K")
 

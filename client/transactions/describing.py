@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, known_code
 from quorate.model import TopicPartition
 from quorate.protocol.messages.cluster import (

@@ -2,9 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Protocol
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.checkers.meanings import MEANINGS
 from quorate.jepsen.history import Operation
 

@@ -10,10 +10,11 @@ waits for it in vain.
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from statistics import median
 from typing import Final, NamedTuple
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.checkers.anomalies import Anomalies
 from quorate.jepsen.history import Kind, Operation
 

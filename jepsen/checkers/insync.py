@@ -9,9 +9,9 @@ can have it that ever were replicas of its partition, if the controllers' decisi
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.checkers.anomalies import Anomalies
 from quorate.jepsen.checkers.log import ACKS_ALL
 from quorate.jepsen.checkers.metadata_log import MetadataLog

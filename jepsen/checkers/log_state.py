@@ -2,9 +2,10 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NamedTuple
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.checkers.anomalies import Anomalies
 from quorate.jepsen.history import Operation
 

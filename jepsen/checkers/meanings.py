@@ -1,7 +1,8 @@
 """What each anomaly means; ``docs/anomalies.md`` says it precisely, under the same names."""
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from quorate.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

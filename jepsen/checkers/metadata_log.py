@@ -7,9 +7,10 @@ facts that it left, whose cause is ``snapshot``.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.history import Kind, Operation
 
 NOBODY: Final = -1

@@ -9,10 +9,11 @@ those that name none are of members of the only group there is. Groups begin at 
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
+from quorate.dataclass import dataclass
 from quorate.jepsen import linearizability as lin
 from quorate.jepsen.checkers.anomalies import Anomalies
 from quorate.jepsen.checkers.registers import Histories

@@ -10,9 +10,9 @@ until it is healed; brokers have the first places.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Any, Final
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.history import Kind, Operation
 
 FIRST_BROKER_ID: Final = 101

@@ -12,9 +12,10 @@ acknowledged before a deletion began was in a topic that this deletion, or one b
 
 from bisect import bisect_left
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from quorate.dataclass import dataclass
 from quorate.jepsen import linearizability as lin
 from quorate.jepsen.checkers.anomalies import Anomalies
 from quorate.jepsen.checkers.registers import Histories

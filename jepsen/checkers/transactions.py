@@ -21,9 +21,10 @@ another place, says the :mod:`log checker <quorate.jepsen.checkers.log>`, which 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NamedTuple
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.checkers.anomalies import Anomalies
 from quorate.jepsen.checkers.cycles import shortest_cycles
 from quorate.jepsen.history import Kind, Operation

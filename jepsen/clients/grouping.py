@@ -1,9 +1,9 @@
 """What a member of a consumer group writes down, whoever's client it is."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, Protocol
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.history import Kind
 from quorate.jepsen.recorder import Recorder, Scribe
 

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from random import Random
 from typing import Final, NamedTuple
+
+from quorate.dataclass import dataclass
 
 BEFORE: Final = "before "
 AFTER: Final = "after "

@@ -6,10 +6,11 @@ Each attempt is its own, and visible: nothing here tries again by itself but wha
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from random import Random
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, known_code
 from quorate.jepsen.clients.outcomes import ALL_IN_SYNC, of_answer, of_attempts
 from quorate.jepsen.clients.raw import NotNowError, Raw

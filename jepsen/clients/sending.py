@@ -1,9 +1,9 @@
 """What workloads want of a client that sends; one module for each client that can."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.jepsen.history import Kind
 

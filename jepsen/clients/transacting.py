@@ -1,9 +1,9 @@
 """What workloads want of a client that sends in transactions; one module for each that can."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.jepsen.history import Kind
 from quorate.model import TopicPartition

@@ -3,9 +3,9 @@
 import socket
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, QuorateError
 from quorate.model import Endpoint, TopicPartition
 from quorate.protocol.apis import APIS, ApiKey

@@ -1,9 +1,9 @@
 """The cluster under test, as faults, workloads and the watcher see it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.lab.equipment import Equipment
 from quorate.jepsen.lab.hosts import Host
 

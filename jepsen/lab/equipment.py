@@ -7,11 +7,11 @@ witness.
 import math
 import threading
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 from typing import Final, Protocol
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.lab.clocks import CLOCK_C, Clock
 from quorate.jepsen.lab.disks import SHIM_C, MachineDisk
 from quorate.jepsen.lab.hosts import PRELOADED, Host

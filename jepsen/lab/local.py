@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.lab import views
 from quorate.jepsen.lab.cluster import NOBODY, ClusterView, PartitionView
 from quorate.jepsen.lab.equipment import Equipment, EquipmentPlan

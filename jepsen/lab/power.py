@@ -8,11 +8,13 @@ of names in a folder since its last sync, some first part is there.
 import shutil
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
+
+from quorate.dataclass import dataclass
 
 PAGE_BYTES: Final = 4096
 ENTRY: Final = struct.Struct("=IBBHQq")

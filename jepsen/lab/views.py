@@ -3,10 +3,10 @@
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from quorate.control import messages as m
+from quorate.dataclass import dataclass
 from quorate.jepsen.clients.controllers import MaybeDoneError, NotDoneError, QuorumClient
 from quorate.jepsen.clients.wire import Client, ClosedError
 from quorate.jepsen.lab.cluster import NOBODY, ClusterView, PartitionView, TermView

@@ -1,8 +1,9 @@
 """What is done to registers, what a register may answer, and what is said of a history of one."""
 
 import math
-from dataclasses import dataclass
 from typing import Final
+
+from quorate.dataclass import dataclass
 
 Value = int | str | None
 

@@ -1,9 +1,9 @@
 """What a mutant is: a bug, what it breaks, and the run that must find it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.mutants.patching import Patches
 
 PROPERTIES: Final = {

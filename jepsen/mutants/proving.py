@@ -6,10 +6,10 @@ or that knows nothing, is no kill.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.mutants.mutant import Mutant
 
 KILLED_MIN: Final = 0.9

@@ -1,10 +1,10 @@
 """What of the faults can be had on this machine, and what is done instead where it cannot."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.lab import namespaces
 from quorate.jepsen.lab.native import compiler
 from quorate.jepsen.nemesis.fault import Family

@@ -2,11 +2,11 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import permutations
 from random import Random
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.lab.cluster import Lab
 from quorate.jepsen.lab.equipment import NETWORK, Wiring
 from quorate.jepsen.lab.hosts import Host

@@ -1,10 +1,10 @@
 """What a fault is: it is inflicted, seen to bite, and healed."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
 
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.jepsen.lab.cluster import Lab
 from quorate.jepsen.lab.hosts import Host

@@ -3,11 +3,11 @@
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import permutations, product
 from random import Random
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.lab.cluster import Lab
 from quorate.jepsen.lab.equipment import NETWORK, Equipment
 from quorate.jepsen.lab.hosts import Host

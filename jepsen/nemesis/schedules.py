@@ -4,10 +4,10 @@ A plan knows nothing of the cluster: whom a fault hits is chosen when it is infl
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.nemesis.fault import Family
 
 PERIOD_S: Final = (5.0, 10.0)

@@ -3,12 +3,12 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Final
 
 from quorate.control.messages import DescribeQuorum, DescribeQuorumAnswer
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.jepsen.clients.controllers import MaybeDoneError, NotDoneError, QuorumClient
 from quorate.jepsen.lab.cluster import NOBODY, Lab, PartitionView

@@ -2,8 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Generic, TypeVar
+
+from quorate.dataclass import dataclass
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

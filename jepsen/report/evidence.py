@@ -1,9 +1,10 @@
 """A second pass over a history: the operations that prove an anomaly, and what lies around them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NamedTuple, cast
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.checkers.anomalies import Anomalies, Case
 from quorate.jepsen.history import Kind, Operation
 from quorate.jepsen.report.gathering import acked_offset

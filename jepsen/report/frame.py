@@ -1,9 +1,9 @@
 """What all pictures over time share: the axis, faults behind everything, anomalies before."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.report.gathering import FaultBar, Gathered
 from quorate.jepsen.report.svg import (
     Box,

@@ -2,9 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NamedTuple, cast
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.history import Kind, Operation
 from quorate.jepsen.report.buckets import Histogram, Series, TimeGrid, latency_bin
 

@@ -1,9 +1,9 @@
 """What a report says, before anybody decides how it looks: gathered in two passes of a history."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.checkers.anomalies import Anomalies
 from quorate.jepsen.history import Kind
 from quorate.jepsen.judging import Verdict, judge

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from html import escape
 from typing import Final
+
+from quorate.dataclass import dataclass
 
 NS_PER_S: Final = 1_000_000_000
 

@@ -9,10 +9,11 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from random import Random
 from typing import Any, Final
 
+from quorate.dataclass import dataclass
 from quorate.errors import KafkaError
 from quorate.jepsen.checkers.transactions import BALANCE, COPY
 from quorate.jepsen.clients import committed

@@ -1,11 +1,12 @@
 """What a workload is: clients that do something to a cluster and write a history of it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from random import Random
 from typing import Protocol
 
+from quorate.dataclass import dataclass
 from quorate.jepsen.lab.cluster import Lab
 from quorate.jepsen.recorder import Recorder
 

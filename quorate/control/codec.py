@@ -16,7 +16,7 @@ import io
 import math
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import IntEnum
 from typing import (
     Annotated,
@@ -33,6 +33,7 @@ from typing import (
 
 import cbor2
 
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.model import Endpoint
 from quorate.protocol.source import Source

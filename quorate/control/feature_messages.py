@@ -1,11 +1,11 @@
 """What is said about the levels that a cluster works at."""
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated
 
 from quorate.control.codec import Key
 from quorate.control.messages import Answer, Request
+from quorate.dataclass import dataclass
 
 
 class Upgrade(IntEnum):

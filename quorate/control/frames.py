@@ -1,6 +1,5 @@
 """Frames of the control plane: ``length | CBOR map`` of type, correlation id and fields."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from quorate.control import feature_messages as f
@@ -14,7 +13,7 @@ from quorate.control.codec import (
     load_cbor,
 )
 from quorate.control.direct import dump_bytes, dump_number, dumper_of, map_head
-from quorate.control.quick import quickly_made
+from quorate.dataclass import dataclass
 
 LENGTH_BYTES: Final = 4
 FRAME_BYTES_MAX_BEFORE_HELLO: Final = 4096
@@ -99,7 +98,6 @@ class UnknownMessageError(DecodeError):
         self.correlation_id = correlation_id
 
 
-@quickly_made
 @dataclass(frozen=True, slots=True)
 class Frame:
     """A message, and the id that pairs a request with its answer.

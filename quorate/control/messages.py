@@ -6,12 +6,11 @@ its code; the answers about several things carry a :class:`Failure` for each.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated, Final, Generic, TypeVar
 
 from quorate.control.codec import Key
-from quorate.control.quick import quickly_made
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode
 from quorate.model import Endpoint
 
@@ -298,7 +297,6 @@ class DescribeQuorumAnswer(Answer):
     last_index: Annotated[int, Key(13)] = 0
 
 
-@quickly_made
 @dataclass(frozen=True, slots=True)
 class DescribeQuorum(Request[DescribeQuorumAnswer]):
     """Ask how the quorum is: its leader, or with ``local`` whoever is asked, without a majority."""
@@ -476,7 +474,6 @@ class Expected:
     value: Annotated[str | None, Key(1)]
 
 
-@quickly_made
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
     """One property of one resource; ``value`` is ``None`` for ``DELETE``.
@@ -491,7 +488,6 @@ class ConfigChange:
     expected: Annotated[Expected | None, Key(4)] = None
 
 
-@quickly_made
 @dataclass(frozen=True, slots=True)
 class ResourceChanges:
     """The changes to one resource: a ``"topic"`` by name, or a ``"broker"`` by id ("" for all).
@@ -505,7 +501,6 @@ class ResourceChanges:
     replace: Annotated[bool, Key(4)] = False
 
 
-@quickly_made
 @dataclass(frozen=True, slots=True)
 class ResourceAlteration:
     """What became of the changes to one resource: all or nothing."""
@@ -515,7 +510,6 @@ class ResourceAlteration:
     failure: Annotated[Failure, Key(3)]
 
 
-@quickly_made
 @dataclass(frozen=True, slots=True)
 class AlterConfigsAnswer(Answer):
     """What became of each resource, in the order of the request."""
@@ -523,7 +517,6 @@ class AlterConfigsAnswer(Answer):
     resources: Annotated[tuple[ResourceAlteration, ...], Key(1)]
 
 
-@quickly_made
 @dataclass(frozen=True, slots=True)
 class AlterConfigs(Request[AlterConfigsAnswer]):
     """Change configurations, or say whether they could be changed so (``validate_only``)."""

@@ -1,12 +1,12 @@
 """What is said about partitions: who is in sync with their leaders, leads them and holds them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated, Final
 
 from quorate.control.codec import Key
 from quorate.control.messages import NO_NODE, Answer, Failure, Request
+from quorate.dataclass import dataclass
 
 ANY_EPOCH: Final = -1
 """A broker epoch that is not known, and not checked."""

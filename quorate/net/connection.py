@@ -7,12 +7,12 @@ in :attr:`Connection.out`: the reactor for plain sockets, a task per connection 
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import inf
 from struct import Struct
 from time import monotonic
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.net.refusals import Closings, Refusals
 from quorate.protocol.frames import foreign_hint

@@ -6,11 +6,11 @@ an answer is who reads it from the socket, so that an answer costs one wake-up.
 
 import os
 from collections import deque
-from dataclasses import dataclass
 from typing import Any, Final
 
 import trio
 
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, NetworkError, UnsupportedVersionError
 from quorate.net.passing_frames import PassingFrames
 from quorate.protocol.apis import APIS, Api, ApiKey

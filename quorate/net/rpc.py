@@ -7,11 +7,11 @@ Two tasks move the bytes, one for each direction, and nothing else about a reque
 import os
 import ssl
 from collections import deque
-from dataclasses import dataclass
 from typing import Any, Final
 
 import trio
 
+from quorate.dataclass import dataclass
 from quorate.errors import (
     ErrorCode,
     NetworkError,

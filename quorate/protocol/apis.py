@@ -1,9 +1,9 @@
 """The API table: key, name, request, response, and the versions that we can read and write."""
 
-from dataclasses import dataclass
 from enum import IntEnum, unique
 from typing import Any, Final
 
+from quorate.dataclass import dataclass
 from quorate.protocol.fields import NO_VERSIONS, layout_of
 from quorate.protocol.messages import (
     cluster,

@@ -4,9 +4,9 @@ A member's metadata is a subscription, and what it is given is an assignment (Ka
 ``ConsumerProtocolSubscription`` and ``ConsumerProtocolAssignment``): a version, then the message.
 """
 
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from quorate.dataclass import dataclass
 from quorate.model import TopicPartition
 from quorate.protocol.fields import array, binary, int32, layout_of, string
 from quorate.protocol.message import decoder, encoder, message, nested

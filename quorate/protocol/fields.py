@@ -5,9 +5,9 @@ the annotated type. The annotation is for people and checkers, the specifier for
 """
 
 from collections.abc import Sized
-from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, cast, overload
 
+from quorate.dataclass import dataclass
 from quorate.protocol.primitives import ZERO_UUID
 
 T = TypeVar("T")

@@ -1,11 +1,12 @@
 """Registration, heartbeats, fencing, and blocks of producer ids."""
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from quorate.control import messages as m
 from quorate.control import partition_messages as p
+from quorate.dataclass import dataclass
 from quorate.errors import (
     DuplicateBrokerRegistrationError,
     ErrorCode,

@@ -1,10 +1,9 @@
 """What a decision is: the facts it makes, and what the asker is told once they are committed."""
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from quorate.control.messages import Answer, Failure
-from quorate.control.quick import quickly_made
+from quorate.dataclass import dataclass
 from quorate.errors import KafkaError
 from quorate.quorum.metadata.records import MetadataRecord
 
@@ -25,7 +24,6 @@ class Decision(Generic[A_co]):
     completes: bool = True
 
 
-@quickly_made
 @dataclass(frozen=True, slots=True)
 class Reason:
     """Why, by whom and when: what each record of a decision carries."""

@@ -9,9 +9,10 @@ goes on holding every committed record, and can be elected when nobody is in syn
 """
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.errors import UnsupportedVersionError
 from quorate.model import NO_LEADER
 from quorate.quorum.control.decision import Reason

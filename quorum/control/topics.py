@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from quorate.control import messages as m
+from quorate.dataclass import dataclass
 from quorate.errors import (
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,

@@ -1,9 +1,10 @@
 """What changed between two images, so that who follows them need not compare everything."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, TypeVar
 
+from quorate.dataclass import dataclass
 from quorate.quorum.metadata.image import ConfigResource, MetadataImage, ScramUser, TopicImage
 from quorate.quorum.metadata.records import QuotaEntity
 

@@ -1,11 +1,10 @@
 """The metadata image: every fact that the quorum has agreed on, as values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from quorate.control.messages import SupportedFeature
-from quorate.control.quick import quickly_made
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.model import NO_LEADER, Endpoint
 from quorate.quorum.metadata.records import PartitionCreated, QuotaEntity
@@ -34,7 +33,6 @@ class ConfigResource(NamedTuple):
     name: str
 
 
-@quickly_made
 @dataclass(frozen=True, slots=True)
 class PartitionState:
     """Who holds a partition, who leads it, who is in sync.

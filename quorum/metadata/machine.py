@@ -7,12 +7,12 @@ retry of a command that did take effect is dropped.
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final
 
 from quorate.control.codec import DecodeError, as_array, dump_cbor, load_cbor
 from quorate.control.messages import FetchMetadataAnswer, MetadataBatch
+from quorate.dataclass import dataclass
 from quorate.quorum.metadata.applying import apply_records
 from quorate.quorum.metadata.codec import decode_facts, encode_batch
 from quorate.quorum.metadata.image import EMPTY_IMAGE, InconsistentRecordError, MetadataImage

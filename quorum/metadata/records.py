@@ -5,12 +5,11 @@ controller's clock), so that a log of records is also the cluster's diary.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Final
 
 from quorate.control.codec import Key
 from quorate.control.messages import SupportedFeature
-from quorate.control.quick import quickly_made
+from quorate.dataclass import dataclass
 from quorate.model import NO_LEADER, Endpoint
 
 CAUSE_KEY: Final = Key(1)
@@ -102,7 +101,6 @@ class ProducerIdsAllocated:
     next_producer_id: Annotated[int, Key(5)]
 
 
-@quickly_made
 @dataclass(frozen=True, slots=True)
 class TopicCreated:
     """A topic exists; its partitions follow in the same batch, in order."""
@@ -122,7 +120,6 @@ class TopicRemoved:
     topic_id: Annotated[bytes, Key(3)]
 
 
-@quickly_made
 @dataclass(frozen=True, slots=True)
 class PartitionCreated:
     """A topic has one more partition, with the next number.
@@ -145,7 +142,6 @@ class PartitionCreated:
     last_known_leader: Annotated[int, Key(13)] = NO_LEADER
 
 
-@quickly_made
 @dataclass(frozen=True, slots=True)
 class PartitionChanged:
     """A partition has this leader and ISR from now on.
@@ -168,7 +164,6 @@ class PartitionChanged:
     last_known_leader: Annotated[int | None, Key(12)] = None
 
 
-@quickly_made
 @dataclass(frozen=True, slots=True)
 class ConfigSet:
     """A property of a topic or broker has a value."""
@@ -181,7 +176,6 @@ class ConfigSet:
     value: Annotated[str, Key(6)]
 
 
-@quickly_made
 @dataclass(frozen=True, slots=True)
 class ConfigDeleted:
     """A property of a topic or broker is back at its default."""
@@ -193,7 +187,6 @@ class ConfigDeleted:
     name: Annotated[str, Key(5)]
 
 
-@quickly_made
 @dataclass(frozen=True, slots=True)
 class RequestAnswered:
     """The records of this batch carry out a request; a retry of it gets this answer.

@@ -11,7 +11,6 @@ boxing relies on its private names; ``tests/unit/quorum/test_engine.py`` fails w
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pysyncobj.syncobj as library
@@ -21,6 +20,7 @@ from pysyncobj.node import Node
 from pysyncobj.transport import Transport
 from pysyncobj.version import VERSION
 
+from quorate.dataclass import dataclass
 from quorate.quorum.raft.journal import Entry, Journal, SnapshotEnd
 from quorate.quorum.raft.messages import (
     APPEND_BYTES_TARGET,

@@ -6,9 +6,9 @@ only if the change before is committed, and if this leader has committed an entr
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from quorate.dataclass import dataclass
 from quorate.promise import Promise
 from quorate.quorum.raft.configurations import Configurations, encode_voters_command
 from quorate.quorum.raft.engine import NEVER_S, VOTERS, Engine

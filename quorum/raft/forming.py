@@ -9,9 +9,9 @@ another one that will not talk to it, and nobody needs to know who formatted fir
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.model import Endpoint
 from quorate.quorum.raft.voters import ReplicaKey, Voter, VoterSet
 

@@ -4,8 +4,9 @@ The switches exist so that a simulation can be asked whether it notices when one
 else ever turns one off.  ``docs/decisions/0012-boxing-pysyncobj.md`` tells what each is for.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+from quorate.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ a second file, :class:`Watermark`.
 
 import struct
 import zlib
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quorate.control.codec import as_array, dump_cbor, load_cbor
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.quorum.raft.watermark import Watermark, open_watermarks
 

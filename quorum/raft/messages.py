@@ -5,10 +5,10 @@ may be lost, repeated, delayed and overtaken, and whatever it leads to is anothe
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from quorate.control.codec import INT64_MAX, DecodeError, as_array, dump_cbor, load_cbor
+from quorate.dataclass import dataclass
 from quorate.quorum.raft.journal import Entry
 
 FRAME_BYTES_MAX: Final = 4 * 2**20

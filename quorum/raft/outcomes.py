@@ -1,8 +1,8 @@
 """What becomes of proposals, reads and membership changes; each is told exactly once."""
 
-from dataclasses import dataclass
 from enum import IntEnum
 
+from quorate.dataclass import dataclass
 from quorate.quorum.raft.voters import ReplicaKey, VoterSet
 
 

@@ -1,9 +1,9 @@
 """How far the followers are, as their leader sees it; Kafka's notion of being caught up."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from quorate.dataclass import dataclass
 from quorate.quorum.raft.engine import NEVER_S, Engine
 from quorate.quorum.raft.voters import ReplicaKey
 

@@ -1,8 +1,8 @@
 """Proposals on their way: each is told its outcome exactly once."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
+from quorate.dataclass import dataclass
 from quorate.promise import Promise
 from quorate.quorum.raft.outcomes import Lost as Lost  # noqa: PLC0414
 from quorate.quorum.raft.outcomes import NotDone as NotDone  # noqa: PLC0414

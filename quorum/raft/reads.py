@@ -7,9 +7,9 @@ between two rounds share one probe.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from quorate.dataclass import dataclass
 from quorate.promise import Promise
 from quorate.quorum.raft.engine import NEVER_S, Engine
 from quorate.quorum.raft.messages import RaftMessage, ReadProbe, ReadProbeAnswer

@@ -1,9 +1,10 @@
 """Replication: the follower's side, which truncates conflicts only, and the leader's pacing."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from quorate.dataclass import dataclass
 from quorate.quorum.raft.engine import NEVER_S, Engine, EngineError
 from quorate.quorum.raft.hardening import Hardening
 from quorate.quorum.raft.messages import Append, AppendAnswer, Heartbeat, RaftMessage

@@ -1,8 +1,8 @@
 """How a replica plays: its timers, and which hardenings are on."""
 
-from dataclasses import dataclass
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.quorum.raft.hardening import ALL, Hardening
 from quorate.quorum.raft.timing import PRODUCTION_TIMING, Timing
 from quorate.settings import NodeConfig

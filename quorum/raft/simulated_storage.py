@@ -2,9 +2,10 @@
 
 import errno
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
+from quorate.dataclass import dataclass
 from quorate.quorum.raft.storage import StorageFullError
 
 if TYPE_CHECKING:

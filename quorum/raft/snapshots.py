@@ -2,10 +2,10 @@
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from quorate.control.codec import DecodeError, as_array, dump_cbor, load_cbor
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.quorum.raft.journal import Entry, SnapshotEnd
 from quorate.quorum.raft.voters import VoterSet, decode_voters, encode_voters

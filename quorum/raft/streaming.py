@@ -6,9 +6,10 @@ it was interrupted, and nothing counts before the whole is there and is what was
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from quorate.dataclass import dataclass
 from quorate.quorum.raft.engine import NEVER_S, Engine
 from quorate.quorum.raft.messages import (
     SNAPSHOT_CHUNK_BYTES,

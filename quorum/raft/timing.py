@@ -1,7 +1,8 @@
 """Raft's timers and thresholds."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from quorate.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

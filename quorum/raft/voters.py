@@ -6,10 +6,11 @@ in a term in which the lost disk voted already.
 
 import base64
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NamedTuple
 
 from quorate.control.codec import DecodeError, as_array
+from quorate.dataclass import dataclass
 from quorate.model import Endpoint
 
 DIRECTORY_ID_BYTES: Final = 16

@@ -9,9 +9,9 @@ import sys
 import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from statistics import median
 
+from quorate.dataclass import dataclass
 from quorate.tools.bench import requests, topics
 from quorate.tools.bench.brokers import fresh_node
 from quorate.tools.bench.figures import Metric, Sample

@@ -3,10 +3,10 @@
 import shlex
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import quorate
+from quorate.dataclass import dataclass
 from tests.compat.peers import java, nodes
 
 # What a topic's file.delete.delay.ms is elsewhere: Kafka heeds only the broker's for whole topics.

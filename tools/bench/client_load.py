@@ -12,10 +12,11 @@ import resource
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import trio
+
+from quorate.dataclass import dataclass
 
 BURST = 500
 LINGER_MS = 5

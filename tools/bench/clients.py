@@ -1,8 +1,8 @@
 """Python clients against each other, on the first of the brokers."""
 
 import sys
-from dataclasses import dataclass
 
+from quorate.dataclass import dataclass
 from quorate.tools.bench import figures, topics
 from quorate.tools.bench.client_load import CONSUMERS, PRODUCERS
 from quorate.tools.bench.figures import Metric, Sample

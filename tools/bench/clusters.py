@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import quorate
+from quorate.dataclass import dataclass
 from quorate.net.ports import free_ports
 from quorate.tools.bench.quorum_cluster import QUORATE, property_words, quorum
 from tests.compat.peers import java, nodes, process

@@ -4,12 +4,12 @@ import argparse
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Generic, NoReturn, Protocol, TypeVar
 
 from rich.console import Console
 
+from quorate.dataclass import dataclass
 from quorate.tools.bench import report, results
 from quorate.tools.bench.command import FILE_COLUMNS, REPORTS
 from quorate.tools.bench.figures import Metric, Outcome, Sample

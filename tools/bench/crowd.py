@@ -12,9 +12,10 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
+from quorate.dataclass import dataclass
 from quorate.protocol.apis import ApiKey
 from quorate.protocol.messages.data import (
     FetchPartition,

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from quorate.dataclass import dataclass
 
 
 class BadEventError(ValueError):

@@ -2,8 +2,9 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from quorate.dataclass import dataclass
 
 Better = Literal["more", "less"]
 

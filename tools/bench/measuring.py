@@ -7,10 +7,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
+from quorate.dataclass import dataclass
 from quorate.tools.bench import events, figures
 from tests.compat.peers import cache, native, process
 

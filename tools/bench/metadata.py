@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -23,6 +23,8 @@ from typing import Final, TypeVar
 
 import psutil
 import trio
+
+from quorate.dataclass import dataclass
 
 if __name__ == "__main__":
     # Benchmarks share their peers with the tests, which are not installed.

@@ -10,11 +10,11 @@ import time
 import uuid
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 
 from quorate.control import messages as m
 from quorate.control.frames import Frame, encode_frame
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode
 from quorate.jepsen.clients.controllers import QuorumClient
 from quorate.model import Endpoint

@@ -10,10 +10,12 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from confluent_kafka import Producer
+
+from quorate.dataclass import dataclass
 
 if __name__ == "__main__":
     # Benchmarks share their peers with the tests, which are not installed.

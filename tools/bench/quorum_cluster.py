@@ -4,10 +4,11 @@ import sys
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from quorate.control import messages as m
+from quorate.dataclass import dataclass
 from quorate.jepsen.clients.controllers import MaybeDoneError, NotDoneError, QuorumClient
 from quorate.net.ports import free_ports
 from quorate.tools.bench.measuring import MeasurementFailedError

@@ -6,13 +6,13 @@ Each sample is taken on nodes of its own, warmed up with smaller topics.
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import Any, cast
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from quorate.dataclass import dataclass
 from quorate.tools.bench import topics
 from quorate.tools.bench.brokers import fresh_node, kafka_broker, quorate_broker
 from quorate.tools.bench.figures import Metric, Outcome, Sample

@@ -8,13 +8,13 @@ import selectors
 import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import cbor2
 
 from quorate.control import messages as m
 from quorate.control.frames import LENGTH_BYTES, Frame, decode_frame, encode_frame
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode
 from quorate.tools.bench.figures import Sample
 from quorate.tools.bench.measuring import MeasurementFailedError

@@ -5,11 +5,11 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
 from quorate.control import messages as m
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode
 from quorate.jepsen.clients.controllers import MaybeDoneError, NotDoneError, QuorumClient
 from quorate.model import Endpoint

@@ -1,13 +1,13 @@
 """A run as tables for people."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from quorate.dataclass import dataclass
 from quorate.tools.bench.figures import Metric, Outcome, digits, shown
 
 # Two runs of the same code differ by this much here and there.

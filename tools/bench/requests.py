@@ -2,9 +2,10 @@
 
 import random
 import struct
-from dataclasses import dataclass
 
 import google_crc32c
+
+from quorate.dataclass import dataclass
 
 PRODUCE_KEY = 0
 PRODUCE_VERSION = 7  # not flexible, and spoken by every broker since Kafka 2.1

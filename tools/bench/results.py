@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from quorate.dataclass import dataclass
 from quorate.tools.bench.figures import Metric, Outcome, spread_of
 
 FORMAT_VERSION = 1

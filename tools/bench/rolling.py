@@ -9,12 +9,14 @@ import threading
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
 from confluent_kafka import Producer
+
+from quorate.dataclass import dataclass
 
 if __name__ == "__main__":
     # Benchmarks share their peers with the tests, which are not installed.

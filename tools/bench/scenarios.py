@@ -4,10 +4,11 @@ import os
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from quorate.dataclass import dataclass
 from quorate.tools.bench import figures, requests, topics
 from quorate.tools.bench.brokers import Broker
 from quorate.tools.bench.figures import Metric, Sample

@@ -12,13 +12,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
 from quorate.client.sync import Admin, Producer
+from quorate.dataclass import dataclass
 from quorate.tools.bench import command_line, machine
 from tests.compat import serving
 from tests.compat.spark.conftest import PEER_VERSION, missing, peer_jars, temporary_files

@@ -4,7 +4,8 @@ import socket
 import struct
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from quorate.dataclass import dataclass
 
 TIMEOUT_S = 30.0
 TIMEOUT_MS = 30_000

@@ -7,11 +7,11 @@ WARMUP SECONDS transactional|plain`; it prints the events of the generators in C
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import trio
 
+from quorate.dataclass import dataclass
 from quorate.tools.bench.client_load import emit
 
 TIMEOUT_S = 30.0

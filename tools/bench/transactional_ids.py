@@ -9,10 +9,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+
+from quorate.dataclass import dataclass
 
 if __name__ == "__main__":
     # Benchmarks share their peers with the tests, which are not installed.

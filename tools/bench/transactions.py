@@ -9,9 +9,10 @@ import sys
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from quorate.dataclass import dataclass
 
 if __name__ == "__main__":
     # Benchmarks share their peers with the tests, which are not installed.

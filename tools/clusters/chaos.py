@@ -1,9 +1,9 @@
 """What may be done to the nodes of a cluster of ``quorate up``, and which node a word names."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.tools.clusters.layout import Layout, Member
 from quorate.tools.clusters.picture import DEAD, PAUSED, STOPPED, NodeState
 from quorate.tools.output import Column, Table

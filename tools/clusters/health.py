@@ -1,9 +1,9 @@
 """How the partitions of a cluster are: led or not, in sync or not; counted for each broker."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from quorate.client.admin_results import PartitionDescription, TopicDescription
+from quorate.dataclass import dataclass
 from quorate.model import NO_LEADER
 
 

@@ -5,9 +5,10 @@ Brokers are numbered from 1, controllers from 101: ids are unique in a cluster.
 
 import json
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.model import PORT_MAX, Endpoint
 from quorate.tools.problems import RefusedError, UsageError

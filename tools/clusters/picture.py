@@ -1,10 +1,11 @@
 """A cluster at a moment: its processes and what they say; as rows, as lines, as values."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from quorate.client.admin_results import BrokerDescription
+from quorate.dataclass import dataclass
 from quorate.tools.clusters.health import BrokerLoad, Health, health_lines
 from quorate.tools.clusters.layout import BROKER, Layout, Member
 from quorate.tools.output import Column, Table, bytes_text

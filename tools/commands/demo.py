@@ -1,13 +1,13 @@
 """``quorate demo``."""
 
 import sys
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, Generic, Protocol, TypeVar
 
 import typer
 
+from quorate.dataclass import dataclass
 from quorate.tools.command_line import Command, command_app, options_of
 from quorate.tools.output import Column, Table
 from quorate.tools.problems import ProblemFoundError

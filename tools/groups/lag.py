@@ -1,10 +1,10 @@
 """How far groups are behind: in records, in seconds, and where that is going."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from quorate.client.groups.results import GroupDescription, MemberDescription, OffsetAndMetadata
+from quorate.dataclass import dataclass
 from quorate.model import TopicPartition
 
 GROWING: Final = "growing"

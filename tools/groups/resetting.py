@@ -4,12 +4,12 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from typing import Final
 
 from quorate.client.groups.results import OffsetAndMetadata
+from quorate.dataclass import dataclass
 from quorate.model import TopicPartition
 from quorate.tools.groups.lag import Bounds
 from quorate.tools.output import Column, Table

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from quorate.client.groups.results import OffsetAndMetadata
+from quorate.dataclass import dataclass
 from quorate.model import TopicPartition
 from quorate.tools.groups.resetting import Change
 from quorate.tools.output import Column, Table

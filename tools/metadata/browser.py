@@ -4,9 +4,9 @@ import fnmatch
 import json
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from quorate.dataclass import dataclass
 from quorate.quorum.metadata import records as r
 from quorate.tools.metadata import tree
 from quorate.tools.metadata.decided import Decided, VotersChanged

@@ -3,11 +3,11 @@
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, cast, get_args
 
 from quorate.control.codec import DecodeError
 from quorate.control.frames import decode_frame
+from quorate.dataclass import dataclass
 from quorate.model import Endpoint
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records

@@ -7,11 +7,11 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
 from quorate.control.codec import dump_cbor, load_cbor
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.quorum.metadata.image import MetadataImage
 from quorate.quorum.metadata.snapshot import decode_image, encode_image

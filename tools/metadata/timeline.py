@@ -1,9 +1,9 @@
 """All decisions that are left, to walk through: the metadata after each of them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage
 from quorate.tools.metadata.decided import Batch, Decided, Reader
 from quorate.tools.metadata.travel import Point

@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, cast
 
+from quorate.dataclass import dataclass
 from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage
 from quorate.tools.metadata.decided import Batch
 from quorate.tools.metadata.tree import Folder, contents, find, parse_path, root_of

@@ -6,10 +6,10 @@ It is laid out like the one in Kafka's metadata shell: ``/topics/NAME/0/leader_i
 import dataclasses
 import fnmatch
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
+from quorate.dataclass import dataclass
 from quorate.model import Endpoint
 from quorate.quorum.metadata.image import MetadataImage, TopicImage
 from quorate.tools.metadata.decided import HIDDEN, HIDDEN_FIELDS, bytes_text, plain

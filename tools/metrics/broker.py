@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from quorate.broker.handlers.context import Broker
 from quorate.broker.replication.leader import LeaderReplica
 from quorate.broker.request_times import ApiTimes
 from quorate.broker.transactions.transaction import NAMES, TxnState
+from quorate.dataclass import dataclass
 from quorate.net.reactor import Traffic
 from quorate.protocol.apis import APIS
 from quorate.quorum.metadata.delta import MetadataDelta

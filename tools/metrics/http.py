@@ -1,7 +1,8 @@
 """The little of HTTP that a metrics port needs: one request, one answer, and the end."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from quorate.dataclass import dataclass
 
 HEAD_BYTES_MAX: Final = 8192
 END: Final = b"\r\n\r\n"

@@ -6,8 +6,9 @@ Quorate's. What Kafka does not have is called ``quorate_``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
+
+from quorate.dataclass import dataclass
 
 Kind = Literal["counter", "gauge", "summary"]
 

@@ -4,9 +4,9 @@ import hashlib
 import zlib
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.model import TopicPartition
 from quorate.records.batch import HEADER_BYTES, parse_header
 

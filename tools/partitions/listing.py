@@ -1,10 +1,10 @@
 """Partitions as they are listed and described: filters, tables, lines."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from quorate.client.admin_results import LogDirReplica, PartitionDescription, TopicDescription
+from quorate.dataclass import dataclass
 from quorate.model import UNKNOWN_OFFSET, TopicPartition
 from quorate.tools.clusters.health import (
     is_at_min_isr,

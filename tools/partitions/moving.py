@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from quorate.client.admin_results import LogDirReplica, Reassignment
+from quorate.dataclass import dataclass
 from quorate.model import TopicPartition
 from quorate.setting_fields import LONG_MAX
 from quorate.tools.output import Column, Table, bytes_text

@@ -7,8 +7,8 @@ leaders. A rule gives way to those before it.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.model import TopicPartition
 

@@ -1,9 +1,9 @@
 """What brokers have, and what keeps one from leading nothing, or from going."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from quorate.client.admin_results import BrokerDescription, LogDirReplica
+from quorate.dataclass import dataclass
 from quorate.model import TopicPartition
 from quorate.tools.clusters.health import BrokerLoad
 from quorate.tools.clusters.picture import broker_state

@@ -5,8 +5,8 @@ person can be told more about.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from quorate.dataclass import dataclass
 from quorate.tools.output import Column, Table
 from quorate.tools.problems import CommandError, RefusedError, UsageError
 from quorate.tools.quorum.view import QuorumView, Replica, parse_directory

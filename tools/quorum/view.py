@@ -2,13 +2,13 @@
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from quorate.client import admin_results as client
 from quorate.client.admin_results import QuorumDescription
 from quorate.control import messages as control
 from quorate.control.messages import NO_DIRECTORY, NO_NODE, DescribeQuorumAnswer
+from quorate.dataclass import dataclass
 from quorate.model import UNKNOWN_OFFSET, Endpoint
 from quorate.tools.output import Column, Table, id_text
 

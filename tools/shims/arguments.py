@@ -1,8 +1,9 @@
 """Arguments as Kafka's tools take them: long options, ``--name value`` or ``--name=value``."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.setting_fields import LONG_MAX
 

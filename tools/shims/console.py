@@ -3,10 +3,10 @@
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.records.record import Record
 from quorate.setting_fields import LONG_MAX

@@ -3,10 +3,10 @@
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
+from quorate.dataclass import dataclass
 from quorate.tools.problems import EXIT_OK, EXIT_UNREACHABLE, UsageError, explain
 from quorate.tools.shims.arguments import Given, Options, ShimError, parse
 

@@ -1,8 +1,8 @@
 """Whom the screen asks."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from quorate.dataclass import dataclass
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.topics import Client
 

@@ -1,7 +1,6 @@
 """Screens that lie over the table: texts to read, questions to answer, forms to fill in."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from rich.text import Text
@@ -12,6 +11,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static, TextArea
 
+from quorate.dataclass import dataclass
 from quorate.tools.output import harmless
 from quorate.tools.tui.palette import STYLES
 from quorate.tools.tui.views.cells import Line, Part, Tone

@@ -1,7 +1,7 @@
 """The screen that all views share: header, table, prompt, keys."""
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from textwrap import wrap
 from typing import ClassVar
 
@@ -12,6 +12,7 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
+from quorate.dataclass import dataclass
 from quorate.tools.output import harmless
 from quorate.tools.problems import Problem
 from quorate.tools.tui.dialogs import text_of

@@ -1,9 +1,10 @@
 """What the screen asks the gatherer to do, and what comes of it: values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from quorate.client.admin_results import ConfigChange, ConfigEntry
+from quorate.dataclass import dataclass
 from quorate.model import TopicPartition
 from quorate.tools.groups_work import Planned
 from quorate.tools.metadata.timeline import Timeline

@@ -1,9 +1,9 @@
 """What an answer to "why?" is: a headline, lines that each cite what they come from, what to do."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
+from quorate.dataclass import dataclass
 from quorate.model import TopicPartition
 from quorate.tools.metadata.decided import Decided
 from quorate.tools.output import SCHEMA_VERSION

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Final
 
 from quorate.broker.groups.consumer_records import EpochFact, ProfileFact, read_fact
@@ -16,6 +15,7 @@ from quorate.broker.groups.records import (
 from quorate.broker.shards.formats import decode_value, leading_number
 from quorate.broker.shards.shards import partition_of
 from quorate.broker.shards.topics import GROUPS_TOPIC
+from quorate.dataclass import dataclass
 from quorate.errors import CorruptRecordError
 from quorate.model import TopicPartition
 from quorate.quorum.metadata import records as r

@@ -1,11 +1,12 @@
 """What was measured of a partition: what its brokers answered, at one moment or two."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from quorate.client.admin_results import LogDirReplica
 from quorate.client.transactions.describing import ProducerDescription, TransactionDescription
+from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.tools.why.answer import Line, measured
 

@@ -1,9 +1,9 @@
 """What happened to a partition or a broker, found in the records of metadata."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.model import NO_LEADER, TopicPartition
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.image import BROKER, CLUSTER_DEFAULT, TOPIC

@@ -1,13 +1,13 @@
 """Why the writes of a transactional id, or the commits of a group, are refused."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from quorate.broker.transactions.records import read_transaction_key, read_transaction_value
 from quorate.broker.transactions.transaction import NAMES, PREPARED, Transaction, TxnState
 from quorate.client.groups.results import GroupDescription
 from quorate.client.transactions.describing import OVER, TransactionDescription
+from quorate.dataclass import dataclass
 from quorate.errors import CorruptRecordError
 from quorate.records.record import Record
 from quorate.tools.metadata.decided import Decided

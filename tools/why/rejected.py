@@ -5,11 +5,11 @@ asked is measured; what a setting only threatens is told as ``configured``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from quorate.broker.shards.topics import INTERNAL_TOPICS
 from quorate.client.admin_results import ConfigEntry
+from quorate.dataclass import dataclass
 from quorate.errors import ErrorCode, KafkaError, QuorateError
 from quorate.model import NO_LEADER
 from quorate.setting_fields import LONG_MAX

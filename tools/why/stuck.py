@@ -5,9 +5,9 @@ something moves is not to be seen at one look.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.model import NO_LEADER, TopicPartition
 from quorate.tools.metadata.decided import Decided
 from quorate.tools.positions import time_text

@@ -1,8 +1,9 @@
 """What an assignor is given, and what it returns."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
+
+from quorate.dataclass import dataclass
 
 
 class TopicIdPartition(NamedTuple):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quorate.client.membership.assigning.java_order import in_table_order
+from quorate.dataclass import dataclass
 from quorate.protocol.consumer_protocol import NO_GENERATION
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from quorate.dataclass import dataclass
 from quorate.model import TopicPartition
 
 if TYPE_CHECKING:

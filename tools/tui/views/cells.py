@@ -1,10 +1,10 @@
 """Tables as values: cells with a tone and an order, rows with what they are about."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
+from quorate.dataclass import dataclass
 from quorate.tools.output import harmless
 
 UNKNOWN: Final = "-"

@@ -1,8 +1,8 @@
 """Keys and what they do: one list for the screen's bindings, its help and the docs."""
 
-from dataclasses import dataclass
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.tools.tui.views import places
 
 

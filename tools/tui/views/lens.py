@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from quorate.dataclass import dataclass
 from quorate.tools.output import text_width
 from quorate.tools.tui.views.cells import Cell, Column, Frame, Row
 

@@ -1,7 +1,7 @@
 """The cluster as it was after one of the controllers' decisions, and what that one changed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from quorate.broker.shards.topics import INTERNAL_TOPICS
@@ -11,6 +11,7 @@ from quorate.client.admin_results import (
     PartitionDescription,
     TopicDescription,
 )
+from quorate.dataclass import dataclass
 from quorate.model import Endpoint
 from quorate.quorum.metadata.image import (
     BROKER,

@@ -2,8 +2,9 @@
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from quorate.dataclass import dataclass
 
 TOPICS: Final = "topics"
 BROKERS: Final = "brokers"

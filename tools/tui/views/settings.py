@@ -1,10 +1,10 @@
 """Settings as a table, and what an edit of them changes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from quorate.client.admin_results import ConfigChange, ConfigEntry, ConfigOperation, ResourceType
+from quorate.dataclass import dataclass
 from quorate.tools.configs import SOURCES, parse_resource
 from quorate.tools.tui.views.cells import Column, Frame, Line, Part, Row, Tone, text_cell
 from quorate.tools.tui.views.snapshot import Snapshot

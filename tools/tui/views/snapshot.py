@@ -1,7 +1,7 @@
 """What was gathered of a cluster at a moment, and what it was a while ago."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from quorate.client.admin_results import (
     BrokerDescription,
@@ -11,6 +11,7 @@ from quorate.client.admin_results import (
 )
 from quorate.client.groups.results import GroupDescription
 from quorate.client.transactions.describing import TransactionDescription, TransactionListing
+from quorate.dataclass import dataclass
 from quorate.model import UNKNOWN_OFFSET, TopicPartition
 from quorate.records.record import Record
 from quorate.tools.clusters.health import BrokerLoad, Health, health_of, loads_of

@@ -1,10 +1,10 @@
 """Topics and partitions as tables."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from quorate.client.admin_results import LogDirReplica, TopicDescription
+from quorate.dataclass import dataclass
 from quorate.model import UNKNOWN_OFFSET, TopicPartition
 from quorate.tools.clusters.health import Health, health_of
 from quorate.tools.output import id_text
