@@ -248,12 +248,10 @@ class LogLoader:
         try:
             segment = self._resume(base, self._entry_counts(base))
             size_bytes = self._size_of(base)
-            for batch in scan_headers(segment.file, segment.size_bytes, size_bytes):
-                if end_offset == base and not _is_indexed(segment, batch):
-                    return None
-                segment.recount(batch.header)
-                end_offset = batch.header.next_offset
-        except (CorruptRecordError, InvalidRecordError, FileNotFoundError):
+            for header in self._whole_batches(segment, size_bytes, closed_at):
+                segment.recount(header)
+                end_offset = header.next_offset
+        except FileNotFoundError:
             return None
         if segment.size_bytes != size_bytes or end_offset != closed_at:
             return None

@@ -337,3 +337,15 @@ def test_what_stands_before_the_damage_is_kept_and_nothing_wrong_comes_out(part:
         lived = live(seed)
         for again in range(DAMAGES_PER_HISTORY):
             recover(lived, Random(f"{seed} {again}"))
+
+
+@pytest.mark.parametrize(
+    ("seed", "again"),
+    [
+        # A batch's offset was damaged before those of the next ones, in a log that had been closed:
+        # whoever asked for the offset before it was given what stands behind it.
+        (724427838849878, 9),
+    ],
+)
+def test_what_was_found_once_is_found_again(seed: int, again: int) -> None:
+    recover(live(seed), Random(f"{seed} {again}"))
