@@ -92,10 +92,18 @@ def test_offsets_are_read_from_answers_about_one_group() -> None:
         ),
         OffsetFetchResponsePartition(partition_index=1, committed_offset=-1, metadata=""),
     ]
+    nothing_read = OffsetFetchResponsePartition(partition_index=0, committed_offset=0, metadata="")
     response = OffsetFetchResponse(
-        topics=[OffsetFetchResponseTopic(name="t", partitions=partitions)]
+        topics=[
+            OffsetFetchResponseTopic(name="t", partitions=partitions),
+            OffsetFetchResponseTopic(name="u", partitions=[nothing_read]),
+        ]
     )
-    assert fetched_offsets(response) == {T0: OffsetAndMetadata(5, 2, "")}
+    # An offset of 0 is one: who took it for none would begin at the end, by default.
+    assert fetched_offsets(response) == {
+        T0: OffsetAndMetadata(5, 2, ""),
+        U0: OffsetAndMetadata(0, -1, ""),
+    }
     assert fetch_codes(response) == {0}
 
 

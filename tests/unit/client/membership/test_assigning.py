@@ -99,6 +99,14 @@ def test_what_a_member_had_long_ago_and_does_not_want_any_more_is_not_its() -> N
     assert assigned == {"a": ["u-0"], "b": ["t-0", "t-1"]}
 
 
+def test_no_partition_goes_back_to_who_does_not_want_its_topic_any_more() -> None:
+    stale = Member("a", ("u",), owned=(T0,), generation=1)
+    busy = Member("b", ("t",), owned=(T0, T1, T2), generation=2)
+    assigned = group("sticky", {"t": 4, "u": 1}, stale, busy, Member("c", ("t",))).assign()
+    assert assigned["a"] == ["u-0"]
+    assert sorted(assigned["b"] + assigned["c"]) == ["t-0", "t-1", "t-2", "t-3"]
+
+
 # What must hold of any group: the groups are those that the golden tables were made of.
 
 
