@@ -206,6 +206,7 @@ def test_commits_come_from_members_of_this_generation() -> None:
     assert commit(world, **good, instance_id="a") == "UNKNOWN_MEMBER_ID"
     assert commit(world) == "UNKNOWN_MEMBER_ID"
     assert commit(world, transactional=True) == "NONE"
+    assert commit(world, transactional=True, instance_id="a") == "UNKNOWN_MEMBER_ID"
     world.come()
     assert commit(world, **good) == "NONE"  # it is about to join again: its last chance
     world.join(only.member_id)
@@ -243,6 +244,19 @@ def test_what_the_members_read_is_known_from_their_subscriptions() -> None:
     world.join(promises[0].value.member_id, protocols=[("range", told[0])])
     assert [reads(topic) for topic in "tuvw"] == [True, False, False, False]
     assert [World(world.log).group.is_subscribed_to(topic) for topic in "tw"] == [True, False]
+
+
+def test_what_a_static_member_reads_is_known_as_soon_as_it_came_back() -> None:
+    world = World()
+    first, second = (
+        [("range", encode_subscription(Subscription((topic,))))] for topic in ("t", "u")
+    )
+    promise = world.join(instance_id="a", protocols=first)
+    world.pass_ms(3_000)
+    world.sync(promise.value, instance_id="a")
+    assert [world.group.is_subscribed_to(topic) for topic in "tu"] == [True, False]
+    assert world.join(instance_id="a", protocols=second).value.generation_id == 1
+    assert [world.group.is_subscribed_to(topic) for topic in "tu"] == [False, True]
 
 
 def test_what_consumers_read_that_cannot_be_understood_is_anything() -> None:

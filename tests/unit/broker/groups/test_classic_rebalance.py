@@ -134,6 +134,27 @@ def test_who_joins_while_assignments_are_being_stored_ends_the_generation() -> N
     assert world.group.state_name == "CompletingRebalance"
 
 
+@pytest.mark.parametrize("outcome", [NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE])
+def test_what_comes_of_an_earlier_generations_assignments_is_nothing_to_the_next(
+    outcome: ErrorCode,
+) -> None:
+    world = World()
+    promise = world.come()
+    world.pass_ms(3_000)
+    world.writer.commits_at_once = False
+    world.sync(promise.value)
+    follower = world.come()
+    leader = world.join(promise.value.member_id)
+    synced = world.sync(follower.value)
+    world.writer.settle(outcome)  # of generation 1, while generation 2 waits for its leader
+    assert world.group.state_name == "CompletingRebalance"
+    assert not synced.resolved
+    world.sync(leader.value)
+    assert not synced.resolved
+    world.writer.settle()
+    assert synced.value.assignment == follower.value.member_id.encode()
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_assignments_that_cannot_be_stored_are_an_error_and_all_join_again(*, late: bool) -> None:
     world = World()
@@ -412,6 +433,31 @@ def test_the_connection_of_a_member_that_syncs_is_gone() -> None:
     assert world.sync(leader).value.assignment
     assert back.value.assignment == follower.member_id.encode()
     back.abandon()
+
+
+def test_a_member_whose_connection_is_gone_while_it_syncs_has_a_session_again() -> None:
+    world = World()
+    promises = [world.come(session_ms=60_000), world.come()]
+    world.pass_ms(6_000)
+    leader, follower = (promise.value for promise in promises)
+    world.sync(follower).abandon()
+    world.pass_ms(SESSION_MS - 1)
+    assert world.beat(leader) is NONE
+    world.pass_ms(1)
+    assert world.beat(leader) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert world.beat(follower) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_who_waits_for_its_assignment_needs_no_heartbeats_though_it_sent_some() -> None:
+    world = World()
+    promises = [world.come(session_ms=60_000), world.come()]
+    world.pass_ms(6_000)
+    leader, follower = (promise.value for promise in promises)
+    synced = world.sync(follower)
+    assert world.beat(follower) is NONE
+    world.pass_ms(2 * SESSION_MS)
+    world.sync(leader)
+    assert synced.value.assignment == follower.member_id.encode()
 
 
 def test_a_heartbeat_while_waiting_changes_nothing() -> None:

@@ -63,6 +63,19 @@ def test_a_leader_that_comes_back_leads_and_need_not_assign() -> None:
     assert world.sync(back, instance_id="a").value.assignment == leader.member_id.encode()
 
 
+def test_a_leader_that_came_back_leads_on_when_another_one_goes() -> None:
+    world = World()
+    leader, follower = stable_pair(world)
+    third = world.join(instance_id="c")
+    for old, name in ((leader, "a"), (follower, "b")):
+        world.join(old.member_id, instance_id=name)
+    world.sync(third.value, instance_id="c")
+    back = world.join(instance_id="a")  # all join again: it has the last place now
+    world.leave(follower)
+    assert world.group.members.leader_id == world.join(third.value.member_id).value.leader
+    assert back.value.leader == back.value.member_id
+
+
 def test_a_leader_that_cannot_skip_assigning_is_not_told_that_it_leads() -> None:
     world = World()
     leader, _ = stable_pair(world)
@@ -82,6 +95,7 @@ def test_a_member_that_came_back_is_known_to_the_next_coordinator() -> None:
     assert later.beat(back, instance_id="a") is NONE
     assert later.beat(leader, instance_id="a") is FENCED
     assert later.beat(follower, instance_id="b") is NONE
+    assert later.group.members.leader_id == back.member_id
     assert later.sync(back, instance_id="a").value.assignment == leader.member_id.encode()
 
 
