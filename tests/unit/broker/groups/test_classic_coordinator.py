@@ -144,6 +144,7 @@ def test_a_group_that_has_become_too_large_is_made_smaller() -> None:
     assert refused.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert first.value.generation_id == second.value.generation_id == 2
     assert "group.max.size=2" in later.group.describe().rebalance_reason
+    assert World(world.log, group_max_size=3).group.state_name == "Stable"
 
 
 def test_records_of_earlier_versions_and_odd_ones_are_taken_as_they_are() -> None:

@@ -533,6 +533,15 @@ def test_groups_that_are_not_there_have_no_members() -> None:
     with pytest.raises(KafkaError) as refused:
         world.sync(nobody)
     assert refused.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert refusal(world, member_id="m", protocols=()) == "UNKNOWN_MEMBER_ID"
+    assert not world.known
+
+
+def test_who_leaves_and_was_not_there_disturbs_nobody() -> None:
+    world = World()
+    (member,) = world.stable(1)
+    assert world.leave(JoinGroupResponse(member_id="x")) == [ErrorCode.UNKNOWN_MEMBER_ID]
+    assert world.beat(member) is NONE
 
 
 def test_several_members_leave_with_one_request_and_the_story_is_told(

@@ -187,6 +187,9 @@ def test_a_rebalance_does_not_leave_out_static_members_that_are_away() -> None:
     world.pass_ms(REBALANCE_MS)
     assert {m.group_instance_id for m in new.value.members} == {"a", "b", "c"}
     assert new.value.leader == new.value.member_id
+    world.sync(new.value, instance_id="c")
+    for coordinator in (world, World(world.log)):
+        assert coordinator.group.members.leader_id == new.value.member_id
 
 
 def test_a_group_whose_static_members_are_all_away_waits_for_them() -> None:

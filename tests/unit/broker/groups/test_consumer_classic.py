@@ -340,6 +340,16 @@ def test_who_does_not_join_again_in_time_is_out(world: World) -> None:
     assert set(world.group.members) == {"m1"}
 
 
+def test_who_joins_again_in_time_and_syncs_stays(world: World) -> None:
+    first = upgraded(world)
+    assert world.beat_classic(first) is ErrorCode.REBALANCE_IN_PROGRESS
+    world.pass_ms(REBALANCE_MS - 1)
+    joined = again(world, first)
+    assigned(world, joined)
+    world.pass_ms(2 * REBALANCE_MS)  # within its session: all that it has to keep from now on
+    assert first.member_id in world.group.members
+
+
 def test_who_does_not_sync_in_time_is_out(world: World) -> None:
     world.join("m1", "a")
     joined = come(world, "a")

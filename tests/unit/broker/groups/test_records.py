@@ -77,6 +77,7 @@ def test_other_versions_of_offsets_are_read(value: bytes, expected: Committed) -
         b"\0\1\0\1g",
         b"\0\1\0\5g",
         b"\0\1\xff\xffg",
+        b"\0\1\xff\xfe\0\0",
         b"\0\1\0\1g\0\1t\0\0\0",
         b"\0\1\0\1g\0\1t\0\0\0\0\0",
         b"\0\1\0\1\xff\0\1t\0\0\0\0",
