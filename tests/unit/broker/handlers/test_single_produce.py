@@ -1,6 +1,6 @@
 """The short way of the commonest Produce requests: the same answer as the general way, or none."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -18,8 +18,10 @@ API = APIS[ApiKey.PRODUCE]
 SIZE_BYTES = 4
 
 
-def request_to(topic: str, topic_id: bytes, *, acks: int = 1) -> ProduceRequest:
-    data = PartitionProduceData(index=0, records=make_batch([b"a", b"b"]))
+def request_to(
+    topic: str, topic_id: bytes, *, acks: int = 1, values: Sequence[bytes] = (b"a", b"b")
+) -> ProduceRequest:
+    data = PartitionProduceData(index=0, records=make_batch(values))
     topics = [TopicProduceData(name=topic, topic_id=topic_id, partition_data=[data])]
     return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics)
 
@@ -73,6 +75,20 @@ def test_who_waits_for_followers_hears_the_same_by_the_short_way(
     parts: list[Any] = encode_response(API, version, 77, now(general))
     assert now(short) == b"".join(parts)
     assert not len(cluster.nodes[1].broker.deadlines)
+
+
+def test_the_last_record_alone_waits_for_followers_too_either_way() -> None:
+    cluster = Cluster()
+    node, lone = cluster.nodes[1], request_to(TOPIC, cluster.topic_id, acks=-1, values=[b"a"])
+    for _ in range(2):  # the first goes to where the high watermark is, and so does the next one
+        short = short_answer(node, lone, 12)
+        assert waits(short)
+        cluster.replicate()
+        assert now(short)
+        general = produce(node.broker, lone, over(12))
+        assert waits(general)
+        cluster.replicate()
+        assert not now(general).responses[0].partition_responses[0].error_code
 
 
 def test_versions_of_old_have_no_short_way() -> None:
