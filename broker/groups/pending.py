@@ -63,10 +63,7 @@ class PendingOffsets:
     def forget(self, where: OffsetKey) -> None:
         """The offset was deleted, and with it what is pending."""
         for producer_id in self._by_offset.pop(where, ()):
-            offsets = self._by_producer[producer_id]
-            del offsets[where]
-            if not offsets:
-                del self._by_producer[producer_id]
+            del self._by_producer[producer_id][where]
 
     def end(self, producer_id: int, *, committed: bool) -> list[tuple[OffsetKey, Committed | None]]:
         """Return what a producer's transaction has written, at its end; None is overtaken."""

@@ -193,7 +193,7 @@ def test_a_transaction_begins_once_its_coordinator_has_added_the_partition() -> 
     both = (TopicPartition("appLogs", 0), TopicPartition("appLogs", 1))
     assert world.coordinator.asked == [("t", 7, 0, both, True)]
     world.coordinator.answer()
-    assert [p.base_offset for p in partitions_of(answer)] == [0, 0]
+    assert [(p.base_offset, p.log_start_offset) for p in partitions_of(answer)] == [(0, 0)] * 2
     assert codes(partitions_of(world.produce(1, 1))) == [ErrorCode.NONE] * 2
     assert len(world.coordinator.asked) == 1, "the transaction is open: nobody is asked"
     assert world.written == 2
