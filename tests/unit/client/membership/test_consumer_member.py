@@ -223,3 +223,13 @@ def test_who_may_have_joined_says_that_it_leaves() -> None:
     member = a_member()
     member.heartbeat_request()  # and is never answered
     assert member.leave_request() is not None
+
+
+def test_who_left_and_comes_back_says_everything_again() -> None:
+    member = settled(T0)
+    member.left()
+    member.gave_up(member.to_give_up)
+    member.come_back()
+    request = beat(member, 9, {T0})
+    assert request.rebalance_timeout_ms > 0
+    assert request.subscribed_topic_names == ["t"]

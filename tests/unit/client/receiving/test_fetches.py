@@ -198,6 +198,18 @@ def test_what_was_fetched_before_the_trouble_is_given_out_before_it(
         asked.take(9)
 
 
+def test_a_leader_that_leads_no_more_is_looked_for_also_while_there_are_records_to_give_out() -> (
+    None
+):
+    asked = stream(A0)
+    data = PartitionData(partition_index=0, high_watermark=9, records=bytes(make_batch([b"a"])))
+    answer = FetchResponse(responses=[FetchableTopicResponse(topic="a", partitions=[data])])
+    take_fetched(fetch_of(asked), answer, settings(), 0, RNG)
+    moved = answered(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert take_fetched(fetch_of(asked), moved, settings(), 0, RNG)
+    assert [record.value for record in asked.take(9)] == [b"a"]
+
+
 def test_an_answer_to_what_was_asked_before_a_seek_is_void() -> None:
     asked = stream(A0, 77)
     fetch = fetch_of(asked)

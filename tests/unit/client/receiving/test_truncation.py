@@ -70,6 +70,14 @@ def test_a_new_leader_is_asked_once_before_it_is_read() -> None:
     assert plan_checks([stream], lambda _: leader(6), 0).keys() == {1}
 
 
+def test_what_was_read_in_the_first_epoch_of_all_is_asked_about_too() -> None:
+    stream = at(10, 0)
+    assert plan_fetches([stream], settings(), lambda _: leader(1), 0) == {}
+    check = check_of(stream, leader_epoch=1)
+    assert not take_checked(check, end(0, 7), settings(), 0, RNG)
+    assert (stream.position.offset, stream.fetch_offset) == (7, 7)
+
+
 def test_a_topic_that_was_made_again_is_asked_before_it_is_read() -> None:
     stream = at(10, 3)
     stream.agreed_epoch = 5
