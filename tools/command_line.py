@@ -6,6 +6,7 @@ command takes them, and what the innermost says holds.
 
 import difflib
 import logging
+import math
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -27,6 +28,8 @@ from quorate.tools.log_format import set_up
 from quorate.tools.problems import EXIT_OK, EXIT_USAGE, UsageError
 
 PROGRAM: Final = "quorate"
+SENTENCE_MAX: Final = 1_000
+"""Characters of what a command does, in a list: all of them; Typer cuts at the end of a line."""
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -130,6 +133,21 @@ def _move_common(ctx: Any) -> None:
     ctx.obj = [*(ctx.obj or ()), said]
 
 
+def _refuse_what_is_no_number(command: Any, ctx: Any) -> None:
+    """Refuse NaN and infinity, which are in any range, or in none.
+
+    Raises:
+        UsageError: an option of the command's own has such a value.
+    """
+    for parameter in command.params:
+        value = ctx.params.get(parameter.name)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError(
+                f"{parameter.opts[0]} {value:g}", why="that is no number to go by",
+                hint=f"{ctx.command_path} --help",
+            )  # fmt: skip
+
+
 class Command(typer.core.TyperCommand):
     """A command that also takes the options of all commands."""
 
@@ -141,6 +159,7 @@ class Command(typer.core.TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words."""
         rest = super().parse_args(ctx, args)
+        _refuse_what_is_no_number(self, ctx)
         _move_common(ctx)
         return rest
 
@@ -166,6 +185,19 @@ class Group(typer.core.TyperGroup):
         """Write the options, then the commands."""
         self.format_commands(ctx, formatter)
         _format_options(self, ctx, formatter)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write what the commands do: their first sentence, in as many lines as it takes."""
+        commands: dict[str, Any] = {
+            name: self.get_command(ctx, name) for name in self.list_commands(ctx)
+        }
+        rows = [
+            (name, command.get_short_help_str(limit=SENTENCE_MAX))
+            for name, command in commands.items()
+            if not command.hidden
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Show the help if nothing was said; most nouns alone are no command, though."""

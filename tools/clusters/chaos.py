@@ -52,6 +52,9 @@ class Faults:
 
 NO_FAULTS: Final = Faults()
 
+SHIFT_MAX_MS: Final = 36_500 * 86_400_000
+"""A hundred years: the page below a node has room for thrice that."""
+
 
 def faults_text(faults: Faults) -> str:
     """Return what is wrong in a few words; empty if nothing is."""
@@ -101,14 +104,32 @@ def parse_shift(text: str) -> int:
     """Return the milliseconds of ``10m``, or of ``-1h30m`` for backwards.
 
     Raises:
-        UsageError: it is no time.
+        UsageError: it is no time, or one so long that no clock can be set so far wrong.
     """
     ms = parse_duration(text.lstrip("+-"))
     if ms is None or text[:2] in {"--", "++", "+-", "-+"}:
         raise UsageError(
             f"{text!r} is no time", why="such as 500ms, 90s, 10m, -1h", hint="--by 10m"
         )
+    if ms > SHIFT_MAX_MS:
+        raise UsageError(
+            f"{text!r} is too long", why=f"at most {span_text(SHIFT_MAX_MS)}", hint="--by 10m"
+        )
     return -ms if text.startswith("-") else ms
+
+
+def parse_delay(text: str) -> int:
+    """Return the milliseconds of ``500ms``.
+
+    Raises:
+        UsageError: it is no time, or one that would be over before it began.
+    """
+    ms = parse_shift(text)
+    if ms < 0:
+        raise UsageError(
+            f"a sync cannot take {text.lstrip('-')} less", why="only longer", hint="--by 500ms"
+        )
+    return ms
 
 
 @dataclass(frozen=True, slots=True)

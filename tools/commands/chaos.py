@@ -17,9 +17,7 @@ app = noun_app("Kill, pause, cut off, slow down, heal nodes of a cluster of quor
 DEFAULT_DIRECTORY = Path(".quorate")
 
 Node = Annotated[str, typer.Argument(help="2, broker-2, controller-101: see quorate chaos list.")]
-Directory = Annotated[
-    Path, typer.Option("--dir", help="Where the cluster's data is; ./.quorate by default.")
-]
+Directory = Annotated[Path, typer.Option("--dir", help="Where the cluster's data is.")]
 Force = Annotated[bool, typer.Option("--force", help="Even if no majority of controllers is left.")]
 
 
@@ -137,9 +135,9 @@ def slow_disk(
     Controllers sync before they answer; brokers where flush.messages says so, or a segment ends.
     """
     from quorate.tools.chaos_work import break_below
-    from quorate.tools.clusters.chaos import Faults, parse_shift
+    from quorate.tools.clusters.chaos import Faults, parse_delay
 
-    delay_ms = max(0, parse_shift(by))
+    delay_ms = parse_delay(by)
 
     def change(faults: Faults) -> Faults:
         return replace(faults, sync_delay_ms=delay_ms)

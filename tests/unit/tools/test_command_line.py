@@ -24,9 +24,11 @@ def list_things(
     count: Annotated[int | None, typer.Option("--count", "-n", help="100 %", min=1)] = None,
     config: Annotated[list[str] | None, typer.Option("--config", "-c")] = None,
     secret: Annotated[bool, typer.Option("--secret", hidden=True)] = False,
+    rate: Annotated[float, typer.Option("--rate", min=0.5, max=1000)] = 1.0,
     path: Annotated[Path | None, typer.Option("--path")] = None,
 ) -> None:
     """List things."""
+    assert rate >= 0.5
     own = {"names": names, "count": count, "config": config, "secret": secret, "path": path}
     seen.append((options_of(context), own))
 
@@ -134,6 +136,12 @@ def test_what_does_not_fit_is_told_in_three_lines(
     assert lines[2].endswith("--help")
 
 
+@pytest.mark.parametrize("word", ["nan", "inf", "-inf", "NaN"])
+def test_what_is_no_number_is_in_no_range(word: str) -> None:
+    with pytest.raises((UsageError, typer.BadParameter)):
+        run("list", "--rate", word)
+
+
 def test_help_shows_what_is_common_apart_and_no_hidden_options(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -144,6 +152,17 @@ def test_help_shows_what_is_common_apart_and_no_hidden_options(
     assert "--bootstrap-server" not in own
     assert "--bootstrap-server" in common
     assert "--secret" not in own
+
+
+def test_the_help_of_a_noun_has_the_first_sentence_of_each_verb_as_a_whole(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in COMMANDS:
+        module: Any = importlib.import_module(f"quorate.tools.commands.{name}")
+        command: Any = typer.main.get_command(module.app)
+        text = " ".join(told(capsys, name, "--help")[1].split())
+        for one in getattr(command, "commands", {}).values():
+            assert " ".join(one.help.split("\n\n")[0].split()).split(". ")[0] in text
 
 
 def test_every_command_has_a_sentence_of_help_and_options_of_different_names(

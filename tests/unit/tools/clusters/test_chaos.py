@@ -16,6 +16,7 @@ from quorate.tools.clusters.chaos import (
     faults_text,
     named_member,
     nodes_table,
+    parse_delay,
     parse_shift,
     plan_healing,
 )
@@ -116,6 +117,18 @@ def test_clocks_are_set_ahead_and_back(text: str, ms: int) -> None:
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is no time"):
         parse_shift(text)
+
+
+def test_a_clock_is_not_set_wrong_by_more_than_a_hundred_years() -> None:
+    assert parse_shift("-36500d") == -3_153_600_000_000
+    with pytest.raises(UsageError, match="is too long"):
+        parse_shift("36501d")
+
+
+def test_a_disk_is_not_made_faster() -> None:
+    assert parse_delay("300ms") == 300
+    with pytest.raises(UsageError, match="300ms less"):
+        parse_delay("-300ms")
 
 
 def test_healing_undoes_what_was_done_and_starts_nothing_that_was_stopped() -> None:
