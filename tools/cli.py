@@ -11,6 +11,11 @@ import typer
 from quorate.tools.arguments import refuse_zookeeper
 from quorate.tools.command_line import PROGRAM, Group
 from quorate.tools.problems import EXIT_INTERRUPTED, EXIT_OK, UsageError, explain, leaf_errors
+from quorate.tools.standard_streams import (
+    forget_output,
+    occupy_what_is_closed,
+    write_all_characters,
+)
 
 COMPLETION_VARIABLE: Final = f"_{PROGRAM.upper()}_COMPLETE"
 
@@ -112,22 +117,10 @@ def _everything(
 
 def main() -> None:
     """Run the command line of this process, and end it."""
-    _occupy_what_is_closed()
+    occupy_what_is_closed()
+    for stream in (sys.stdout, sys.stderr):
+        write_all_characters(stream)
     sys.exit(run_command(sys.argv[1:]))
-
-
-def _occupy_what_is_closed() -> None:
-    """Have what is printed go nowhere if output is closed (``>&-``).
-
-    Else the first file or socket that is opened gets its number, and what others print.
-    """
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
-            if name != "stdin":  # a command that would read it says that it is closed
-                setattr(sys, name, os.fdopen(number, "w"))
 
 
 def run_command(words: list[str]) -> int:
@@ -140,7 +133,7 @@ def run_command(words: list[str]) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        _forget_output()
+        forget_output()
     except typer.Exit as ending:
         return ending.exit_code
     except SystemExit as ending:
@@ -189,11 +182,6 @@ def _report(error: BaseException, *, debug: bool) -> int:
     sys.stdout.flush()
     sys.stderr.write("\n".join(problem.lines()) + "\n")
     return problem.exit_code
-
-
-def _forget_output() -> None:
-    """Whoever read our output has gone: nothing may be written at the interpreter's end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

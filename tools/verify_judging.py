@@ -23,6 +23,7 @@ from quorate.tools.output import SCHEMA_VERSION, Column, Table, document_text
 from quorate.tools.problems import CommandError, ProblemFoundError, UnreachableError, UsageError
 from quorate.tools.progress import Bar
 from quorate.tools.session import note, print_table
+from quorate.tools.standard_streams import forget_output
 from quorate.tools.verify_runs import Run, runs_in
 
 WIDTH_MAX: Final = 100
@@ -181,7 +182,10 @@ def conclude(options: GlobalOptions, folder: RunFolder) -> None:
 
 
 def print_report(options: GlobalOptions, report: Report, *, whole: bool) -> None:
-    """Print a report for people, or a document for programs."""
+    """Print a report for people, or a document for programs.
+
+    A reader that has gone does not change the verdict, which the exit code tells, too.
+    """
     if options.format in {"json", "jsonl", "yaml"}:
         sys.stdout.write(document_text(document(report), options.format))
         return
@@ -191,8 +195,15 @@ def print_report(options: GlobalOptions, report: Report, *, whole: bool) -> None
     console = Console(highlight=False, no_color=not options.color)
     width = min(console.width, WIDTH_MAX)
     lines = terminal.lines if whole else terminal.verdict_lines
-    for line in lines(report, width):
-        console.print(line, soft_wrap=True)
+    # Rich itself would end the process, with exit code 1, if the reader had gone.
+    with console.capture() as printed:
+        for line in lines(report, width):
+            console.print(line, soft_wrap=True)
+    try:
+        sys.stdout.write(printed.get())
+        sys.stdout.flush()
+    except BrokenPipeError:
+        forget_output()
 
 
 def document(report: Report) -> dict[str, Any]:

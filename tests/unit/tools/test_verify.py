@@ -1,7 +1,10 @@
 """quorate verify check, report, list and show, with runs that are made up."""
 
 import json
+import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,6 +60,20 @@ def test_a_wrong_history_is_exit_code_3_and_the_proof_is_told(
     assert out.startswith("INVALID: safety\n")
     assert "lost-write (1): " in out
     assert is_told_in_three_lines(err)
+
+
+def test_who_reads_only_the_first_lines_does_not_change_the_exit_code(
+    good: RunFolder, bad: RunFolder
+) -> None:
+    for folder, code in ((good, 0), (bad, 3)):
+        reading, writing = os.pipe()
+        os.close(reading)
+        words = [sys.executable, "-m", "quorate.tools.cli", "verify", "check", str(folder.path)]
+        ended = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, check=False)
+        os.close(writing)
+        assert ended.returncode == code
+        assert b"Broken" not in ended.stderr
+        assert b"Traceback" not in ended.stderr
 
 
 def test_a_history_that_is_cut_off_is_judged_as_far_as_it_goes(
