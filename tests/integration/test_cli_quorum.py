@@ -94,7 +94,7 @@ def test_followers_were_heard_lately_and_have_nearly_everything(
 def test_people_and_programs_get_it_in_their_format(three: Quorum) -> None:
     told = three.run("quorum", "status").out
     assert re.search(r"^leader +[123] at 127\.0\.0\.1:\d+, term \d+$", told, re.MULTILINE)
-    assert "voters     1, 2, 3; 2 decide, 1 may fail" in told
+    assert "voters     1, 2, 3; 2 decide, 1 more may fail" in told
     assert three.run("quorum", "replication", "--format", "name").out == "1\n2\n3\n"
     lines = three.run("quorum", "replication", "--format", "jsonl").out.splitlines()
     assert [json.loads(line)["node_id"] for line in lines] == [1, 2, 3]

@@ -50,9 +50,7 @@ def _committed_text(view: QuorumView) -> str:
 
 
 def _voters_text(view: QuorumView) -> str:
-    voters = view.voters
-    spare = len(voters) - view.majority
-    return f"{_ids(voters)}; {view.majority} decide, {spare} may fail"
+    return f"{_ids(view.voters)}; {view.majority} decide, {view.spare} more may fail"
 
 
 def rows(view: QuorumView) -> list[tuple[str, ...]]:

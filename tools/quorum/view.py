@@ -105,6 +105,13 @@ class QuorumView:
         """How many voters decide."""
         return len(self.voters) // 2 + 1
 
+    @property
+    def spare(self) -> int:
+        """How many voters more may fail: those that do not answer have."""
+        silent = self.silent
+        answering = [voter for voter in self.voters if voter not in silent]
+        return max(0, len(answering) - self.majority)
+
     def lag(self, replica: Replica) -> int | None:
         """Return how many entries of the leader's log a replica lacks, if that is known."""
         if self.leader is None or UNKNOWN_OFFSET in (

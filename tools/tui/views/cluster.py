@@ -102,9 +102,7 @@ def quorum_frame(snapshot: Snapshot) -> Frame:
     if view is None:
         return Frame("quorum", QUORUM_COLUMNS, (), "nobody tells how the quorum is")
     rows = tuple(_replica_row(view, replica) for replica in view.replicas)
-    answering = [voter for voter in view.voters if voter not in view.silent]
-    spare = max(0, len(answering) - view.majority)
-    title = f"quorum: {view.majority} of {len(view.voters)} decide, {spare} more may fail"
+    title = f"quorum: {view.majority} of {len(view.voters)} decide, {view.spare} more may fail"
     return Frame(title, QUORUM_COLUMNS, rows)
 
 

@@ -34,7 +34,7 @@ def test_the_state_is_told_in_a_few_lines() -> None:
         "cluster    q8KhB0aAsUtAtjBg1QMn2w",
         "leader     1 at 127.0.0.1:9190, term 5",
         "committed  up to offset 1235; metadata version 1200",
-        "voters     1, 2, 3; 2 decide, 1 may fail",
+        "voters     1, 2, 3; 2 decide, 0 more may fail",
         "observers  4",
         "no answer  3, 4",
         "",
@@ -47,7 +47,7 @@ def test_the_state_is_told_in_a_few_lines() -> None:
 
 
 def test_a_quorum_of_one_may_lose_nobody_and_one_without_a_leader_says_so() -> None:
-    assert "voters     1; 1 decide, 0 may fail" in status_lines(one())
+    assert "voters     1; 1 decide, 0 more may fail" in status_lines(one())
     assert "leader     nobody; the last term known is 5" in status_lines(leaderless())
 
 
@@ -74,6 +74,7 @@ def test_colors_tell_who_leads_who_is_behind_and_who_is_not_heard() -> None:
 def test_who_does_not_answer_is_named_unless_nobody_can_be_asked() -> None:
     assert "no answer  3" in status_lines(three())
     combined = view_of_description(description(), [], CLUSTER, NOW_MS)
+    assert "voters     1, 2, 3; 2 decide, 1 more may fail" in status_lines(combined)
     assert not any(line.startswith("no answer") for line in status_lines(combined))
 
 
