@@ -1,5 +1,6 @@
 """The site loads nothing from elsewhere, and a page that would is found."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from quorate.tools.site_hooks import loads, on_post_build
 from quorate.tools.site_sequence import with_pictures
 from tests.typed import PAGES, name_of
+
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 @pytest.mark.parametrize(
@@ -55,3 +58,11 @@ def test_every_diagram_of_a_page_is_drawn_here(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_pictures_of_a_page_are_files_of_ours(page: Path) -> None:
     assert "](http" not in "".join(line for line in page.read_text().splitlines() if "![" in line)
+
+
+def test_the_search_works_from_a_folder_where_there_are_no_workers_and_no_index_is_read() -> None:
+    """The plugin makes the index a script, and takes a worker from elsewhere if we have none."""
+    settings = (DOCS.parent / "mkdocs.yml").read_text()
+    assert re.search(r"^plugins: \[search, offline\]", settings, re.MULTILINE)
+    assert re.search(r"^  polyfills: \[iframe-worker\.js\]", settings, re.MULTILINE)
+    assert 'location.protocol === "file:"' in (DOCS / "iframe-worker.js").read_text()
