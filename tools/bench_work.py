@@ -223,10 +223,12 @@ async def _transactions(client: Client, load: Load, so_far: SoFar) -> Measured:
         return await _measured("transactional", client, load, send)
 
 
-async def brokers(client: Client) -> int:
-    """Return how many brokers there are."""
+async def surroundings_text(client: Client) -> str:
+    """Return what the figures depend on, beside our code and what else runs here."""
     async with Admin(client.bootstrap, **client.options) as admin:
-        return len((await admin.describe_cluster()).brokers)
+        count = len((await admin.describe_cluster()).brokers)
+    machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
+    return f"{count} {'broker' if count == 1 else 'brokers'}; {machine}"
 
 
 def produce_table(measured: Sequence[Measured]) -> Table:
@@ -247,8 +249,3 @@ def produce_table(measured: Sequence[Measured]) -> Table:
         for m in measured
     )  # fmt: skip
     return Table("bench_produce", columns, rows)
-
-
-def machine_text() -> str:
-    """Return what the figures depend on, beside our code and what else runs here."""
-    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"

@@ -188,7 +188,8 @@ def proofs_table(operations: Sequence[Operation], start_ns: int, where: str = ""
     headings = ("called", "took", "process", "what", "outcome")
     head = "".join(element("th", {}, heading) for heading in headings)
     body = (element("tr", {}, row) for row in rows)
-    return element("table", {}, element("tr", {}, head), *body)
+    table = element("table", {}, element("tr", {}, head), *body)
+    return element("div", {"class": "wide"}, table)
 
 
 def _row(operation: Operation, start_ns: int, where: str) -> tuple[str, str, str, str, str]:

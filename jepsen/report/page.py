@@ -264,7 +264,7 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers_from:
 
 
 def _class(tag: str, cell: str, is_number: bool) -> str:  # noqa: FBT001 - of one caller
-    if tag == "td" and cell in {"yes", "no"}:
+    if tag == "td" and is_number and cell in {"yes", "no"}:  # whether a quota was met
         return f"n {cell}"
     return "n" if is_number else ""
 

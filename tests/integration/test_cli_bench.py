@@ -25,7 +25,7 @@ def test_the_price_of_exactly_once_is_told(
     words = ["-b", bootstrap, "bench", "produce", TOPIC, "-n", "250", "--size", "10"]
     assert run_command([*words, "--transactional"]) == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[-2].startswith("1 brokers; ")
+    assert said[-2].startswith("1 broker; ")
     assert said[-1].startswith("transactions of 100 records: ")
     assert said[-1].endswith(" of plain")
     with Admin(bootstrap) as admin:

@@ -81,7 +81,7 @@ def produce(
         sending = partial(work.produce, transactional=transactional)
         measured: list[Measured] = run(sending, client, load, bar.advance)
     print_table(options, work.produce_table(measured))
-    say(options, f"{run(work.brokers, client)} brokers; {work.machine_text()}")
+    say(options, run(work.surroundings_text, client))
     if transactional:
         price = measured[1].records_per_s / measured[0].records_per_s
         say(options, f"transactions of {turn} records: {price:.2f} of plain")
@@ -179,7 +179,7 @@ def end_to_end(
     with Tally(options, records) as tally:
         trips, seconds = run(work.end_to_end, client, plan, tally.between)
     print_table(options, round_trips_table(trips, seconds))
-    say(options, f"{run(bench_work.brokers, client)} brokers; {bench_work.machine_text()}")
+    say(options, run(bench_work.surroundings_text, client))
 
 
 @app.command("metadata", cls=Command)
@@ -212,7 +212,7 @@ def metadata(
     with Tally(options, topics) as tally:
         measured: list[Requests] = run(measure_topics, client, plan, tally.between)
     print_table(options, requests_table(measured))
-    say(options, f"{run(bench_work.brokers, client)} brokers; {bench_work.machine_text()}")
+    say(options, run(bench_work.surroundings_text, client))
 
 
 def _one(positional: str | None, named: str | None) -> str:

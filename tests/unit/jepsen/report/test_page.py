@@ -86,6 +86,20 @@ def test_every_anomaly_is_told_and_drawn(made: Made) -> None:
     assert shown.classes["mark"] >= 1
 
 
+def test_a_page_is_as_wide_as_a_small_screen_and_tables_are_moved_within_it(made: Made) -> None:
+    text = page.page(made(Maker(8, 12, 150, lost=2)))
+    assert text.count("<table>") == text.count('<div class="wide"><table>') > 4
+
+
+def test_only_quotas_are_good_or_bad_news(made: Made) -> None:
+    report = made(Maker(7, 20, 150))
+    shown = Page(page.page(report))
+    quotas = report.verdict.quotas
+    assert shown.said("td").count("no") > sum(not quota.met for quota in quotas)
+    assert shown.classes.get("no", 0) == sum(not quota.met for quota in quotas)
+    assert shown.classes.get("yes", 0) == sum(quota.met for quota in quotas)
+
+
 def test_the_size_of_a_page_does_not_follow_the_history(made: Made) -> None:
     small, large = (len(page.page(made(Maker(7, 12, rate)))) for rate in (100, 700))
     assert large < 2 * small < 400_000
