@@ -8,6 +8,8 @@ import trio
 
 from quorate.broker.app import BrokerPlan, RunningBroker, run_broker
 from quorate.broker.listeners import Listener
+from quorate.broker.log.directory import refuse_foreign_directory
+from quorate.broker.log.files import OsFileSystem
 from quorate.tools.controller_tls import controller_client_context
 from quorate.tools.controllers import RemoteController
 from quorate.tools.metrics.broker import BrokerMetrics
@@ -31,6 +33,8 @@ async def run_separate_broker(plan: NodePlan, listeners: list[Listener], on_read
             why="controller.quorum.bootstrap.servers is empty",
             hint="--controllers 127.0.0.1:9190",
         )
+    # What cannot become right is told before controllers are waited for.
+    refuse_foreign_directory(OsFileSystem(), config.log_dir, node_id=config.node_id)
     scope = trio.CancelScope(shield=True)
     async with trio.open_nursery() as nursery:
         remote = RemoteController(endpoints, config.node_id, controller_client_context(config))

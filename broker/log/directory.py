@@ -77,16 +77,36 @@ def claim_directory(fs: FileSystem, path: str, *, cluster_id: str, node_id: int)
         }
         replace_file(fs, meta_path, encode_document(META_KIND, META_VERSION, body))
         return meta
-    try:
-        found: Any = read_document(fs, meta_path, META_KIND, META_VERSION)
-        meta = Meta(found["cluster_id"], found["node_id"], found["directory_id"])
-    except (CorruptDocumentError, KeyError, TypeError) as error:
-        raise DirectoryError(f"{meta_path}: {error}") from error
+    meta = _read_meta(fs, meta_path)
     if meta.cluster_id != cluster_id:
         raise DirectoryError(f"{path} belongs to cluster {meta.cluster_id}, not to {cluster_id}")
+    _check_node(path, meta, node_id)
+    return meta
+
+
+def refuse_foreign_directory(fs: FileSystem, path: str, *, node_id: int) -> None:
+    """See that a directory is this node's, or nobody's, before it is known which the cluster is.
+
+    Raises:
+        DirectoryError: it belongs to another node, or was written by a newer release.
+        OSError: the disk fails.
+    """
+    meta_path = f"{path}/{META_NAME}"
+    if fs.exists(meta_path):
+        _check_node(path, _read_meta(fs, meta_path), node_id)
+
+
+def _read_meta(fs: FileSystem, meta_path: str) -> Meta:
+    try:
+        found: Any = read_document(fs, meta_path, META_KIND, META_VERSION)
+        return Meta(found["cluster_id"], found["node_id"], found["directory_id"])
+    except (CorruptDocumentError, KeyError, TypeError) as error:
+        raise DirectoryError(f"{meta_path}: {error}") from error
+
+
+def _check_node(path: str, meta: Meta, node_id: int) -> None:
     if meta.node_id != node_id:
         raise DirectoryError(f"{path} belongs to node {meta.node_id}, not to node {node_id}")
-    return meta
 
 
 def take_clean_marker(fs: FileSystem, path: str) -> CleanMarker | None:

@@ -91,6 +91,15 @@ def test_a_directory_of_another_node(formatted: Path) -> None:
     assert re.search(r"belongs to node 1, not to (node )?7$", line)
 
 
+def test_a_directory_of_another_broker_is_told_though_no_controller_answers(
+    formatted: Path, used_port: int
+) -> None:
+    words = ["broker", "start", "--id", "7", "--dir", str(formatted), "--port", "0"]
+    silent = f"127.0.0.1:{used_port}"  # who listens there never says anything
+    done = run_command([*words, "--controllers", silent], variables={}, seconds_max=SECONDS_MAX)
+    assert re.search(r"belongs to node 1, not to node 7$", told(done, EXIT_FAILED))
+
+
 @pytest.mark.parametrize("name", ["meta.json", "controller/meta.json", "controller/journal"])
 def test_a_damaged_file_that_says_whose_directory_it_is(formatted: Path, name: str) -> None:
     (formatted / name).write_bytes(b"\0" * 100)
