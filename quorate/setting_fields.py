@@ -36,6 +36,7 @@ class Setting:
     ``unit`` is ``"bytes"``, ``"ms"`` or empty. ``broker_name`` is the node-wide property that a
     topic's setting falls back to. ``dynamic`` ones may be changed while a node runs. A list
     ``of_replicas`` has items of the form partition:broker, or stands for all of them by ``*``.
+    ``gap`` is a number between ``low`` and ``high`` that cannot be set.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Setting:
     meaning: str
     low: float | None = None
     high: float | None = None
+    gap: int | None = None
     choices: tuple[str, ...] = ()
     unit: str = ""
     broker_name: str = ""

@@ -23,7 +23,7 @@ _TIME_UNITS: Final = {
     "w": WEEK_MS,
 }
 _UNITS: Final = {"": {"": 1}, "bytes": _BYTE_UNITS, "ms": _TIME_UNITS}
-_QUANTITY: Final = re.compile(r"(-?)([0-9]+)\s*([A-Za-z]*)")
+_QUANTITY: Final = re.compile(r"([+-]?)([0-9]+)\s*([A-Za-z]*)")
 _REPLICAS: Final = re.compile(r"(\*|[0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)?")
 _DIGITS_MAX: Final = len(str(LONG_MAX))
 
@@ -72,7 +72,10 @@ def standard_text(setting: Setting, text: str) -> str:
     Raises:
         InvalidConfigError: see :func:`parse_value`, which goes on reading what was stored before.
     """
-    standard = value_text(parse_value(setting, text))
+    value = parse_value(setting, text)
+    standard = value_text(value)
+    if setting.gap is not None and value == setting.gap:
+        raise _invalid(setting, text, f"{_range_text(setting)}, but not {setting.gap}")
     if setting.of_replicas and not _REPLICAS.fullmatch(standard):
         raise _invalid(setting, text, "partition:broker,..., or * for all")
     return standard
@@ -83,7 +86,7 @@ def _convert(setting: Setting, text: str) -> Value:
         case Kind.STRING:
             return text
         case Kind.LIST:
-            return tuple(part.strip() for part in text.split(",") if part.strip())
+            return _items(setting, text)
         case Kind.BOOL:
             if text.lower() not in {"true", "false"}:
                 raise _invalid(setting, text, "true or false")
@@ -95,6 +98,16 @@ def _convert(setting: Setting, text: str) -> Value:
                 raise _invalid(setting, text, "a number") from None
         case _:  # INT, LONG
             return _quantity(setting, text)
+
+
+def _items(setting: Setting, text: str) -> tuple[str, ...]:
+    items = [part.strip() for part in text.split(",")]
+    if not setting.choices:
+        return tuple(item for item in items if item)
+    # A comma too many is a mistake: of "," nothing would be left, and that means something.
+    if text and "" in items:
+        raise _invalid(setting, text, f"some of {', '.join(setting.choices)}")
+    return tuple(dict.fromkeys(item for item in items if item))
 
 
 def _quantity(setting: Setting, text: str) -> int:
@@ -119,6 +132,8 @@ def _in_range(setting: Setting, value: float) -> bool:
 
 def _range_text(setting: Setting) -> str:
     unit = f" {setting.unit}" if setting.unit else ""
+    if setting.high is None:
+        return f"at least {setting.low}{unit}"
     return f"from {setting.low} to {setting.high}{unit}"
 
 

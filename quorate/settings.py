@@ -41,7 +41,7 @@ class TopicConfig:
     )  # fmt: skip
     compression_gzip_level: int = number_field(
         "compression.gzip.level", -1, "How hard a broker that compresses with gzip tries; -1 for zlib's choice.",
-        low=-1, high=9, broker_name="compression.gzip.level",
+        low=-1, high=9, gap=0, broker_name="compression.gzip.level",
     )  # fmt: skip
     compression_lz4_level: int = number_field(
         "compression.lz4.level", 9, "How hard a broker that compresses with lz4 tries.",

@@ -27,6 +27,7 @@ from quorate.quorum.metadata.image import (
     MetadataImage,
     TopicImage,
 )
+from quorate.quorum.metadata.topic_names import check_topic_name
 from quorate.setting_fields import Kind, Setting
 from quorate.setting_relations import NODE_RULES, check_rules
 from quorate.setting_values import find_setting, standard_text, value_text
@@ -159,6 +160,9 @@ def _check_resource(image: MetadataImage, changes: m.ResourceChanges) -> None:
     name = changes.resource_name
     match changes.resource_type:
         case "topic":
+            if not name:
+                raise InvalidRequestError("a topic has a name: defaults are the brokers'")
+            check_topic_name(name)
             if name not in image.topics:
                 raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
         case "broker":

@@ -49,6 +49,9 @@ def test_no_topic_default_shadows_a_node_setting() -> None:
         ("cleanup.policy", "compact", ("compact",)),
         ("cleanup.policy", "", ()),
         ("cleanup.policy", "compact, delete", ("compact", "delete")),
+        ("cleanup.policy", "delete,compact,delete", ("delete", "compact")),
+        ("segment.bytes", "+1M", 2**20),
+        ("segment.jitter.ms", "+5", 5),
         ("min.cleanable.dirty.ratio", "0.1", 0.1),
     ],
 )
@@ -67,6 +70,9 @@ def test_values_are_read_with_units(name: str, text: str, value: object) -> None
         ("preallocate", "maybe", "true or false"),
         ("cleanup.policy", "burn", "one of"),
         ("cleanup.policy", "delete,burn", "one of"),
+        ("cleanup.policy", ",", "some of delete, compact"),
+        ("cleanup.policy", "delete,", "some of delete, compact"),
+        ("compression.gzip.level", "0", "from -1 to 9, but not 0"),
         ("compression.type", "", "one of"),
         ("min.cleanable.dirty.ratio", "1.1", "from 0 to 1"),
         ("compression.type", "rar", "one of producer"),
@@ -106,6 +112,12 @@ def test_replicas_to_throttle_are_named_or_all_of_them(text: str) -> None:
 def test_what_was_stored_before_it_was_refused_keeps_no_broker_from_its_topics() -> None:
     name = "leader.replication.throttled.replicas"
     assert topic_config({}, {name: "none"}).leader_replication_throttled_replicas == ("none",)
+    assert topic_config({}, {"compression.gzip.level": "0"}).compression_gzip_level == 0
+
+
+def test_what_has_no_upper_bound_does_not_name_one() -> None:
+    with pytest.raises(InvalidConfigError, match="expected at least 1"):
+        node_config({"log.cleaner.io.max.bytes.per.second": "0"})
 
 
 def test_unknown_names_are_refused_with_the_nearest() -> None:

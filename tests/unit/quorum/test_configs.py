@@ -101,6 +101,8 @@ def test_lists_are_appended_to_and_subtracted_from() -> None:
     ("resource", "expected"),
     [
         (ResourceChanges("topic", "none", ()), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (ResourceChanges("topic", "no name", ()), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (ResourceChanges("topic", "", ()), ErrorCode.INVALID_REQUEST),
         (ResourceChanges("broker", "one", ()), ErrorCode.INVALID_REQUEST),
         (ResourceChanges("client-metrics", "g", ()), ErrorCode.INVALID_REQUEST),
         (topic(change("retention.mss", "1")), ErrorCode.INVALID_CONFIG),
