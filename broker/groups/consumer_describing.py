@@ -44,7 +44,7 @@ def _member(
         client_id=profile.client_id,
         client_host=profile.client_host,
         subscribed_topic_names=sorted(profile.topic_names),
-        subscribed_topic_regex=profile.topic_regex or None,
+        subscribed_topic_regex=profile.topic_regex or "",
         assignment=_assignment(reads, image),
         target_assignment=_assignment(group.target_of(member.member_id), image),
         member_type=CONSUMER_MEMBER if profile.classic is None else CLASSIC_MEMBER,

@@ -141,7 +141,7 @@ def test_a_group_is_described_once_that_is_committed(world: World) -> None:
     assert (new.client_id, new.client_host, new.member_type) == ("client-m1", "/10.0.0.1", 1)
     assert (new.subscribed_topic_names, new.subscribed_topic_regex) == (["a"], "b")
     assert [t.topic_name for t in new.assignment.topic_partitions] == ["a", "b"]
-    assert (classic.member_type, classic.subscribed_topic_regex) == (0, None)
+    assert (classic.member_type, classic.subscribed_topic_regex) == (0, "")
     assert classic.target_assignment.topic_partitions
     after = world.consumer.describe(GROUP)
     world.writer.settle()
