@@ -167,10 +167,10 @@ class AppendRules:
             raise UnsupportedCompressionTypeError(message)
         if attributes & CONTROL_BIT:
             raise InvalidRecordError("clients must not write control records")
-        if self.append_time:
-            return
         if attributes & TIMESTAMP_TYPE_BIT:
             raise InvalidTimestampError("producers must not set the timestamp type LogAppendTime")
+        if self.append_time:
+            return
         if header.max_timestamp_ms - now_ms > self._after_max_ms:
             message = f"timestamp {header.max_timestamp_ms} is too far ahead of {now_ms}"
             raise InvalidTimestampError(message)

@@ -20,7 +20,7 @@ from quorate.errors import (
     StorageError,
     UnsupportedCompressionTypeError,
 )
-from quorate.records.batch import HEADER, behind_room, parse_header, seal_batch
+from quorate.records.batch import HEADER, TIMESTAMP_TYPE_BIT, behind_room, parse_header, seal_batch
 from quorate.records.checksum import crc32c
 from quorate.records.compression import Codec, compress
 from quorate.records.record import ProducerStamp, read_records
@@ -74,6 +74,14 @@ def test_an_append_tells_where_it_is_and_writes_its_epoch() -> None:
     stored = [headers_of(batch)[0] for batch in read_all(log).values()]
     assert [header.base_offset for header in stored] == [0, 1]
     assert [header.leader_epoch for header in stored] == [0, 4]
+
+
+@pytest.mark.parametrize("time_type", ["CreateTime", "LogAppendTime"])
+def test_who_writes_does_not_say_that_times_are_the_brokers(time_type: str) -> None:
+    log = new_log(config=TopicConfig(message_timestamp_type=time_type))
+    batch = make_batch([b"v"], attributes=TIMESTAMP_TYPE_BIT)
+    with pytest.raises(InvalidTimestampError):
+        log.append(batch, leader_epoch=0, now_ms=NOW_MS)
 
 
 def test_append_time_is_given_to_all_records_and_told() -> None:
