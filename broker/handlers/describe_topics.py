@@ -25,10 +25,11 @@ def describe_topic_partitions(
     broker: Broker, request: DescribeTopicPartitionsRequest, _caller: Caller
 ) -> DescribeTopicPartitionsResponse:
     """Describe topics page by page (KIP-966), in order of names; none means all topics."""
-    if request.cursor is not None and request.cursor.partition_index < 0:
+    asked = {topic.name for topic in request.topics}
+    if request.cursor is not None and _is_wrong(request.cursor, asked):
         return _refused(request)
     image = broker.replicas.image
-    names = sorted({t.name for t in request.topics} or image.topics)
+    names = sorted(asked or image.topics)
     first_index = 0
     if request.cursor is not None:
         names = [name for name in names if name >= request.cursor.topic_name]
@@ -51,8 +52,13 @@ def describe_topic_partitions(
     return response
 
 
+def _is_wrong(cursor: Cursor, asked: set[str]) -> bool:
+    """Whether one cannot go on there: at a partition below 0, or a topic that is not asked for."""
+    return cursor.partition_index < 0 or bool(asked and cursor.topic_name not in asked)
+
+
 def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """Answer who goes on at a partition below 0; there is no place to say it but at topics."""
+    """Answer who goes on at the wrong place; there is no place to say it but at topics."""
     code = int(ErrorCode.INVALID_REQUEST)
     return DescribeTopicPartitionsResponse(
         topics=[

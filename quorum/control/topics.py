@@ -166,8 +166,8 @@ def create_topics(
             if topic.name == METADATA_TOPIC:
                 raise InvalidRequestError(f"{METADATA_TOPIC} is no topic: its log is the quorum's")
             plan.check_free(topic.name)
-            replicas = _replicas(plan, topic, defaults)
             configs = checked_topic_configs(topic.configs or {})
+            replicas = _replicas(plan, topic, defaults)
         except KafkaError as error:
             answers.append(m.TopicCreation(topic.name, failure_of(error)))
             continue
@@ -196,10 +196,10 @@ def _replicas(plan: _Plan, topic: m.NewTopic, defaults: TopicDefaults) -> tuple[
         return replicas
     count = _or_default(topic.partition_count, defaults.partition_count)
     factor = _or_default(topic.replication_factor, defaults.replication_factor)
-    if count < 1:
-        raise InvalidPartitionsError(f"a topic has at least one partition, not {count}")
     if not 1 <= factor <= REPLICATION_FACTOR_MAX:
         raise InvalidReplicationFactorError(f"a partition has at least one replica, not {factor}")
+    if count < 1:
+        raise InvalidPartitionsError(f"a topic has at least one partition, not {count}")
     plan.check_count(count)
     return plan.place(count, factor)
 
@@ -231,14 +231,14 @@ def _config_records(name: str, configs: dict[str, str], reason: Reason) -> list[
 def delete_topics(
     image: MetadataImage, request: m.DeleteTopics, now_ms: int
 ) -> Decision[m.DeleteTopicsAnswer]:
-    """Delete those topics of the request that exist."""
+    """Delete those topics of the request that exist; what is named twice is answered once."""
     reason = because("DeleteTopics", request.principal, now_ms)
     found = [_named(image, name) for name in request.names]
     found += [_identified(image, topic_id) for topic_id in request.topic_ids]
     repeated = _repeated(_identity(t) for t in found)
     records: list[r.MetadataRecord] = []
     answers: list[m.TopicDeletion] = []
-    for deletion in found:
+    for deletion in {_identity(t): t for t in found}.values():
         answer = deletion
         if _identity(deletion) in repeated:
             failure = failure_of(InvalidRequestError("the topic is named twice"))

@@ -60,6 +60,22 @@ def test_a_topic_is_created_as_asked_for() -> None:
     assert {(x.cause, x.time_ms) for x in decision.records} == {("CreateTopics by User:alice", 77)}
 
 
+def test_of_several_faults_those_that_kafka_looks_for_first_are_told() -> None:
+    wrong = {"retention.ms": "x"}
+    image = with_topic(m.NewTopic("t"))
+    new = [
+        m.NewTopic("t", 0, 0, configs=wrong),
+        m.NewTopic("u", 0, 0, configs=wrong),
+        m.NewTopic("v", 0, 0),
+    ]
+    expected = [
+        ErrorCode.TOPIC_ALREADY_EXISTS,
+        ErrorCode.INVALID_CONFIG,
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+    ]
+    assert codes(create(image, *new)) == expected
+
+
 def test_defaults_are_used_where_the_request_says_nothing() -> None:
     (answer,) = create(cluster(), m.NewTopic("t")).answer.topics
     assert (answer.partition_count, answer.replication_factor) == (3, 1)
@@ -193,16 +209,15 @@ def test_a_topic_that_is_named_twice_is_not_deleted() -> None:
     image = with_topic(m.NewTopic("a"))
     request = m.DeleteTopics(("a",), (image.topics["a"].topic_id,))
     decision = topics.delete_topics(image, request, 5)
-    assert {t.failure.code for t in decision.answer.topics} == {ErrorCode.INVALID_REQUEST}
+    assert [t.failure.code for t in decision.answer.topics] == [ErrorCode.INVALID_REQUEST]
     assert decision.records == ()
 
 
 def test_neither_is_one_that_is_not_there() -> None:
     decision = topics.delete_topics(with_topic(m.NewTopic("a")), m.DeleteTopics(("x", "x", "y")), 5)
-    assert [t.failure.code for t in decision.answer.topics] == [
-        ErrorCode.INVALID_REQUEST,
-        ErrorCode.INVALID_REQUEST,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    assert [(t.name, t.failure.code) for t in decision.answer.topics] == [
+        ("x", ErrorCode.INVALID_REQUEST),
+        ("y", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
 
 

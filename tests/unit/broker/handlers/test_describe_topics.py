@@ -66,6 +66,14 @@ def test_nothing_is_told_to_who_goes_on_before_the_first_partition() -> None:
     assert codes(response.topics) == [ErrorCode.INVALID_REQUEST] * 2
 
 
+def test_one_goes_on_at_a_topic_that_one_asks_for() -> None:
+    node = new_cluster()
+    node.create_topic("b")
+    response = page(node, "b", cursor=Cursor(topic_name="a", partition_index=0))
+    assert indexes(response) == [("b", [])]
+    assert codes(response.topics) == [ErrorCode.INVALID_REQUEST]
+
+
 @pytest.mark.parametrize("limit", [-1, 0, 1, 2, 3, 5, 2000, 2**31 - 1])
 def test_pages_joined_are_the_whole_and_none_is_longer_than_asked(limit: int) -> None:
     node = new_cluster()
