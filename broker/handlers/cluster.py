@@ -20,6 +20,7 @@ from quorate.protocol.messages.metadata import (
     DescribeClusterResponse,
 )
 from quorate.protocol.messages.placement import UnregisterBrokerRequest, UnregisterBrokerResponse
+from quorate.quorum.metadata.topic_names import check_topic_name
 from quorate.records.batch import NO_SEQUENCE
 
 BROKERS_ENDPOINT: Final = 1
@@ -99,6 +100,7 @@ def describe_producers(
 def _producers_of(broker: Broker, topic: str, partition: int) -> DescribeProducersPartitionResponse:
     answer = DescribeProducersPartitionResponse(partition_index=partition)
     try:
+        check_topic_name(topic)
         producers = broker.replicas.leader(topic, partition).log.producers
     except KafkaError as error:
         answer.error_code, answer.error_message = int(error.code), error.message

@@ -92,6 +92,12 @@ def producers(node: Node, topic: str) -> DescribeProducersPartitionResponse:
     return response.topics[0].partitions[0]
 
 
+def test_nobody_writes_to_what_is_no_name_of_a_topic() -> None:
+    node = new_node()
+    assert producers(node, "a b").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert producers(node, "a").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 def test_idempotent_producers_are_described_with_what_they_wrote_last() -> None:
     node = new_node()
     node.create_topic("appLogs")
