@@ -144,9 +144,9 @@ class Group:
 
     def describe(self) -> ConsumerGroupDescribeGroup:
         body = ConsumerGroupDescribeRequest(group_ids=[self.name])
-        described: ConsumerGroupDescribeGroup = self.wire.ask(
-            ApiKey.CONSUMER_GROUP_DESCRIBE, 1, body
-        ).groups[0]
+        described: ConsumerGroupDescribeGroup = self._settled(
+            lambda: self.wire.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, body).groups[0]
+        )
         return described
 
     def commit(
@@ -200,10 +200,14 @@ class Group:
         return error_of(self._asked(ApiKey.HEARTBEAT, 4, body))
 
     def _asked(self, api_key: ApiKey, version: int, body: Any) -> Any:
+        return self._settled(lambda: self.wire.ask(api_key, version, body))
+
+    @staticmethod
+    def _settled(ask: Callable[[], Any]) -> Any:
         """Ask, as a client does, until there is a coordinator."""
         deadline = time.monotonic() + DEADLINE_S
         while True:
-            answer = self.wire.ask(api_key, version, body)
+            answer = ask()
             if error_of(answer) not in WAIT_FOR:
                 return answer
             assert time.monotonic() < deadline
