@@ -123,10 +123,12 @@ class Session:
         """Return a batch, and what is special about it."""
         rng, count = self.rng, self.rng.choice([1, 2, 5])
         ages = rng.choice([[0], [0, 5, -5], [0, -2 * HOUR_MS], [-2 * HOUR_MS], [2 * HOUR_MS]])
-        if self.settings["max.message.bytes"] == SMALL:
-            ages = [0]  # one fault at a time: of two, each may tell another one
+        # One fault at a time: of two, each may tell another one.
+        small = self.settings["max.message.bytes"] == SMALL
+        ages = [0] if small else ages
+        keyless = [b"k"] if small or ages != [0] else [b"k", None]
         times = [self.at_ms - rng.choice(ages) for _ in range(count)]
-        keys = rng.choice([[b"k"], [b"k", b"j", b""], [b"k", None] if ages == [0] else [b"k"]])
+        keys = rng.choice([[b"k"], [b"k", b"j", b""], keyless])
         codec = rng.choice([0, 0, 1, 2, 3, 4])
         batch = bytearray(
             make_batch(
@@ -138,7 +140,7 @@ class Session:
             )
         )
         said: dict[str, Any] = {"count": count, "ages": ages, "keys": keys, "codec": codec}
-        if self.settings["max.message.bytes"] == SMALL or rng.random() < 0.6:
+        if small or rng.random() < 0.6:
             return batch, said
         field = rng.choice(list(FAULTS))
         value = rng.choice(FAULTS[field])
