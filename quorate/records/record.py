@@ -93,8 +93,18 @@ def zigzag(value: int) -> bytes:
 
 
 _TABLE_SIZE: Final = 1 << 14
-_ZIGZAG: Final = tuple(map(zigzag, range(_TABLE_SIZE)))
-_NO_KEY_THEN_LENGTH: Final = tuple(b"\x01" + length for length in _ZIGZAG)
+
+
+@cache
+def _zigzags() -> tuple[bytes, ...]:
+    return tuple(map(zigzag, range(_TABLE_SIZE)))
+
+
+@cache
+def _no_key_then_length() -> tuple[bytes, ...]:
+    return tuple(b"\x01" + length for length in _zigzags())
+
+
 _LENGTH_MAX: Final = 1 << 13
 """Values below this many bytes are laid out by tables."""
 
@@ -286,19 +296,19 @@ class RecordBatchBuilder(Columns):
         parts = [b"\x00"] * (6 * len(lengths))
         if lengths.count(lengths[0]) == len(lengths):
             parts[0::6] = [length_of[lengths[0]]] * len(lengths)
-            parts[3::6] = [_NO_KEY_THEN_LENGTH[lengths[0]]] * len(lengths)
+            parts[3::6] = [_no_key_then_length()[lengths[0]]] * len(lengths)
         else:
             parts[0::6] = list(map(length_of.__getitem__, lengths))
-            parts[3::6] = list(map(_NO_KEY_THEN_LENGTH.__getitem__, lengths))
+            parts[3::6] = list(map(_no_key_then_length().__getitem__, lengths))
         parts[1::6] = [lead] * len(lengths)
-        parts[2::6] = _ZIGZAG[begin:end]
+        parts[2::6] = _zigzags()[begin:end]
         parts[4::6] = self.values[begin:end]  # type: ignore[assignment]
         return parts
 
     def _encode_mixed_run(self, begin: int, end: int, lead: bytes) -> list[bytes]:
         """Lay out records that may have keys and headers, or lack values, one by one."""
         parts: list[bytes] = []
-        table, table_size = _ZIGZAG, _TABLE_SIZE
+        table, table_size = _zigzags(), _TABLE_SIZE
         keys, headers = self.keys, self.headers
         for index in range(begin, end):
             value = self.values[index]
@@ -324,7 +334,8 @@ class RecordBatchBuilder(Columns):
 @cache
 def _record_lengths(other_bytes: int) -> tuple[bytes, ...]:
     """Return the encoded length of a record by its value's length, given what else is in it."""
-    return tuple(zigzag(other_bytes + size + len(_ZIGZAG[size])) for size in range(_LENGTH_MAX))
+    table = _zigzags()
+    return tuple(zigzag(other_bytes + size + len(table[size])) for size in range(_LENGTH_MAX))
 
 
 def encode_headers(headers: Iterable[Header]) -> bytes:
