@@ -262,6 +262,7 @@ class GroupConsumer(ConsumerBase):
             for partition in committed:
                 if partition not in self._open().streams:
                     raise NotAssignedError(f"{partition} is not assigned to this consumer")
+        self._open().done_with(committed)
         commit = self._commits.commit_soon(committed)
         if callback is not None:
             commit.add_callback(callback)

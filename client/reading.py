@@ -11,7 +11,7 @@ from quorate.client.receiving.streams import PartitionStream
 from quorate.model import UNKNOWN_EPOCH, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from quorate.client.fetcher import Fetcher
     from quorate.records.record import Record
@@ -103,6 +103,21 @@ class Reading:
         self.current = None
         if self.given:
             self.given = {}
+
+    def done_with(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Know that of what the user has in hand, it has done with what is before these offsets."""
+        positions = self.positions()
+        for partition, done in offsets.items():
+            current = self.current
+            if current is not None and current.topic_partition == partition:
+                self.current = None if current.offset < done.offset else current
+            begun = self.given.get(partition)
+            if begun is None or done.offset <= begun[0]:
+                continue
+            if partition in positions and done.offset < positions[partition].offset:
+                self.given[partition] = (done.offset, done.leader_epoch)
+            else:
+                del self.given[partition]
 
     def take(self, records_max: int) -> list[Record]:
         """Return the next records, as a batch that the user has in hand.

@@ -140,6 +140,60 @@ async def test_a_record_is_processed_when_its_user_comes_back_for_more(
     assert group.committed["t", 0][0] == 21
 
 
+async def test_what_its_user_has_committed_is_not_taken_back_by_commits_of_its_own(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=100)
+    group = FakeGroup(cluster)
+
+    async def poll() -> None:
+        async with member(cluster, auto_commit_interval_ms=100) as c:
+            c.subscribe("t")
+            await read(c, 10)
+            await c.commit()
+            await trio.sleep(1)
+            assert group.committed["t", 0] == (10, 0)
+            await c.poll(max_records=5)
+            await c.commit({T0: 12})
+            await trio.sleep(1)
+            assert group.committed["t", 0][0] == 12
+            raise ZeroDivisionError
+
+    async def iterate() -> None:
+        async with member(cluster) as c:
+            c.subscribe("t")
+            async for record in c:
+                if record.offset == 20:
+                    await c.commit()
+                    raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await poll()
+    assert group.committed["t", 0][0] == 12
+    with pytest.raises(ZeroDivisionError):
+        await iterate()
+    assert group.committed["t", 0][0] == 21
+
+
+async def test_who_commits_less_than_it_was_given_has_the_rest_in_hand(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=100)
+    group = FakeGroup(cluster)
+    async with member(cluster, auto_commit_interval_ms=100) as c:
+        c.subscribe("t")
+        await read(c, 10)
+        await c.poll(max_records=5)
+        await trio.sleep(1)
+        await c.commit({T0: 3})
+        assert group.committed["t", 0][0] == 3
+        await c.poll(max_records=5)
+        await c.commit({T0: 999})
+        await c.poll(max_records=1)
+        await trio.sleep(1)
+        assert group.committed["t", 0][0] == 20
+
+
 async def test_what_an_error_was_about_is_not_committed(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
