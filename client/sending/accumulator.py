@@ -455,12 +455,27 @@ class Accumulator:
 
     def _timeout_error(self, batch: Batch) -> DeliveryTimeoutError:
         timeout_ms = self.settings.delivery_timeout_ms
-        error = batch.last_error or self.obstacle
-        why = f"the last error was: {in_words(error)}" if error else "nobody leads the partition"
         return DeliveryTimeoutError(
             f"{batch.count} records for {batch.topic_partition} were not acknowledged within"
-            f" delivery_timeout_ms={timeout_ms}, after {batch.attempts} attempts; {why}"
+            f" delivery_timeout_ms={timeout_ms}, after {batch.attempts} attempts;"
+            f" {self._why_not_acknowledged(batch)}"
         )
+
+    def _why_not_acknowledged(self, batch: Batch) -> str:
+        in_flight = self._queues[batch.topic_partition].in_flight
+        if batch in in_flight:
+            return f"broker {batch.broker_id} has not answered the last one"
+        if batch.last_error is not None:
+            return f"the last error was: {in_words(batch.last_error)}"
+        if in_flight:
+            ahead = in_flight[0]
+            return (
+                f"they waited for {ahead.count} before them, which broker {ahead.broker_id} has"
+                " not answered"
+            )
+        if self.obstacle is not None:
+            return f"the last error was: {in_words(self.obstacle)}"
+        return "nobody leads the partition"
 
     def fail_all(self, error: QuorateError) -> None:
         """Settle everything, for the producer cannot go on."""

@@ -353,6 +353,19 @@ def test_a_batch_that_was_never_taken_expires_and_says_why() -> None:
     assert other.outcome is None
 
 
+def test_what_expires_behind_a_broker_that_does_not_answer_says_so() -> None:
+    accu = accumulator(linger_ms=0, max_in_flight=1)
+    accu.obstacle = NetworkError("another broker did not let us in, an hour ago")
+    for _ in range(8):
+        put(accu)
+    acquainted(accu)
+    (sent,) = drain(accu, 0)
+    waiting = accu.unsettled()[-1]
+    accu.expire(1_000)
+    assert "after 1 attempts; broker 1 has not answered the last one" in str(sent.outcome)
+    assert f"they waited for {sent.count} before them, which broker 1 has" in str(waiting.outcome)
+
+
 def test_an_answer_after_the_deadline_changes_nothing() -> None:
     accu = accumulator(linger_ms=0)
     for _ in range(8):
