@@ -376,6 +376,8 @@ class GroupConsumer(ConsumerBase):
     async def _give_up_and_leave(self, reason: str, *, processed_only: bool) -> None:
         rebalancing, member, reading = self._rebalancing, self._member, self._open()
         assert rebalancing is not None
+        if not processed_only:
+            reading.come_back()  # so that a commit in between takes back nothing
         try:
             if member is not None:
                 await member.stop()

@@ -175,6 +175,28 @@ async def test_what_its_user_has_committed_is_not_taken_back_by_commits_of_its_o
     assert group.committed["t", 0][0] == 21
 
 
+@pytest.mark.parametrize("unsubscribes", [False, True])
+async def test_what_was_read_before_the_end_is_not_taken_back_while_the_listener_works(
+    nursery: trio.Nursery,
+    autojump_clock: MockClock,
+    unsubscribes: bool,  # or the block ends
+) -> None:
+    cluster = cluster_of(nursery, records=10)
+    group, heard = FakeGroup(cluster), Heard()
+
+    async def work() -> None:
+        await trio.sleep(1)
+
+    heard.on = lambda kind: work() if kind == "revoked" else None
+    async with member(cluster, auto_commit_interval_ms=100) as c:
+        c.subscribe("t", listener=heard)
+        assert len(await read(c, 10)) == 10
+        if unsubscribes:
+            await c.unsubscribe()
+    assert heard.events[-1] == ("revoked", [0])
+    assert group.committed["t", 0][0] == 10
+
+
 async def test_who_commits_less_than_it_was_given_has_the_rest_in_hand(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
