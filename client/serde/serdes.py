@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import io
 import json
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import chain
+from types import NoneType
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import cbor2
 
@@ -19,6 +23,13 @@ T_co = TypeVar("T_co", covariant=True)
 
 DEPTH_MAX: Final = 256
 """How deep CBOR may nest; JSON has Python's own limit."""
+
+
+_FLAT: Final = frozenset({str, int, float, bool, bytes, bytearray, memoryview, NoneType, range})
+"""Some types, the commonest among them, that nest nothing."""
+
+_NESTING: Final = (Sequence, Mapping, AbstractSet, cbor2.CBORTag)
+"""What cbor2 writes with what is in it."""
 
 
 class SerdeError(QuorateError):
@@ -133,6 +144,9 @@ class CborSerde:
 
     def serialize(self, topic: str, value: Any, /) -> bytes:
         """Return a value as CBOR."""
+        if _nests_deeper_than(DEPTH_MAX, value):  # a few thousand levels end cbor2's process
+            message = f"a value for topic {topic!r} nests more than {DEPTH_MAX} levels deep"
+            raise SerdeError(message, topic=topic)
         try:
             return cbor2.dumps(value)
         except (cbor2.CBORError, TypeError, ValueError, RecursionError) as error:
@@ -150,6 +164,32 @@ class CborSerde:
         if stream.tell() != len(data):
             raise SerdeError(f"bytes of topic {topic!r} go on behind their CBOR", topic=topic)
         return value
+
+
+def _nests_deeper_than(depth_max: int, value: object) -> bool:
+    """Whether a value has more levels than that, as CBOR counts them."""
+    level = [value]
+    for _ in range(depth_max):
+        level = [inner for each in level for inner in _inside(each) if type(inner) not in _FLAT]
+        if not level:
+            return False
+        if len(level) > 1:  # once each: a value may be in itself, and more than once
+            level = list({id(each): each for each in level}.values())
+    return any(isinstance(each, _NESTING) for each in level)
+
+
+def _inside(value: object) -> Iterable[object]:
+    """Return what is in a value."""
+    if isinstance(value, list | tuple):
+        return cast("Iterable[object]", value)
+    if isinstance(value, Mapping):
+        mapping = cast("Mapping[object, object]", value)
+        return chain(mapping, mapping.values())
+    if isinstance(value, cbor2.CBORTag):
+        return (value.value,)
+    if isinstance(value, AbstractSet):
+        return (list(cast("AbstractSet[object]", value)),)  # a list with a tag before it
+    return cast("Iterable[object]", value) if isinstance(value, Sequence) else ()
 
 
 def wrong_kind(topic: str, value: object, wanted: str) -> SerdeError:

@@ -2,13 +2,16 @@
 
 import importlib
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
 from datetime import UTC, datetime
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 import pytest
+from cbor2 import CBORTag
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +23,7 @@ from quorate.client.serde import (
     SerdeError,
     StrSerde,
 )
+from quorate.client.serde.serdes import DEPTH_MAX
 
 LOG = {
     "type": "record",
@@ -82,6 +86,59 @@ def test_cbor_says_more_than_json() -> None:
 def test_what_cannot_be_written_is_told_with_its_topic(serde: Any, value: Any, told: str) -> None:
     with pytest.raises(SerdeError, match=told):
         serde.serialize("logs", value)
+
+
+def nested(depth: int, wrap: Callable[[object], object]) -> object:
+    value = wrap(1)
+    for _ in range(depth - 1):
+        value = wrap(value)
+    return value
+
+
+def list_of(inner: object) -> object:
+    return [inner]
+
+
+def tuple_of(inner: object) -> object:
+    return (inner,)
+
+
+def set_of(inner: object) -> object:
+    return frozenset([inner])
+
+
+def tagged(inner: object) -> object:
+    return CBORTag(4_000, inner)
+
+
+def in_mapping(inner: object) -> object:
+    return {"a": inner, "b": "c"}
+
+
+def in_proxy(inner: object) -> object:
+    return MappingProxyType({1: inner})
+
+
+@pytest.mark.parametrize(
+    ("wrap", "levels"),
+    [(list_of, 1), (tuple_of, 1), (in_mapping, 1), (in_proxy, 1), (tagged, 1), (set_of, 2)],
+)
+def test_cbor_is_written_as_deep_as_it_is_read_and_no_deeper(
+    wrap: Callable[[object], object], levels: int
+) -> None:
+    serde = CborSerde()
+    deepest = nested(DEPTH_MAX // levels, wrap)
+    serde.deserialize("t", serde.serialize("t", deepest))
+    with pytest.raises(SerdeError, match="topic 't' nests more than 256 levels deep"):
+        serde.serialize("t", wrap(deepest))
+
+
+def test_a_value_that_nests_however_deep_or_is_in_itself_has_no_cbor() -> None:
+    endless: list[Any] = []
+    endless += [endless, endless, 1]
+    for value in (endless, nested(100_000, list_of), {nested(300, tuple_of): 1}):
+        with pytest.raises(SerdeError, match="nests more than 256 levels deep"):
+            CborSerde().serialize("t", value)
 
 
 @pytest.mark.parametrize(
