@@ -162,7 +162,8 @@ class Commits:
             except QuorateError as trouble:
                 error = trouble
             self._sending = None
-            commit.resolve(error)
+            if not commit.done:  # the consumer may have been closed while the answer came
+                commit.resolve(error)
             self._settled.unpark_all()
 
     def end(self) -> None:

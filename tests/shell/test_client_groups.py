@@ -8,6 +8,7 @@ import trio
 from trio.testing import MockClock
 
 from quorate.client import (
+    ClosedError,
     Commit,
     CommitFailedError,
     Consumer,
@@ -372,6 +373,25 @@ async def test_a_commit_whose_followers_were_late_is_made_again(
         with pytest.raises(KafkaError) as caught:
             await c.commit()
         assert caught.value.code == ErrorCode.REQUEST_TIMED_OUT
+
+
+async def test_a_commit_may_be_answered_just_when_the_consumer_has_given_it_up(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=20)
+    group = FakeGroup(cluster)
+    async with member(cluster, enable_auto_commit=False) as c:
+        c.subscribe("t")
+        await read(c, 20)
+        commit = c.commit_soon()
+        await trio.lowlevel.checkpoint()
+        commits = c._commits  # pyright: ignore[reportPrivateUsage]
+        assert commits is not None
+        commits.end()  # and tasks that the answer has woken go on before they are cancelled
+        assert isinstance(commit.error, ClosedError)
+        await trio.sleep(1)
+        assert group.committed["t", 0] == (20, 0)
+        assert isinstance(commit.error, ClosedError)
 
 
 async def test_a_commit_that_nobody_answers_is_not_called_done(
