@@ -62,13 +62,13 @@ async def read_up(
     for partition, offset in starts.items():
         consumer.seek(partition, offset)
     told_at_s = trio.current_time() + PATIENCE_S
-    while behind := [p for p, end in ends.items() if await consumer.position(p) < end]:
+    while behind := [p for p, end in ends.items() if await consumer.wait_for_position(p) < end]:
         for record in await consumer.poll(max_records=POLL_RECORDS, timeout_ms=POLL_MS):
             apply(record)
         if trio.current_time() > told_at_s:
             told_at_s += PATIENCE_S
             logger.warning("still reading %s: an open transaction may be in the way", behind[0])
-    positions = {partition: await consumer.position(partition) for partition in starts}
+    positions = {partition: await consumer.wait_for_position(partition) for partition in starts}
     consumer.assign([])
     return positions
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import trio
+
 from quorate.client.arguments import INT32_MAX, INT64_MAX, is_number, require_number
 from quorate.client.connections import several
 from quorate.client.lifetime import Lifetime
 from quorate.client.offsets import TimestampOffset, list_offsets
 from quorate.client.receiving.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from quorate.errors import QuorateError
+from quorate.errors import QuorateError, RequestTimedOutError
 from quorate.model import UNKNOWN_EPOCH, TopicPartition
 
 if TYPE_CHECKING:
@@ -129,8 +131,21 @@ class ConsumerBase:
         Raises:
             NoOffsetError: There is none, and ``auto_offset_reset`` is ``none``.
             NotAssignedError: The partition is not assigned, or not any more.
+            RequestTimedOutError: It is not known within ``request_timeout_ms``: ask again.
             QuorateError: It cannot be found out.
         """
+        timeout_ms = self._connected().settings.request_timeout_ms
+        with trio.move_on_after(timeout_ms / 1000):
+            return await self.wait_for_position(partition)
+        (stream,) = self._open().assigned((partition,))
+        who = "the group's coordinator" if stream.position.is_open else "the partition's leader"
+        raise RequestTimedOutError(
+            f"the position in {stream.topic_partition} is not known yet, for {who} has not"
+            f" answered within request_timeout_ms={timeout_ms}; it is being asked: try again"
+        )
+
+    async def wait_for_position(self, partition: TopicPartition | tuple[str, int]) -> int:
+        """Return what :meth:`position` does, however long it takes to find it out."""
         while True:
             reading = self._open()
             (stream,) = reading.assigned((partition,))

@@ -328,7 +328,7 @@ class Running:
             return
         partitions = [p for p in self._consumer.assignment if p.partition in numbers]
         for partition in partitions:
-            await self._consumer.position(partition)
+            await self._consumer.wait_for_position(partition)
         if self._pipeline.aggregation is not None:
             await self._replay({TopicPartition(self._changelog, number) for number in numbers})
         self._ownership.restored(numbers)

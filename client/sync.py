@@ -439,6 +439,7 @@ class Consumer(_Facade[async_consumer.Consumer[K, V]], Generic[K, V]):
     seek_to_end = _immediate(async_consumer.Consumer.seek_to_end)
     seek_to_time = _waiting(async_consumer.Consumer.seek_to_time)
     position = _waiting(async_consumer.Consumer.position)
+    wait_for_position = _waiting(async_consumer.Consumer.wait_for_position)
     beginning_offsets = _waiting(async_consumer.Consumer.beginning_offsets)
     end_offsets = _waiting(async_consumer.Consumer.end_offsets)
     offsets_for_times = _waiting(async_consumer.Consumer.offsets_for_times)

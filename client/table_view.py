@@ -186,7 +186,7 @@ class TableView(Mapping[K, V], Generic[K, V]):
     async def _has_read(self, ends: Mapping[TopicPartition, int]) -> bool:
         """Whether all is applied up to there; to be asked by who reads, between two reads."""
         for partition, end in ends.items():
-            if await self._consumer.position(partition) < end:
+            if await self._consumer.wait_for_position(partition) < end:
                 return False
         return True
 

@@ -274,6 +274,19 @@ async def test_a_position_of_a_partition_that_is_taken_away_is_not_waited_for(
         c.assign([])
 
 
+async def test_a_position_that_nobody_tells_is_not_waited_for_without_an_end(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=10)
+    cluster.script(ListOffsetsRequest, *[HANG] * 100)
+    async with consumer(cluster, request_timeout_ms=3_000) as c:
+        c.assign([T0])
+        with trio.fail_after(4), pytest.raises(KafkaError, match="leader has not answered within"):
+            await c.position(T0)
+        cluster.scripts[ListOffsetsRequest].clear()
+        assert await c.wait_for_position(T0) == 0
+
+
 async def test_a_position_out_of_range_is_an_error_without_a_policy(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:

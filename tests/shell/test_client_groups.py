@@ -617,6 +617,18 @@ async def test_partitions_assigned_by_hand_begin_at_the_committed_offset_and_com
     assert cluster.requests_of(JoinGroupRequest) == []
 
 
+async def test_a_position_that_the_coordinator_does_not_tell_is_not_waited_for_without_an_end(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery, records=20)
+    FakeGroup(cluster)
+    cluster.script(OffsetFetchRequest, *[HANG] * 100)
+    async with member(cluster, request_timeout_ms=3_000) as c:
+        c.assign([T0])
+        with trio.fail_after(4), pytest.raises(KafkaError, match="group's coordinator has not"):
+            await c.position(T0)
+
+
 async def test_without_a_committed_offset_and_a_policy_there_is_an_error(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
