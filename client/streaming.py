@@ -54,8 +54,9 @@ GONE_LOOKS: Final = 10
 GONE_PAUSE_S: Final = 0.5
 """How often a topic is to be gone before it is: brokers that start know it late."""
 
-ABORTS_MAX: Final = 10
-"""How often in a row a commit may fail for other reasons than rebalances."""
+FAILURES_MAX: Final = 10
+"""How often in a row a commit, or what comes before it, may fail for other reasons than rebalances.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ class Running:
         self._tally = Tally()
         self._commits = 0
         self._aborts = 0
-        self._aborts_in_a_row = 0
+        self._failures_in_a_row = 0
         self._rebalanced = self._gave_up = False
         self._sink_partitions = 0
         self._counts: dict[str, int] = {}
@@ -252,6 +253,9 @@ class Running:
             bootstrap,
             transactional_id=f"{settings.application_id}-{name}",
             transaction_timeout_ms=settings.transaction_timeout_ms,
+            # What is not written by then can be aborted in time, and be done again: had the
+            # coordinator to abort it, the producer would be fenced.
+            delivery_timeout_ms=max(1, settings.transaction_timeout_ms * 3 // 4),
             **options,
         )
 
@@ -356,6 +360,10 @@ class Running:
             await self._restore()
         except NotAssignedError as error:  # a rebalance that began in the last poll has its turn
             logger.info("partitions went: %s", error)
+        except KafkaError as error:
+            if not _may_pass(error):
+                raise
+            await self._after_failure(error)
         touched: dict[int, Task] = {}
         written = Tally()
         unit = self._new_unit()
@@ -376,7 +384,7 @@ class Running:
                 (task.commit if committed else task.abort)()
         if committed and touched:
             self._commits += 1
-            self._aborts_in_a_row = 0
+            self._failures_in_a_row = 0
             self._tally.add(written)
 
     def _new_unit(self) -> Transaction[bytes, bytes] | _AtLeastOnce:
@@ -457,17 +465,27 @@ class Running:
         """Try again, if that may help.
 
         Raises:
-            TransactionAbortedError: It has failed too often.
+            KafkaError: It has failed too often.
         """
         self._aborts += 1
         if self._rebalanced:
             logger.info("partitions came or went: %s", error)
-            return
-        self._aborts_in_a_row += 1
-        if self._aborts_in_a_row >= ABORTS_MAX:
+        else:
+            await self._after_failure(error)
+
+    async def _after_failure(self, error: KafkaError) -> None:
+        """Pause before it is tried again.
+
+        Raises:
+            UnknownTopicOrPartitionError: The sink is gone: it will not help.
+            KafkaError: It has failed too often.
+        """
+        await self._count_again(self._pipeline.sink.topic)
+        self._failures_in_a_row += 1
+        if self._failures_in_a_row >= FAILURES_MAX:
             raise error
         logger.warning("done again: %s", error)
-        await trio.sleep(RETRY.first_ms * self._aborts_in_a_row / 1000)
+        await trio.sleep(RETRY.first_ms * self._failures_in_a_row / 1000)
 
 
 class _MergingConsumer(Consumer[Any, Any]):

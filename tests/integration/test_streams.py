@@ -418,6 +418,30 @@ async def test_a_topic_that_is_deleted_ends_it(bootstrap: str) -> None:
             await trio.sleep_forever()
 
 
+async def test_a_sink_that_is_deleted_ends_it(bootstrap: str) -> None:
+    await make(bootstrap, "poured", "sink")
+    copying = partial(
+        run, "pourer", stream("poured").to("sink"), bootstrap, transaction_timeout_ms=2_000
+    )
+    with (
+        trio.fail_after(TIMEOUT_S),
+        pytest.RaisesGroup(
+            pytest.RaisesExc(UnknownTopicOrPartitionError, match="there is no topic 'sink'")
+        ),
+    ):
+        async with (
+            trio.open_nursery() as nursery,
+            Admin(bootstrap) as admin,
+            Producer(bootstrap) as producer,
+        ):
+            running: Running = await nursery.start(copying)
+            await producer.send("poured", b"x")
+            await wait_for(lambda: running.statistics.commits > 0)
+            await admin.delete_topics(["sink"])
+            await producer.send("poured", b"y")
+            await trio.sleep_forever()
+
+
 async def test_more_partitions_end_what_is_grouped(bootstrap: str) -> None:
     await make(bootstrap, "growing", "growing-counted")
     pipeline = counting("growing", "growing-counted")

@@ -31,6 +31,7 @@ from tests.shell.fake_cluster import FakeCluster
 from tests.shell.fake_groups import FakeGroup
 
 COMMIT_INTERVAL_MS = 60_000
+LONG = LongSerde()
 
 
 @asynccontextmanager
@@ -99,6 +100,38 @@ async def test_what_could_not_be_written_during_an_outage_is_read_and_written_ag
         await until_committed(instance)
         assert group.committed["in", 0][0] == 1
         assert cluster.topics["out"][0].values() == [b"a"]
+
+
+async def test_what_could_not_be_restored_during_an_outage_is_restored_after_it(
+    autojump_clock: MockClock,
+) -> None:
+    async with trio.open_nursery() as nursery:
+        cluster = FakeCluster(nursery)
+        for topic in ("in", "out"):
+            cluster.create(topic)
+        changelog = cluster.create("sum-changelog")[0]
+        FakeGroup(cluster, "sum")
+        created = CreateTopicsResponse(topics=[CreatableTopicResult(name="sum-changelog")])
+        cluster.handlers[CreateTopicsRequest] = lambda _broker_id, _request: created
+        async with Producer(cluster.bootstrap, dial=cluster.dial) as producer:
+            await producer.send("in", b"v", key=b"k")
+        leader_id, changelog.leader_id = changelog.leader_id, -1
+        windows = stream("in").group_by_key().windowed_by(TimeWindows(size_ms=60_000, grace_ms=0))
+        count = partial(
+            run,
+            "sum",
+            windows.count().map(lambda window, count: (window.key, count)).to("out", value=LONG),
+            cluster.bootstrap,
+            processing_guarantee="at_least_once",
+            dial=cluster.dial,
+        )
+        instance = await nursery.start(count)
+        await trio.sleep(20)
+        assert instance.statistics.records == 0
+        changelog.leader_id = leader_id
+        await until_committed(instance)
+        assert cluster.topics["out"][0].values() == [LONG.serialize("out", 1)]
+        nursery.cancel_scope.cancel()
 
 
 def refuse_commit(_broker_id: int, request: OffsetCommitRequest) -> OffsetCommitResponse:
