@@ -12,7 +12,13 @@ from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 import trio
 
 from quorate.client.arguments import require_text
-from quorate.client.errors import BootstrapError, ClosedError, in_words
+from quorate.client.errors import (
+    BootstrapError,
+    ClosedError,
+    in_words,
+    topic_error,
+    unknown_partition,
+)
 from quorate.client.routing.cluster import ClusterView, Leader, TopicView, parse_bootstrap
 from quorate.client.routing.retries import Backoff, Remedy, remedy_for
 from quorate.dataclass import dataclass
@@ -23,7 +29,6 @@ from quorate.errors import (
     QuorateError,
     RequestTimedOutError,
     UnknownTopicOrPartitionError,
-    known_code,
 )
 from quorate.model import Endpoint, TopicPartition
 from quorate.net.bell import Bell
@@ -45,12 +50,16 @@ RECONNECT: Final = Backoff(first_ms=50, max_ms=1_000)
 NEXT_BROKER_S: Final = 2.0
 """How long to wait for any one broker while there are others to ask."""
 
+QUICK: Final = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.INIT_PRODUCER_ID})
+"""What any broker answers at once, and may be asked twice: then not one that hangs."""
+
+PATIENCE: Final = Backoff(first_ms=2_000, max_ms=60_000)
+
 T = TypeVar("T")
 
 RETRY: Final = Backoff(first_ms=100, max_ms=1_000)
 REFRESH_INTERVALS_S: Final = (0.1, 1.0)
-"""How often to ask for metadata: at a tenth of the time for which leaders are missing, in between.
-"""
+"""How often to ask for metadata: at a tenth of the time for which leaders are missing."""
 
 
 class ConnectionOptions(TypedDict, total=False):
@@ -195,6 +204,7 @@ class Cluster:
         self._changed = trio.lowlevel.ParkingLot()
         self._listeners: list[Callable[[], None]] = []
         self._metadata_error: QuorateError | None = None
+        self._metadata_failures = 0
         self._closed: ClosedError | None = None
         self._missing_since_s = math.inf
         """Since when metadata lacks a topic, or the leader of a partition."""
@@ -364,7 +374,8 @@ class Cluster:
         self._rng.shuffle(endpoints)
         endpoints += [e for e in self.settings.bootstrap if e not in endpoints]
         links = [self._link(endpoint) for endpoint in endpoints]
-        ready = [link.ready for link in links if link.ready is not None]
+        links.sort(key=lambda link: link.ready is not None and link.ready.is_silent)
+        ready = [each for link in links if (each := link.ready) and not each.is_silent]
         if ready:  # not one that hangs, and has been asked something already
             return min(ready, key=attrgetter("in_flight"))
         errors: list[str] = []
@@ -412,14 +423,14 @@ class Cluster:
                     return view
                 if view is not None and remedy_for(view.error) is Remedy.GIVE_UP:
                     self._topics.discard(name)
-                    raise_topic_error(view)
+                    raise topic_error(view.name, view.error)
                 self.refresh_soon()
                 await self._check_open()
                 await self._changed.park()
         self._topics.discard(name)
         view = self.view.topics.get(name)
         if view is not None and view.error != ErrorCode.NONE:
-            raise_topic_error(view)
+            raise topic_error(view.name, view.error)
         if self._metadata_error is not None:
             raise NetworkError(
                 f"nothing is known of topic {name!r}: {in_words(self._metadata_error)}"
@@ -427,7 +438,6 @@ class Cluster:
         raise UnknownTopicOrPartitionError(f"nothing was heard of topic {name!r} in time")
 
     async def _keep_metadata(self) -> None:
-        failures = 0
         last_s = trio.current_time()
         while True:
             max_age_s = self.settings.metadata_max_age_ms / 1000
@@ -442,12 +452,9 @@ class Cluster:
                 await self._fetch_metadata()
             except QuorateError as error:
                 self._metadata_error = error
-                failures += 1
                 self.refresh_soon()
                 self._notify()
-                await trio.sleep(RETRY.pause_ms(failures, self._rng) / 1000)
-            else:
-                failures = 0
+                await trio.sleep(self.pause_s(RETRY, self._metadata_failures))
             last_s = trio.current_time()
 
     async def _fetch_metadata(self) -> None:
@@ -458,11 +465,16 @@ class Cluster:
             topics=[MetadataRequestTopic(name=name) for name in names],
             allow_auto_topic_creation=self.settings.allow_auto_create_topics,
         )
+        self._metadata_failures += 1
         connection = await self._any()
         response: MetadataResponse = await connection.call(
-            ApiKey.METADATA, request, timeout_ms=self.settings.request_timeout_ms
+            ApiKey.METADATA,
+            request,
+            timeout_ms=self.settings.request_timeout_ms,
+            patience_s=self.pause_s(PATIENCE, self._metadata_failures),
         )
         self._metadata_error = None
+        self._metadata_failures = 0
         self.view.update(response)
         since_s = min(self._missing_since_s, trio.current_time())
         self._missing_since_s = since_s if self.view.lacks_leaders(names) else math.inf
@@ -493,6 +505,8 @@ class Cluster:
     async def call_any(self, api_key: int, request: Any) -> Any:
         """Ask any broker; ask another one while the connection breaks and time is left.
 
+        What is quick is asked of another one, too, when a broker does not answer for a while.
+
         Raises:
             QuorateError: What went wrong the last time.
         """
@@ -517,18 +531,23 @@ class Cluster:
     ) -> Any:
         timeout_ms = self.settings.request_timeout_ms
         last_error: QuorateError | None = None
-        attempts = 0
+        attempts = 1
         with trio.move_on_after(timeout_ms / 1000):
             while True:
+                patience_s = self.pause_s(PATIENCE, attempts) if api_key in QUICK else math.inf
                 try:
                     connection = await reach()
                     return await connection.call(
-                        api_key, request, timeout_ms=timeout_ms, version_max=version_max
+                        api_key,
+                        request,
+                        timeout_ms=timeout_ms,
+                        version_max=version_max,
+                        patience_s=patience_s,
                     )
                 except NetworkError as error:
                     last_error = error
+                await trio.sleep(self.pause_s(RETRY, attempts))
                 attempts += 1
-                await trio.sleep(RETRY.pause_ms(attempts, self._rng) / 1000)
         why = f": {in_words(last_error)}" if last_error else ""
         raise RequestTimedOutError(f"no answer within {timeout_ms} ms{why}")
 
@@ -576,24 +595,3 @@ class Cluster:
             return leader.broker_id
         message = f"nobody leads {topic_partition}: its brokers are down, or an election is on"
         raise KafkaError(message, code=ErrorCode.LEADER_NOT_AVAILABLE)
-
-
-def raise_topic_error(view: TopicView) -> None:
-    """Raise what a broker said about a topic."""
-    if view.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        message = (
-            f"there is no topic {view.name!r}; try 'quorate topics list' to see those there are, or"
-            f" 'quorate topics create {view.name}'"
-        )
-        raise UnknownTopicOrPartitionError(message)
-    raise KafkaError(f"topic {view.name!r}", code=known_code(view.error))
-
-
-def unknown_partition(
-    topic_partition: TopicPartition, partition_count: int
-) -> UnknownTopicOrPartitionError:
-    """Return the error for a partition that the topic does not have."""
-    return UnknownTopicOrPartitionError(
-        f"topic {topic_partition.topic!r} has no partition {topic_partition.partition}; it has"
-        f" {partition_count}, numbered from 0"
-    )

@@ -1,6 +1,13 @@
 """What can go wrong in a client beside the errors that brokers answer with."""
 
-from quorate.errors import ErrorCode, KafkaError, NetworkError, QuorateError
+from quorate.errors import (
+    ErrorCode,
+    KafkaError,
+    NetworkError,
+    QuorateError,
+    UnknownTopicOrPartitionError,
+    known_code,
+)
 from quorate.model import UNKNOWN_OFFSET, TopicPartition
 
 
@@ -112,6 +119,24 @@ class TransactionOutcomeUnknownError(KafkaError):
 def in_words(error: QuorateError) -> str:
     """Return what an error says, to be quoted in another one."""
     return error.message if isinstance(error, KafkaError) else str(error)
+
+
+def topic_error(name: str, code: int) -> KafkaError:
+    """Return the error for what a broker said about a topic."""
+    if code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return KafkaError(f"topic {name!r}", code=known_code(code))
+    return UnknownTopicOrPartitionError(
+        f"there is no topic {name!r}; try 'quorate topics list' to see those there are, or"
+        f" 'quorate topics create {name}'"
+    )
+
+
+def unknown_partition(partition: TopicPartition, count: int) -> UnknownTopicOrPartitionError:
+    """Return the error for a partition that a topic of so many does not have."""
+    return UnknownTopicOrPartitionError(
+        f"topic {partition.topic!r} has no partition {partition.partition}; it has {count},"
+        " numbered from 0"
+    )
 
 
 def error_for(code: ErrorCode, message: str) -> KafkaError:

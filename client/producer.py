@@ -16,10 +16,14 @@ from quorate.client.connections import (
     Cluster,
     client_settings,
     now_ms,
-    unknown_partition,
 )
 from quorate.client.delivery import Delivery, RecordMetadata, new_delivery
-from quorate.client.errors import BufferFullError, ClosedError, NoTransactionError
+from quorate.client.errors import (
+    BufferFullError,
+    ClosedError,
+    NoTransactionError,
+    unknown_partition,
+)
 from quorate.client.lifetime import Lifetime
 from quorate.client.producer_settings import (
     ACKS,

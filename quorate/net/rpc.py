@@ -7,6 +7,7 @@ Two tasks move the bytes, one for each direction, and nothing else about a reque
 import os
 import ssl
 from collections import deque
+from math import inf
 from typing import Any, Final
 
 import trio
@@ -121,6 +122,9 @@ class Connection:
         """The levels that the cluster agreed on (KIP-584), as of ``features_epoch``."""
 
         self.features_epoch = -1
+        self.is_silent = False
+        """Whether somebody lost patience with the other side, which has said nothing since."""
+
         self._stream = stream
         self._socket = stream.socket if isinstance(stream, trio.SocketStream) else None
         self._waiting: deque[_Waiting] = deque()
@@ -211,17 +215,33 @@ class Connection:
         return last
 
     async def call(
-        self, api_key: int, request: Any, *, timeout_ms: int, version_max: int | None = None
+        self,
+        api_key: int,
+        request: Any,
+        *,
+        timeout_ms: int,
+        version_max: int | None = None,
+        patience_s: float = inf,
     ) -> Any:
         """Send a request and return the response.
+
+        Args:
+            api_key: Which API.
+            request: What to ask.
+            timeout_ms: How long it may take to answer; the connection ends if it does not.
+            version_max: The highest version of the API to use.
+            patience_s: How long to wait before somebody else is asked; the connection goes on.
 
         Raises:
             NetworkError: The connection broke, or no answer came in time.
             UnsupportedVersionError: The two sides have no version of the API in common.
         """
-        return await wait_for(
-            self.submit(api_key, request, timeout_ms=timeout_ms, version_max=version_max)
-        )
+        promise = self.submit(api_key, request, timeout_ms=timeout_ms, version_max=version_max)
+        with trio.move_on_after(patience_s):
+            return await wait_for(promise)
+        self.is_silent = True
+        name = APIS[api_key].name
+        raise NetworkError(f"{self.peer} has not answered {name} within {patience_s:g} s")
 
     def submit(
         self, api_key: int, request: Any, *, timeout_ms: int, version_max: int | None = None
@@ -340,6 +360,7 @@ class Connection:
             raise DecodeError(f"a response to {correlation_id} instead of {waiting.correlation_id}")
         response, _ = _decode_response(api, version, frame, position)
         self._waiting.popleft()
+        self.is_silent = False
         waiting.promise.resolve(response)
 
     def _fail_waiting(self) -> None:

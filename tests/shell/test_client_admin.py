@@ -264,6 +264,34 @@ async def test_records_are_deleted_by_whoever_leads_when_the_leader_is_gone(
     assert results == {T0: DeletedRecords(5), T1: DeletedRecords(9)}
 
 
+@pytest.mark.parametrize("silent", [1, 2, 3])
+async def test_what_is_quick_is_asked_of_another_broker_when_one_hangs(
+    nursery: trio.Nursery, autojump_clock: MockClock, silent: int
+) -> None:
+    cluster = FakeCluster(nursery, brokers=3)
+    cluster.create("t", 3)
+
+    def hang(broker: int, _request: object) -> object:
+        return HANG if broker == silent else None
+
+    async with admin(cluster) as a:
+        cluster.script(MetadataRequest, *[hang] * 100)
+        with trio.fail_after(4):  # one that hangs is asked once
+            for _ in range(10):
+                assert [topic.name for topic in await a.list_topics()] == ["t"]
+
+
+async def test_a_topic_is_found_though_the_broker_that_is_asked_first_hangs(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = FakeCluster(nursery, brokers=3)
+    cluster.create("t", 3)
+    async with Consumer(cluster.bootstrap, dial=cluster.dial) as c:
+        cluster.script(MetadataRequest, HANG)
+        with trio.fail_after(4):
+            assert await c.partitions_of("t") == [0, 1, 2]
+
+
 async def test_leaders_that_answer_are_not_held_up_by_one_that_does_not(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
