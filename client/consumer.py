@@ -169,8 +169,8 @@ class Consumer(GroupConsumer, Generic[K, V]):
 
         Args:
             max_records: How many at most; by default ``max_poll_records``.
-            timeout_ms: How long to wait for the first one; longer only for a rebalance listener to
-                end, for that never acts beside its user.
+            timeout_ms: How long to wait for the first one; longer only for a rebalance to end: for
+                its listener, which never acts beside its user, and for the last commits.
 
         Raises:
             QuorateError: A partition cannot be read on (what it is, why, what helps). The others
