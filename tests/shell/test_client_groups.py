@@ -381,17 +381,20 @@ async def test_a_commit_may_be_answered_just_when_the_consumer_has_given_it_up(
     cluster = cluster_of(nursery, records=20)
     group = FakeGroup(cluster)
     async with member(cluster, enable_auto_commit=False) as c:
-        c.subscribe("t")
-        await read(c, 20)
-        commit = c.commit_soon()
-        await trio.lowlevel.checkpoint()
         commits = c._commits  # pyright: ignore[reportPrivateUsage]
         assert commits is not None
-        commits.end()  # and tasks that the answer has woken go on before they are cancelled
-        assert isinstance(commit.error, ClosedError)
+
+        def given_up(broker_id: int, request: OffsetCommitRequest) -> OffsetCommitResponse:
+            commits.end()  # and who the answer wakes goes on before it is cancelled
+            return group.commit(broker_id, request)
+
+        c.subscribe("t")
+        await read(c, 20)
+        cluster.script(OffsetCommitRequest, given_up)
+        with pytest.raises(ClosedError):
+            await c.commit()
         await trio.sleep(1)
         assert group.committed["t", 0] == (20, 0)
-        assert isinstance(commit.error, ClosedError)
 
 
 async def test_a_commit_that_nobody_answers_is_not_called_done(
