@@ -67,13 +67,16 @@ class LazyGroup(Group):
     """All commands; a command's module is imported when the command is used."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all commands."""
+        """Return the names of all commands; the tab key knows Kafka's tools, too."""
         del ctx
-        return list(COMMANDS)
+        return [*COMMANDS, *(KAFKA_TOOLS if COMPLETION_VARIABLE in os.environ else ())]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import a command; None if there is none of this name."""
-        del ctx
+        if cmd_name in KAFKA_TOOLS and cmd_name in self.list_commands(ctx):
+            from quorate.tools.completing import kafka_tool
+
+            return kafka_tool(cmd_name)
         if cmd_name not in COMMANDS:
             return None
         module: Any = importlib.import_module(f"quorate.tools.commands.{cmd_name}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quorate.tools.command_line import Command, DryRun, Yes, noun_app, options_of
+from quorate.tools.completing import node_names
 from quorate.tools.session import confirm, print_table, run, say
 
 if TYPE_CHECKING:
@@ -16,7 +17,12 @@ app = noun_app("Kill, pause, cut off, slow down, heal nodes of a cluster of quor
 
 DEFAULT_DIRECTORY = Path(".quorate")
 
-Node = Annotated[str, typer.Argument(help="2, broker-2, controller-101: see quorate chaos list.")]
+Node = Annotated[
+    str,
+    typer.Argument(
+        help="2, broker-2, controller-101: see quorate chaos list.", autocompletion=node_names
+    ),
+]
 Directory = Annotated[Path, typer.Option("--dir", help="Where the cluster's data is.")]
 Force = Annotated[bool, typer.Option("--force", help="Even if no majority of controllers is left.")]
 
@@ -148,7 +154,12 @@ def slow_disk(
 @app.command("partition", cls=Command)
 def partition(
     context: typer.Context,
-    nodes: Annotated[list[str], typer.Argument(metavar="NODE...", help="These, from all others.")],
+    nodes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NODE...", help="These, from all others.", autocompletion=node_names
+        ),
+    ],
     *,
     directory: Directory = DEFAULT_DIRECTORY,
     yes: Yes = False,
@@ -168,7 +179,10 @@ def partition(
 @app.command("heal", cls=Command)
 def heal(
     context: typer.Context,
-    node: Annotated[str | None, typer.Argument(help="This one; all, if none is named.")] = None,
+    node: Annotated[
+        str | None,
+        typer.Argument(help="This one; all, if none is named.", autocompletion=node_names),
+    ] = None,
     *,
     directory: Directory = DEFAULT_DIRECTORY,
     dry_run: DryRun = False,

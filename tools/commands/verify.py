@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from quorate.tools.command_line import Command, noun_app, options_of
+from quorate.tools.completing import fault_names, workload_names
 
 app = noun_app("Put a cluster under load, break it, heal it, and judge all that clients saw.")
 
@@ -34,9 +35,17 @@ ClientKind = Annotated[
 NetworkKind = Annotated[
     str, typer.Option("--network", help="proxy, namespaces (as root), or auto.")
 ]
+Workloads = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[WORKLOAD]...", help="What clients do.", autocompletion=workload_names),
+]
 FaultNames = Annotated[
     str | None,
-    typer.Option("--faults", help="kill,pause,...; kill:leader for one of them; none."),
+    typer.Option(
+        "--faults",
+        help="kill,pause,...; kill:leader for one of them; none.",
+        autocompletion=fault_names,
+    ),
 ]
 Controllers = Annotated[
     int, typer.Option("--controllers", min=1, max=9, help="How many, an odd number: 1, 3, 5.")
@@ -52,9 +61,7 @@ RunName = Annotated[
 @app.command("run", cls=Command)
 def run(
     context: typer.Context,
-    workloads: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORKLOAD]...", help="What clients do.")
-    ] = None,
+    workloads: Workloads = None,
     *,
     time: Annotated[
         float, typer.Option("--time", min=1, help="Seconds of load and faults.")

@@ -9,7 +9,9 @@ import typer
 
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.cli import COMMANDS, app, run_command
+from quorate.tools.clusters.layout import Layout, Member, encode
 from quorate.tools.command_line import Command, noun_app, options_of
+from quorate.tools.nearby import LAYOUT_NAME
 from quorate.tools.problems import UsageError
 
 things = noun_app("Do things.")
@@ -182,12 +184,30 @@ def test_every_command_has_a_sentence_of_help_and_options_of_different_names(
             assert len(names) == len(set(names))
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("quorate to", ["topics"]),
+        ("quorate topic des", ["describe"]),
+        ("quorate kafka-t", ["kafka-topics", "kafka-transactions"]),
+        ("quorate kafka-topics --part", ["--partition-size-limit-per-response", "--partitions"]),
+        ("quorate kafka-topics --bootstrap-server localhost:9092 --li", ["--list"]),
+        ("quorate chaos kill broker", ["broker-1", "broker-2"]),
+        ("quorate chaos kill --dir none broker", []),
+        ("quorate verify run app", ["append"]),
+        ("quorate verify run append --faults kill,pau", ["kill,pause"]),
+    ],
+)
 def test_shells_are_told_how_words_go_on(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    line: str, expected: list[str], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    members = [Member("controller", 101, 1), Member("broker", 1, 2), Member("broker", 2, 3)]
+    (tmp_path / ".quorate").mkdir()
+    (tmp_path / ".quorate" / LAYOUT_NAME).write_text(encode(Layout(tuple(members))))
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("_QUORATE_COMPLETE", "complete_bash")
-    for line, expected in (("quorate to", "topics"), ("quorate topic des", "describe")):
-        monkeypatch.setenv("COMP_WORDS", line)
-        monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
-        code, text = told(capsys)
-        assert (code, text.split()) == (0, [expected])
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
+    code, text = told(capsys)
+    assert (code, text.split()) == (0, expected)
