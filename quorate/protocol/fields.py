@@ -74,9 +74,13 @@ class Fresh:
 FRESH: Final = Fresh()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Field:
-    """One field of a struct: how it looks on the wire, and in which versions."""
+    """One field of a struct: how it looks on the wire, and in which versions.
+
+    Its name is that of the attribute that it specifies, known when the class is; nothing else of it
+    ever changes.
+    """
 
     name: str
     kind: Kind

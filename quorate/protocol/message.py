@@ -12,7 +12,6 @@ after it was built.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from operator import attrgetter
 from typing import Any, TypeAlias, TypeVar, cast, dataclass_transform
 
@@ -96,9 +95,13 @@ def encoder(cls: type[T], version: int) -> Encoder[T]:
 
 
 def _declared_fields(cls: type[Any]) -> tuple[Field, ...]:
-    declared = [(name, cls.__dict__.get(name)) for name in cls.__annotations__]
-    fields = [replace(field, name=name) for name, field in declared if isinstance(field, Field)]
-    assert len(fields) == len(declared), f"{cls.__name__}: a field without a specifier"
+    fields: list[Field] = []
+    for name in cls.__annotations__:
+        field = cls.__dict__.get(name)
+        assert isinstance(field, Field), f"{cls.__name__}.{name}: a field without a specifier"
+        assert not field.name, f"{cls.__name__}.{name}: the specifier of {field.name}"
+        field.name = name
+        fields.append(field)
     return tuple(fields)
 
 
