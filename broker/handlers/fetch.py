@@ -17,6 +17,7 @@ from quorate.protocol.messages.data import (
     READ_COMMITTED,
     AbortedTransaction,
     FetchableTopicResponse,
+    FetchEpochEndOffset,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -281,7 +282,10 @@ def _read_one(
 def _read_here_or_elsewhere(
     replica: Replica, partition: FetchPartition, room_bytes: int, outcome: _Outcome
 ) -> PartitionData:
-    """Read, or tell the consumer that a replica in its rack has what it wants (KIP-392)."""
+    """Read, or tell the consumer that a replica in its rack has what it wants (KIP-392).
+
+    What it says it has read last may have been cut off since; then it is told where (KIP-595).
+    """
     if outcome.rack and isinstance(replica, LeaderReplica) and replica.followers:
         replica.check_readable(partition.fetch_offset)
         reader_id = replica.reader_for(outcome.rack, partition.fetch_offset)
@@ -290,6 +294,13 @@ def _read_here_or_elsewhere(
             data = _state_of(replica, partition)
             data.preferred_read_replica = reader_id
             return data
+    diverging = replica.diverging(partition.fetch_offset, partition.last_fetched_epoch)
+    if diverging is not None:
+        outcome.failed = True
+        data = _state_of(replica, partition)
+        epoch, end_offset = diverging
+        data.diverging_epoch = FetchEpochEndOffset(epoch=epoch, end_offset=end_offset)
+        return data
     return _read(replica, partition, room_bytes, outcome)
 
 

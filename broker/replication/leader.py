@@ -33,12 +33,11 @@ from quorate.errors import (
     ErrorCode,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
-    OffsetOutOfRangeError,
     StorageError,
     UnknownLeaderEpochError,
     known_code,
 )
-from quorate.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, TopicPartition
+from quorate.model import UNKNOWN_EPOCH, TopicPartition
 from quorate.quorum.metadata.image import PartitionState
 from quorate.records.batch import BatchHeader
 from quorate.records.control import TransactionEnd
@@ -343,7 +342,7 @@ class LeaderReplica(Replica):
             if fetch.current_leader_epoch == UNKNOWN_EPOCH:
                 raise NotLeaderOrFollowerError
             raise UnknownLeaderEpochError
-        diverging = self._diverging(fetch.offset, fetch.last_fetched_epoch)
+        diverging = self.diverging(fetch.offset, fetch.last_fetched_epoch)
         if diverging is not None:
             return diverging
         self.check_readable(fetch.offset)
@@ -363,23 +362,6 @@ class LeaderReplica(Replica):
             self.advance()
         if fetch.log_start_offset != start_before:
             self._tell_deleted()
-        return None
-
-    def _diverging(self, offset: int, last_fetched_epoch: int) -> EpochEnd | None:
-        """Return the end of what a follower's log has in common with ours, if that lies before it.
-
-        Raises:
-            OffsetOutOfRangeError: it cannot be told, or our log begins later.
-        """
-        if last_fetched_epoch == UNKNOWN_EPOCH:
-            return None
-        end = self.epoch_end(last_fetched_epoch)
-        if end.end_offset == UNKNOWN_OFFSET:
-            raise OffsetOutOfRangeError(f"{self.topic_partition} has no epoch {last_fetched_epoch}")
-        if offset < self.log.log_start_offset:
-            self.check_readable(offset)
-        if end.leader_epoch < last_fetched_epoch or end.end_offset < offset:
-            return end
         return None
 
     def epoch_end(self, leader_epoch: int) -> EpochEnd:

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from quorate.broker.log.epochs import EpochEnd
 from quorate.broker.log.log import Log
 from quorate.broker.log.times import TimeLookup, TimestampOffset
 from quorate.broker.log.transactions import AbortedTransaction
@@ -12,7 +13,7 @@ from quorate.errors import (
     StorageError,
     UnknownLeaderEpochError,
 )
-from quorate.model import UNKNOWN_EPOCH, TopicPartition
+from quorate.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, TopicPartition
 from quorate.quorum.metadata.image import PartitionState
 from quorate.records.slices import FileSlice
 from quorate.settings import TopicConfig
@@ -117,6 +118,27 @@ class Replica:
                 f"offset {offset} of {self.topic_partition}: the log has"
                 f" {log.log_start_offset} to {log.log_end_offset}"
             )
+
+    def diverging(self, offset: int, last_fetched_epoch: int) -> EpochEnd | None:
+        """Return the end of what a reader's log has in common with ours, if that lies before it.
+
+        Raises:
+            OffsetOutOfRangeError: it cannot be told, or our log begins later.
+        """
+        if last_fetched_epoch == UNKNOWN_EPOCH:
+            return None
+        end = self.epoch_end(last_fetched_epoch)
+        if end.end_offset == UNKNOWN_OFFSET:
+            raise OffsetOutOfRangeError(f"{self.topic_partition} has no epoch {last_fetched_epoch}")
+        if offset < self.log.log_start_offset:
+            self.check_readable(offset)
+        if end.leader_epoch < last_fetched_epoch or end.end_offset < offset:
+            return end
+        return None
+
+    def epoch_end(self, leader_epoch: int) -> EpochEnd:
+        """Return the largest epoch at most the one asked for, and where it ends here."""
+        return self.log.leader_epochs.end_offset_for(leader_epoch, self.log.log_end_offset)
 
     @property
     def last_stable_offset(self) -> int:

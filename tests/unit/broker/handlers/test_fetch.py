@@ -10,6 +10,7 @@ from quorate.broker.handlers.fetch import WAIT_MAX_MS, fetch
 from quorate.errors import ErrorCode, StorageError
 from quorate.promise import Promise
 from quorate.protocol.messages.data import (
+    FetchEpochEndOffset,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -217,6 +218,27 @@ def test_a_request_made_for_another_leader_epoch_is_refused(epoch: int, code: Er
     asked = request(0)
     asked.topics[0].partitions[0].current_leader_epoch = epoch
     assert codes(partitions_of(fetch(node.broker, asked, NAMED))) == [code]
+
+
+def test_who_read_on_in_an_epoch_that_has_ended_is_told_where_the_log_parts_from_it() -> None:
+    node = new_topic()
+    node.lead("appLogs", 0, leader_epoch=3)
+    node.append(b"a", b"b")
+    node.lead("appLogs", 0, leader_epoch=5)
+    node.append(b"c")
+
+    def read_on(offset: int, epoch: int) -> PartitionData:
+        asked = request(offset, max_wait_ms=LONG_MS)
+        asked.topics[0].partitions[0].last_fetched_epoch = epoch
+        (partition,) = partitions_of(fetch(node.broker, asked, NAMED))
+        return partition
+
+    assert base_offsets(read_on(2, 3)) == [2]
+    parted = read_on(3, 3)
+    assert (parted.error_code, parted.records, parted.high_watermark) == (0, b"", 3)
+    assert parted.diverging_epoch == FetchEpochEndOffset(epoch=3, end_offset=2)
+    assert read_on(2, 4).diverging_epoch == FetchEpochEndOffset(epoch=3, end_offset=2)
+    assert codes([read_on(2, 6)]) == [ErrorCode.OFFSET_OUT_OF_RANGE]
 
 
 @pytest.mark.parametrize(
