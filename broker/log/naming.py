@@ -17,6 +17,8 @@ PARTITION_NAME: Final = "partition.json"
 PARTITION_KIND: Final = "partition"
 PARTITION_VERSION: Final = 1
 DELETE_SUFFIX: Final = "-delete"
+STRAY_SUFFIX: Final = "-stray"
+"""Of a log of which the metadata did not know the topic (as Kafka names them)."""
 NAME_BYTES_MAX: Final = 255
 """Of a file or folder, as file systems have it; topic names may take 249 of them."""
 

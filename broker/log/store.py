@@ -11,6 +11,8 @@
                                          never had a record has no directory
     <topic>-<partition>.<id>-delete/     a deleted log, waiting to be removed; .<id>.2-delete/ if
                                          there is one already
+    <topic>-<partition>.<id>-stray/      a log of a topic that the metadata did not know: kept until
+                                         somebody removes it
 """
 
 import logging
@@ -57,6 +59,7 @@ from quorate.broker.log.log import Log
 from quorate.broker.log.naming import (
     DELETE_SUFFIX,
     PARTITION_NAME,
+    STRAY_SUFFIX,
     DirectoryMaker,
     parse_name,
     path_beside,
@@ -97,13 +100,13 @@ class CheckpointWrite:
 
 
 class Leaving(NamedTuple):
-    """A deleted log whose directory has its name still."""
+    """A log that is let go of, whose directory has its name still."""
 
     topic_partition: TopicPartition
     topic_id: bytes
     directory: str
-    delay_ms: int
-    """Until it is removed, once it has another name."""
+    delay_ms: int | None
+    """Until it is removed, once it has another name; None: it is kept."""
 
 
 class LogStore:
@@ -182,7 +185,7 @@ class LogStore:
         A log of the same name that belongs to another topic id is a deleted topic's: it is deleted.
 
         Raises:
-            StorageError: that one could not be deleted.
+            StorageError: that one could not be deleted, or one that is kept has this name still.
         """
         log = self.logs.get(topic_partition)
         if log is not None:
@@ -190,6 +193,11 @@ class LogStore:
                 log.config = config
                 return log
             self.delete(topic_partition)
+        if any(
+            each.delay_ms is None and each.topic_partition == topic_partition
+            for each in self._leaving
+        ):
+            self._rename_kept()
         maker = DirectoryMaker(self._context.fs, self.directory, topic_partition, topic_id)
         log = plan_log(self._context, topic_partition, maker, config=config, now_ms=now_ms)
         self.logs[topic_partition] = log
@@ -209,6 +217,13 @@ class LogStore:
         Raises:
             StorageError: the disk failed, maybe for some of them only.
         """
+        return self._let_go(topic_partitions, kept=False)
+
+    def keep_aside(self, topic_partitions: Iterable[TopicPartition]) -> Iterator[None]:
+        """Let go of logs, but keep their files: like ``delete_all``, and nothing is removed."""
+        return self._let_go(topic_partitions, kept=True)
+
+    def _let_go(self, topic_partitions: Iterable[TopicPartition], *, kept: bool) -> Iterator[None]:
         doomed = [self.logs.pop(topic_partition) for topic_partition in topic_partitions]
         for log in doomed:
             log.fail(StorageError(f"{log.topic_partition} was deleted"))
@@ -217,7 +232,7 @@ class LogStore:
         failure: StorageError | None = None
         for few in _few(doomed):
             try:
-                self._set_aside(few)
+                self._set_aside(few, kept=kept)
             except OSError as error:
                 failure = storage_error(error, self.directory)
             yield
@@ -236,7 +251,7 @@ class LogStore:
         except OSError as error:
             logger.warning("%s: checkpoints not written: %s", self.directory, error.strerror)
 
-    def _set_aside(self, doomed: Iterable[Log]) -> None:
+    def _set_aside(self, doomed: Iterable[Log], *, kept: bool) -> None:
         """Give the directories of logs other names, as far as they have any.
 
         Raises:
@@ -246,14 +261,14 @@ class LogStore:
             topic_id = self.topic_ids.pop(log.topic_partition)
             if log.has_files:
                 self._context.files.forget_directory(log.directory)
-                delay_ms = log.config.file_delete_delay_ms
+                delay_ms = None if kept else log.config.file_delete_delay_ms
                 self._leaving.append(
                     Leaving(log.topic_partition, topic_id, log.directory, delay_ms)
                 )
         self._rename_leaving()
 
     def _rename_leaving(self) -> None:
-        """Give the directories of deleted logs other names.
+        """Give the directories of logs that are let go of other names.
 
         Raises:
             OSError: the disk failed, maybe for some of them only, which are tried again later.
@@ -265,7 +280,7 @@ class LogStore:
             log = self.logs.get(each.topic_partition)
             if log is not None and log.has_files:
                 continue  # to make them, it removed the other's
-            path = self._doomed_path(each.topic_partition, each.topic_id)
+            path = self._path_aside(each)
             try:
                 self._context.fs.rename(each.directory, path)
             except FileNotFoundError:
@@ -274,18 +289,39 @@ class LogStore:
                 failure = error
                 self._leaving.append(each)
                 continue
-            self._context.trash.add([path], each.delay_ms)
+            if each.delay_ms is None:
+                logger.warning(
+                    "%s: the metadata do not know its topic; it is kept as %s until you remove it",
+                    each.topic_partition,
+                    path,
+                )
+            else:
+                self._context.trash.add([path], each.delay_ms)
             renamed = True
         if renamed:
             self._context.fs.sync_directory(self.directory)
         if failure is not None:
             raise failure
 
-    def _doomed_path(self, topic_partition: TopicPartition, topic_id: bytes) -> str:
+    def _rename_kept(self) -> None:
+        """Give kept directories other names before others take theirs.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        try:
+            self._rename_leaving()
+        except OSError as error:
+            raise storage_error(error, self.directory) from error
+
+    def _path_aside(self, leaving: Leaving) -> str:
         """Return where a log waits to be removed: another one of it may, if it moved here again."""
-        endings = (f".{again}{DELETE_SUFFIX}" if again > 1 else DELETE_SUFFIX for again in count(1))
+        suffix = STRAY_SUFFIX if leaving.delay_ms is None else DELETE_SUFFIX
+        endings = (f".{again}{suffix}" if again > 1 else suffix for again in count(1))
         paths = (
-            path_beside(self.directory, topic_partition, f".{topic_id.hex()}{ending}")
+            path_beside(
+                self.directory, leaving.topic_partition, f".{leaving.topic_id.hex()}{ending}"
+            )
             for ending in endings
         )
         return next(path for path in paths if not self._context.fs.exists(path))
@@ -446,16 +482,26 @@ class LogStore:
     def load(self, *, clean: bool, now_ms: int) -> None:
         """Open every log that is in the directory."""
         self.was_clean = clean
+        strays = 0
         for name in sorted(self._context.fs.list_directory(self.directory)):
             path = f"{self.directory}/{name}"
             if name.endswith(TEMPORARY_SUFFIX):
                 self._context.fs.remove(path)
             elif name.endswith(DELETE_SUFFIX):
                 self._context.trash.add([path], 0)
+            elif name.endswith(STRAY_SUFFIX):
+                strays += 1
             else:
                 topic_partition = parse_name(name)
                 if topic_partition is not None:
                     self._load_log(topic_partition, path, clean=clean, now_ms=now_ms)
+        if strays:
+            logger.warning(
+                "%s: %d logs (*%s) of topics that the metadata did not know are kept",
+                self.directory,
+                strays,
+                STRAY_SUFFIX,
+            )
 
     def _load_log(
         self, topic_partition: TopicPartition, path: str, *, clean: bool, now_ms: int

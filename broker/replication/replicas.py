@@ -177,7 +177,7 @@ class Replicas:
         """Follow what changed since the image: stop what is not ours any more, begin what is.
 
         The first image that is followed must know every topic that this broker has a log of: the
-        others' logs are deleted.
+        others' logs are set aside.
 
         Yields after every few partitions, so that others can be served meanwhile: they find the old
         image, less what has ended. Another delta may be followed when this one is through.
@@ -189,7 +189,7 @@ class Replicas:
         for replica in ended:
             self._leave(replica)
         committed = {replica.topic_partition: replica.high_watermark for replica in ended}
-        yield from self._delete(list(self._orphans(delta)))
+        yield from self._let_go(delta, list(self._orphans(delta)))
         for hosted in _few(self._hosted(delta)):
             for partition in hosted:
                 self._take_up(partition, committed.get(partition.topic_partition), now_ms)
@@ -357,14 +357,24 @@ class Replicas:
             and self.node_id not in topic.partitions[partition].replicas
         )
 
-    def _delete(self, orphans: Sequence[TopicPartition]) -> Iterator[None]:
-        """Delete logs; their files stay for ``file.delete.delay.ms``."""
-        for few in _few(orphans):
+    def _let_go(self, delta: MetadataDelta, orphans: Sequence[TopicPartition]) -> Iterator[None]:
+        """Delete logs, whose files stay for ``file.delete.delay.ms``; keep those of unknown topics.
+
+        Whether a topic was deleted while this broker was away, or the controllers have lost it with
+        their disks, cannot be told from metadata that do not know it. Kafka keeps them, too.
+        """
+        strays: set[TopicPartition] = set()
+        if delta.before.version == 0:
+            ids = self.store.topic_ids
+            strays = {each for each in orphans if delta.after.topic_of(ids[each]) is None}
+        doomed = [each for each in orphans if each not in strays]
+        for few in _few(doomed):
             logger.info("deleting logs that are not ours: %s", ", ".join(map(str, few)))
-        try:
-            yield from self.store.delete_all(orphans)
-        except StorageError:
-            logger.exception("cannot delete the files of all logs that are not ours")
+        for letting_go in (self.store.keep_aside(strays), self.store.delete_all(doomed)):
+            try:
+                yield from letting_go
+            except StorageError:
+                logger.exception("cannot rename the directories of all logs that are not ours")
 
     def review(self) -> None:
         """Look who has fallen behind, and who has caught up, in the partitions led."""

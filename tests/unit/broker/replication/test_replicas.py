@@ -13,6 +13,7 @@ from quorate.model import TopicPartition
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records
 from quorate.quorum.metadata.delta import difference
+from quorate.quorum.metadata.image import MetadataImage
 from tests.unit.broker.harness import Node, new_node
 
 
@@ -66,7 +67,8 @@ def test_settings_come_from_the_topic_else_this_broker_else_the_cluster_else_the
         assert node.leader().log.config.retention_ms == retention_ms
 
 
-def test_a_broker_that_was_away_deletes_the_logs_of_topics_deleted_meanwhile() -> None:
+def back_without(topic: str) -> tuple[Node, MetadataImage]:
+    """Return a broker that was away, and metadata that do not know one of its two topics."""
     node = new_node()
     node.create_topic("appLogs")
     node.create_topic("dbLogs")
@@ -74,15 +76,47 @@ def test_a_broker_that_was_away_deletes_the_logs_of_topics_deleted_meanwhile() -
     node.append(b"b", topic="dbLogs")
     image = node.replicas.image
     node.disk.restart()
-    node = new_node(disk=node.disk)
-    image = apply_records(
-        image,
-        image.version + 1,
-        [r.TopicRemoved("test", 0, image.topics["appLogs"].topic_id)],
-    )
+    removed = r.TopicRemoved("test", 0, image.topics[topic].topic_id)
+    return new_node(disk=node.disk), apply_records(image, image.version + 1, [removed])
+
+
+def strays(node: Node) -> list[str]:
+    return [name for name in node.disk.list_directory("/data") if name.endswith("-stray")]
+
+
+def test_logs_of_topics_that_the_first_metadata_do_not_know_are_kept_under_another_name() -> None:
+    # Deleted while the broker was away, perhaps; or the controllers lost their disks.
+    node, image = back_without("appLogs")
     node.replicas.apply(image, 0)
-    assert list(node.replicas.store.logs) == [TopicPartition("dbLogs", 0)]
+    store = node.replicas.store
+    assert list(store.logs) == [TopicPartition("dbLogs", 0)]
     assert not node.disk.exists("/data/appLogs-0")
+    store.remove_paths(store.empty_trash(10**15))
+    (stray,) = strays(node)
+    assert stray.startswith("appLogs-0.")
+    assert node.disk.exists(f"/data/{stray}/00000000000000000000.log")
+    node.disk.restart()
+    again = new_node(disk=node.disk)
+    again.replicas.store.remove_paths(again.replicas.store.empty_trash(10**15))
+    assert strays(again) == [stray], "nor does the next start remove it"
+
+
+def test_a_log_that_is_to_be_kept_and_cannot_be_renamed_gives_its_name_to_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node, image = back_without("appLogs")
+
+    def broken(old: str, new: str) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(node.disk, "rename", broken)
+        node.replicas.apply(image, 0)
+        with pytest.raises(StorageError):
+            node.create_topic("appLogs")
+        assert node.disk.exists("/data/appLogs-0/00000000000000000000.log")
+    node.replicas.store.empty_trash(0)
+    assert len(strays(node)) == 1
 
 
 def test_a_topic_led_elsewhere_leaves_nothing_to_delete() -> None:
