@@ -10,13 +10,19 @@ from typing import Final
 import trio
 
 from quorate.broker.listeners import bind
+from quorate.broker.log.directory import META_NAME
 from quorate.dataclass import dataclass
 from quorate.model import Endpoint
 from quorate.net.collector import OF_CONTROLLERS, calm_collector
 from quorate.net.control_server import ControlServer, notice_dead_peers
 from quorate.net.rpc import connect
 from quorate.quorum.controller import Controller, Surroundings
-from quorate.quorum.directory import ControllerDirectory, open_controller_directory
+from quorate.quorum.directory import (
+    META,
+    SUBDIRECTORY,
+    ControllerDirectory,
+    open_controller_directory,
+)
 from quorate.quorum.forming import Forming, FormingPlan
 from quorate.quorum.raft_mesh import Connect
 from quorate.quorum.raft_node import inline
@@ -30,6 +36,8 @@ from quorate.tools.controller_tls import (
 from quorate.tools.metrics.controller import ControllerMetrics
 from quorate.tools.metrics_server import NodeMetrics, serving_metrics
 from quorate.tools.node import NodePlan, OnReady, Ready, controller_endpoint, run_in
+from quorate.tools.problems import CommandError
+from quorate.tools.storage import owned_by
 from quorate.tools.story import follow_controller
 
 CONTROLLER: Final = "CONTROLLER"
@@ -61,6 +69,7 @@ async def run_controller(plan: NodePlan, cluster_id: str | None, on_ready: OnRea
     wanted = controller_endpoint(config.controller_listener)
     check_exposure(wanted, config)
     context = controller_server_context(config)
+    _refuse_brokers(Path(config.log_dir))
     directory = open_controller_directory(
         Path(config.log_dir), config.node_id, cluster_id=cluster_id
     )
@@ -76,6 +85,23 @@ async def run_controller(plan: NodePlan, cluster_id: str | None, on_ready: OnRea
             await _run(parts, listener, on_ready)
     finally:
         directory.close()
+
+
+def _refuse_brokers(directory: Path) -> None:
+    """Refuse a directory that only a broker has: a new cluster would begin among its records.
+
+    One that was formatted for both, or that a node which is both has used, is fine.
+
+    Raises:
+        CommandError: it is a broker's, and no controller's.
+    """
+    owned = owned_by(directory / META_NAME)
+    if owned is not None and not (directory / SUBDIRECTORY / META).exists():
+        raise CommandError(
+            f"{directory} belongs to broker {owned.node_id} of cluster {owned.cluster_id}",
+            why="a controller that starts in it would begin with empty metadata",
+            hint="use another --dir; a controller that lost its disk begins with an empty one",
+        )
 
 
 async def _run(parts: _Parts, listener: trio.SocketListener, on_ready: OnReady) -> None:

@@ -45,6 +45,9 @@ REPEATABLE: Final = (
 )  # fmt: skip
 """What may be carried out twice; all else carries an id, so that it is not."""
 
+LOOKS: Final = (m.FetchMetadata, m.DescribeQuorum)
+"""What changes nothing, whether it is answered or not."""
+
 ONCE: Final = (m.AddVoter, m.RemoveVoter, m.TransferLeadership)
 """What controllers keep no answers of: a person decides whether to try again."""
 
@@ -129,9 +132,10 @@ class RemoteController:
                 await trio.sleep(pause_s)
             pause_s = min(2 * pause_s, RETRY_MAX_S)
         if why.code == ErrorCode.NOT_CONTROLLER:
-            done = "it may be done all the same" if doubtful else "nothing was done"
+            done = "; it may be done all the same" if doubtful else "; nothing was done"
             raise RequestTimedOutError(
-                f"no controller leads the quorum, for {timeout_s:g} s now; {done}"
+                f"no controller leads the quorum, for {timeout_s:g} s now"
+                + ("" if kind in LOOKS else done)
             ) from why
         raise RequestTimedOutError(f"no answer within {timeout_s:g} s: {why.message}") from why
 

@@ -57,6 +57,7 @@ _TEXT_HINTS: Final = {
     "has format": _OTHER_RELEASE,
     " of version ": _OTHER_RELEASE,  # a document's; before the name of its file
     "meta.json": "put that file back, or use another --dir",
+    "cannot use ": "check that path and its permissions, or use another --dir",
     "in use by": "stop that process, or use another --dir",
     "belongs to cluster": "use another --dir, or the cluster that the data belongs to",
     "belongs to node": "the node.id that the data belongs to, or another --dir",
@@ -70,6 +71,7 @@ _SYSTEM_HINTS: Final = {
     errno.EACCES: "check the permissions, or run it as another user",
     errno.EPERM: "check the permissions, or run it as another user",
     errno.EROFS: "another place",
+    errno.ENAMETOOLONG: "a shorter name",
     errno.ENOSPC: "make room on the disk, or another place",
     errno.EMFILE: "raise the limit of open files: ulimit -n",
 }

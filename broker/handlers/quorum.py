@@ -33,6 +33,9 @@ from quorate.protocol.messages.quorum import (
 )
 from quorate.quorum.metadata.topic_names import METADATA_TOPIC
 
+LOOK_MS: Final = 10_000
+"""How long the controllers may take to describe themselves: a change of leaders, several times."""
+
 CONTROLLER_LISTENER: Final = "CONTROLLER"
 """What the one listener of a controller is called towards Kafka's clients."""
 
@@ -52,7 +55,7 @@ def describe_quorum(
     def failed(code: ErrorCode, message: str) -> None:
         promise.resolve(DescribeQuorumResponse(error_code=int(code), error_message=message))
 
-    broker.ask(DescribeQuorum(), answered, failed)
+    broker.ask(DescribeQuorum(), answered, failed, LOOK_MS)
     return promise
 
 

@@ -81,3 +81,12 @@ def test_two_of_five_controllers_may_fail(tmp_path: Path) -> None:
         quorum.nodes[follower_id].kill()
         created = quorate("topics", "create", "t", "-b", address)
         assert created.code == 0, (created.out, created.err)
+
+
+def test_a_controller_begins_no_cluster_among_a_brokers_records(tmp_path: Path) -> None:
+    with Quorum(tmp_path, 1) as quorum, broker_process_of(quorum) as broker:
+        directory = Path(broker.wait_ready()["directory"])
+        words = ("controller", "start", "--id", "5", "--listen", "127.0.0.1:0")
+        refused = quorate(*words, "--dir", str(directory))
+        assert (refused.code, "belongs to broker 100 of cluster" in refused.err) == (1, True)
+        assert not (directory / "controller").exists()

@@ -119,6 +119,10 @@ async def test_when_time_is_over_it_says_that_nobody_leads() -> None:
     async with serving(doubtful) as remote:
         with pytest.raises(RequestTimedOutError, match=r"no controller leads .* may be done"):
             await remote.call(TOPICS, 1)
+    doubtful.silent = 1
+    async with serving(doubtful) as remote:
+        with pytest.raises(RequestTimedOutError, match=r"no controller leads [^;]* now [^;]*$"):
+            await remote.call(m.DescribeQuorum(), 1)
 
 
 async def test_a_retry_has_the_id_of_the_first_try_and_less_time() -> None:

@@ -1,5 +1,7 @@
 """Errors as people meet them."""
 
+import errno
+
 import pytest
 
 from quorate.errors import (
@@ -9,6 +11,7 @@ from quorate.errors import (
     QuorateError,
     UnknownTopicOrPartitionError,
 )
+from quorate.quorum.directory import ControllerDirectoryError
 from quorate.tools.problems import (
     EXIT_FAILED,
     EXIT_PROBLEM_FOUND,
@@ -59,6 +62,13 @@ def test_silence_has_an_exit_code_of_its_own(code: ErrorCode) -> None:
 def test_errors_of_the_system_name_the_file() -> None:
     problem = explain(PermissionError(13, "Permission denied", "/x"))
     assert problem.what == "/x: Permission denied"
+
+
+def test_a_directory_that_cannot_be_used_comes_with_advice() -> None:
+    long_name = OSError(errno.ENAMETOOLONG, "File name too long", "ddd")
+    assert explain(long_name).hint == "a shorter name"
+    refused = explain(ControllerDirectoryError("cannot use f/controller: Not a directory"))
+    assert "--dir" in refused.hint
 
 
 def test_what_nobody_expected_is_called_a_bug() -> None:

@@ -70,6 +70,7 @@ def test_the_quorum_is_described_as_the_controller_sees_it() -> None:
     node = new_node()
     answer = describe_quorum(node.broker, asking(0), CALLER)
     assert node.controller.requests == [DescribeQuorum()]
+    assert node.controller.timeouts_ms == [10_000], "a look is worth no longer wait"
     node.controller.answer(
         DescribeQuorumAnswer(
             leader_id=3,
