@@ -64,3 +64,11 @@ class Endpoint:
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+
+def looks_like_option(drawn: bytes) -> bool:
+    """Return whether an id, as Kafka writes ids, would look like an option on a command line.
+
+    They are URL-safe base64, whose character 62 is a dash (Kafka: ``Uuid.randomUuid``).
+    """
+    return drawn[0] >> 2 == 62

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
-from quorate.model import Endpoint
+from quorate.model import Endpoint, looks_like_option
 from quorate.quorum.raft.forming import CLUSTER_ID_BYTES, cluster_id_of
 from quorate.quorum.raft.journal import FILE_NAME as JOURNAL
 from quorate.quorum.raft.storage import FileStorage
@@ -96,11 +96,14 @@ class ControllerDirectory:
 
 def new_cluster_id() -> str:
     """Return a random cluster id as Kafka writes them: 22 characters of URL-safe base64."""
-    while True:
-        encoded = cluster_id_of(secrets.token_bytes(CLUSTER_ID_BYTES))
-        # An id with a dash in front would look like an option on a command line.
-        if not encoded.startswith("-"):
-            return encoded
+    return cluster_id_of(_drawn(CLUSTER_ID_BYTES))
+
+
+def _drawn(size_bytes: int) -> bytes:
+    drawn = secrets.token_bytes(size_bytes)
+    while looks_like_option(drawn):
+        drawn = secrets.token_bytes(size_bytes)
+    return drawn
 
 
 def open_controller_directory(
@@ -228,8 +231,7 @@ def _write_meta(path: Path, meta: ControllerMeta) -> None:
 def _new_identity(path: Path, node_id: int, directory_id: bytes) -> ControllerMeta:
     if (path / JOURNAL).exists():
         raise ControllerDirectoryError(f"{path} has a journal, but no {META}: whose is it?")
-    drawn = directory_id or secrets.token_bytes(DIRECTORY_ID_BYTES)
-    meta = ControllerMeta(ReplicaKey(node_id, drawn))
+    meta = ControllerMeta(ReplicaKey(node_id, directory_id or _drawn(DIRECTORY_ID_BYTES)))
     _write_meta(path, meta)
     return meta
 

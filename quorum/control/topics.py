@@ -18,6 +18,7 @@ from quorate.errors import (
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
+from quorate.model import looks_like_option
 from quorate.quorum.control.configs import checked_topic_configs
 from quorate.quorum.control.decision import Decision, Reason, because, failure_of
 from quorate.quorum.control.placement import Placement
@@ -120,10 +121,11 @@ class _Plan:
                 raise InvalidReplicaAssignmentError("no broker of a partition is in service")
 
     def new_topic_id(self) -> bytes:
-        """Return a random id; those that begin with a zero byte are left to special meanings."""
+        """Return a random id; those that begin with a zero byte or a dash have another meaning."""
         while True:
             topic_id = self._rng.randbytes(TOPIC_ID_BYTES)
-            if topic_id[0] != 0 and topic_id not in self.image.topic_names:
+            is_special = topic_id[0] == 0 or looks_like_option(topic_id)
+            if not is_special and topic_id not in self.image.topic_names:
                 return topic_id
 
     def add_partitions(

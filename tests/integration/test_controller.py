@@ -302,7 +302,8 @@ async def test_what_cannot_be_done_says_so(tmp_path: Path) -> None:
             await service.handle(m.UnregisterBroker(7))
         assert caught.value.code == ErrorCode.BROKER_ID_NOT_REGISTERED
         await join(service)
-        many = m.NewTopic("t", 1, configs={"cleanup.policy": "delete," * 700_000})
+        throttled = ",".join(f"{number}:1" for number in range(600_000))
+        many = m.NewTopic("t", 1, configs={"leader.replication.throttled.replicas": throttled})
         with pytest.raises(KafkaError) as caught:
             await service.handle(m.CreateTopics((many,)))
         assert caught.value.code == ErrorCode.POLICY_VIOLATION

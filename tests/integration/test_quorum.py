@@ -201,6 +201,7 @@ def test_a_new_disk_is_a_new_controller_that_votes_when_it_is_told_to(quorum: Qu
     assert caught.value.code == ErrorCode.DUPLICATE_VOTER
     assert ask(quorum.join, m.TransferLeadership()).leader_id != leader_id
     ask(quorum.join, m.RemoveVoter(wiped_id, old.directory_id))
+    described(quorum.join, observes)  # the new leader has heard of it, too
     voters = ask(quorum.join, m.AddVoter(wiped_id)).voters
     assert m.Member(wiped_id, new.directory_id, new.endpoint) in voters
     assert len(voters) == 3

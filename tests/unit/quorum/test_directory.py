@@ -2,6 +2,7 @@
 
 import base64
 import json
+import secrets
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from quorate.quorum.directory import (
     new_cluster_id,
     open_controller_directory,
 )
+from quorate.quorum.raft.forming import cluster_id_of
 from quorate.quorum.raft.voters import NO_VOTERS, ReplicaKey, Voter, VoterSet
 
 HERE = Endpoint("127.0.0.1", 9190)
@@ -44,6 +46,21 @@ def test_cluster_ids_look_like_kafkas() -> None:
         assert len(cluster_id) == 22
         assert cluster_id[0] != "-"
         assert len(base64.urlsafe_b64decode(cluster_id + "==")) == 16
+
+
+def test_no_id_looks_like_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    draws = [bytes([first]) + bytes(15) for first in (0xF8, 0xFB, 0xFC, 0xF9, 0xF7)]
+    assert [cluster_id_of(drawn)[0] for drawn in draws] == ["-", "-", "_", "-", "9"]
+
+    def next_draw(size_bytes: int) -> bytes:
+        assert size_bytes == 16
+        return draws.pop(0)
+
+    monkeypatch.setattr(secrets, "token_bytes", next_draw)
+    assert new_cluster_id().startswith("_")
+    directory = open_directory(tmp_path)
+    assert directory.meta.key.directory_id[0] == 0xF7
+    directory.close()
 
 
 def test_a_controller_is_the_same_ever_after_its_first_start(tmp_path: Path) -> None:

@@ -174,9 +174,9 @@ def test_one_request_creates_only_so_many_partitions() -> None:
         assert codes(decision) == [ErrorCode.NONE, ErrorCode.INVALID_PARTITIONS, ErrorCode.NONE]
 
 
-def test_topic_ids_are_new_and_do_not_begin_with_zero() -> None:
+def test_topic_ids_are_new_and_begin_neither_with_zero_nor_with_a_dash() -> None:
     class Unlucky(Random):
-        draws = [bytes(16), b"\1" * 16, b"\2" * 16]  # noqa: RUF012
+        draws = [bytes(16), b"\xf8" * 16, b"\1" * 16, b"\2" * 16]  # noqa: RUF012
 
         def randbytes(self, n: int) -> bytes:
             assert n == 16
