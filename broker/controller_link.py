@@ -1,6 +1,7 @@
 """Trio shell: registers with the controller, heartbeats, follows metadata, forwards requests."""
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol, TypeVar
 
@@ -20,7 +21,7 @@ from quorate.control.messages import (
     Request,
 )
 from quorate.dataclass import dataclass
-from quorate.errors import ErrorCode, KafkaError
+from quorate.errors import ErrorCode, KafkaError, QuorateError
 from quorate.model import Endpoint
 from quorate.promise import Promise
 from quorate.quorum.metadata.applying import apply_batch
@@ -39,10 +40,18 @@ SHUTDOWN_S: Final = 5.0
 LEAVING_S: Final = 0.05
 EARLY_MS: Final = 1_000
 CATCH_UP_S: Final = 5.0
+LOST_S: Final = 30.0
+"""How long controllers have to lack what this broker was told until it believes them: one that
+another has replaced may not know that yet.
+"""
 LARGE_BYTES: Final = 256 * 2**10
 """Metadata of this size takes some 50 ms to read: in a thread, so that clients are served."""
 
 A = TypeVar("A", bound=Answer)
+
+
+class MetadataLostError(QuorateError):
+    """The controllers lack metadata that this broker was told: it cannot follow theirs."""
 
 
 class Call(Protocol):
@@ -105,6 +114,7 @@ class ControllerLink:
         self._end_turn = end_turn
         self._epoch = -1
         self._leaving = False
+        self._lost_since_s = math.inf
         self._delta = unchanged(broker.replicas.image)
         self._applying = trio.Lock()
         self._much_is_new = False
@@ -118,6 +128,7 @@ class ControllerLink:
 
         Raises:
             KafkaError: the controller will never accept this registration.
+            MetadataLostError: this broker has to begin anew with the controllers' metadata.
         """
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
@@ -180,15 +191,29 @@ class ControllerLink:
                 return
 
     async def _beat(self) -> BrokerHeartbeatAnswer:
-        return await self._call(
-            BrokerHeartbeat(
-                broker_id=self._broker.config.node_id,
-                broker_epoch=self._epoch,
-                metadata_version=self._broker.replicas.image.version,
-                # Whichever task it is: who says otherwise once fenced is taken into service again.
-                wants_shut_down=self._leaving,
-            )
+        request = BrokerHeartbeat(
+            broker_id=self._broker.config.node_id,
+            broker_epoch=self._epoch,
+            metadata_version=self._broker.replicas.image.version,
+            # Whichever task it is: who says otherwise once fenced is taken into service again.
+            wants_shut_down=self._leaving,
         )
+        try:
+            answer = await self._call(request)
+        except KafkaError as error:
+            if error.code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+                self._note_lost(error)
+            raise
+        self._lost_since_s = math.inf
+        return answer
+
+    def _note_lost(self, error: KafkaError) -> None:
+        self._lost_since_s = min(self._lost_since_s, trio.current_time())
+        if trio.current_time() - self._lost_since_s >= LOST_S:
+            raise MetadataLostError(
+                f"{error.message}; start this broker again to have it follow them: files of topics"
+                " that they do not know are set aside, as *-stray, and kept"
+            ) from error
 
     async def _heartbeat(self) -> None:
         while True:

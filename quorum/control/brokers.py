@@ -200,9 +200,15 @@ def heartbeat(
     """Take a broker into service once it has caught up, or out of it if it asks for that.
 
     Raises:
-        KafkaError: the broker is not registered, or was registered again since.
+        KafkaError: the broker is not registered, or was registered again since; or it was told
+            what the image lacks, so one of the two is of another past.
     """
     broker = known_broker(image, request.broker_id, request.broker_epoch)
+    if request.metadata_version > image.version:
+        raise InconsistentClusterIdError(
+            f"broker {request.broker_id} was told metadata up to version {request.metadata_version}"
+            f", and the controllers' end at {image.version}: theirs are an older copy, or new"
+        )
     caught_up = request.metadata_version >= broker.broker_epoch
     records: tuple[r.MetadataRecord, ...] = ()
     if request.wants_shut_down and not request.wants_fence:

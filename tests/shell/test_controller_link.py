@@ -9,7 +9,14 @@ import trio
 import trio.testing
 
 from quorate.broker import controller_link
-from quorate.broker.controller_link import METADATA_WAIT_MS, ControllerLink, Identity, followed
+from quorate.broker.controller_link import (
+    LOST_S,
+    METADATA_WAIT_MS,
+    ControllerLink,
+    Identity,
+    MetadataLostError,
+    followed,
+)
 from quorate.control.messages import (
     AllocateProducerIds,
     AllocateProducerIdsAnswer,
@@ -160,6 +167,28 @@ async def test_an_image_on_its_way_is_not_applied_so_that_no_log_is_taken_for_an
         assert link.node.leader("dbLogs").log.log_end_offset == 1
         assert not len(restarted.replicas.store.trash)
         nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_ends_when_controllers_go_on_lacking_what_it_was_told(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script()
+    refused_since: list[float] = []
+
+    async def live() -> None:
+        async with trio.open_nursery() as nursery:
+            await started(nursery, script)
+            # A controller that was replaced and does not know it yet.
+            script.fail(BrokerHeartbeat, ErrorCode.INCONSISTENT_CLUSTER_ID, times=5)
+            await trio.sleep(2 * LOST_S)
+            script.fail(BrokerHeartbeat, ErrorCode.INCONSISTENT_CLUSTER_ID, times=1_000)
+            refused_since.append(trio.current_time())
+            await trio.sleep_forever()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await live()
+    assert caught.group_contains(MetadataLostError, match="start this broker again")
+    assert LOST_S <= trio.current_time() - refused_since[0] < LOST_S + 10
 
 
 async def test_a_broker_waits_until_it_is_unfenced_and_does_not_hurry_the_controller(

@@ -117,7 +117,7 @@ def _fill(running: Quorum, load: Load, ports: Sequence[int]) -> None:
                 ),
                 m.RegisterBrokerAnswer,
             )
-            beat = m.BrokerHeartbeat(broker_id, registered.broker_epoch, FAR_VERSION)
+            beat = m.BrokerHeartbeat(broker_id, registered.broker_epoch, registered.broker_epoch)
             ask(beat, m.BrokerHeartbeatAnswer)
         for number in range(load.partitions // load.per_topic):
             topic = m.NewTopic(f"large-{number}", load.per_topic, load.replicas)

@@ -265,7 +265,7 @@ def _register(ask: Callable[..., m.Answer]) -> None:
     )
     registered = ask(register, m.RegisterBrokerAnswer)
     assert isinstance(registered, m.RegisterBrokerAnswer)
-    heartbeat = m.BrokerHeartbeat(BROKER_ID, registered.broker_epoch, 1 << 40)
+    heartbeat = m.BrokerHeartbeat(BROKER_ID, registered.broker_epoch, registered.broker_epoch)
     ask(heartbeat, m.BrokerHeartbeatAnswer)
 
 

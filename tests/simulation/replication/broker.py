@@ -259,6 +259,9 @@ class BrokerProcess:
         self._ask(request, self._beaten, CONTROL_TIMEOUT_S)
 
     def _beaten(self, answer: object) -> None:
+        if isinstance(answer, m.ErrorAnswer):
+            # No controller that decides lacks what a broker was told.
+            assert answer.code != ErrorCode.INCONSISTENT_CLUSTER_ID, answer.message
         if isinstance(answer, m.ErrorAnswer) and answer.code in GONE:
             self._register()
         if isinstance(answer, m.BrokerHeartbeatAnswer):

@@ -200,6 +200,14 @@ def test_a_broker_is_unfenced_once_it_has_caught_up() -> None:
     assert commit(image, decision).live_broker_ids() == {1}
 
 
+def test_a_broker_that_was_told_more_than_there_is_is_not_taken_into_service() -> None:
+    image = registered()
+    brokers.heartbeat(image, m.BrokerHeartbeat(1, 5, metadata_version=image.version), 0)
+    told_more = m.BrokerHeartbeat(1, 5, metadata_version=image.version + 1)
+    with pytest.raises(InconsistentClusterIdError, match="an older copy, or new"):
+        brokers.heartbeat(image, told_more, 0)
+
+
 def test_a_heartbeat_in_service_changes_nothing() -> None:
     decision = brokers.heartbeat(in_service(), m.BrokerHeartbeat(1, 5, metadata_version=5), 0)
     assert decision == Decision((), m.BrokerHeartbeatAnswer(fenced=False, caught_up=True))
@@ -259,7 +267,7 @@ def test_an_unregistered_broker_is_gone() -> None:
     live.touch(1, 99_000)
     with pytest.raises(InvalidRequestError, match="in service"):
         brokers.unregister(image, m.UnregisterBroker(1), 0)
-    image = commit(image, brokers.heartbeat(image, m.BrokerHeartbeat(1, 5, 9, wants_fence=True), 0))
+    image = commit(image, brokers.heartbeat(image, m.BrokerHeartbeat(1, 5, 5, wants_fence=True), 0))
     after = commit(image, brokers.unregister(image, m.UnregisterBroker(1), 0))
     live.forget(1)
     live.forget(1)
@@ -510,7 +518,7 @@ def test_a_broker_that_holds_very_much_asks_for_its_shutdown_until_all_is_moved(
 ) -> None:
     move_at_a_time(monkeypatch, 3)
     image = holding(16)
-    request = m.BrokerHeartbeat(0, 1, 9, wants_shut_down=True, wants_fence=True)
+    request = m.BrokerHeartbeat(0, 1, 1, wants_shut_down=True, wants_fence=True)
     told: list[m.BrokerHeartbeatAnswer] = []
     while not image.brokers[0].fenced:
         decision = brokers.heartbeat(image, request, 0)
@@ -569,7 +577,7 @@ def test_what_waits_for_a_broker_is_led_part_by_part_if_it_is_too_much(
     move_at_a_time(monkeypatch, 4)
     waits = partition((), NO_LEADER, elr=(1,), last_known_leader=1)
     image, live = replicated(*[waits] * 10, alive=(2, 3)), sessions()
-    unfenced = brokers.heartbeat(image, m.BrokerHeartbeat(1, epoch_of(1), 99), 0)
+    unfenced = brokers.heartbeat(image, m.BrokerHeartbeat(1, epoch_of(1), image.version), 0)
     assert not unfenced.answer.fenced
     image = commit(image, unfenced)
     sizes = [len(unfenced.records)]
