@@ -10,7 +10,6 @@ from typing import Final
 import trio
 
 from quorate.broker.listeners import bind
-from quorate.broker.log.directory import META_NAME
 from quorate.dataclass import dataclass
 from quorate.model import Endpoint
 from quorate.net.collector import OF_CONTROLLERS, calm_collector
@@ -95,8 +94,10 @@ def _refuse_brokers(directory: Path) -> None:
     Raises:
         CommandError: it is a broker's, and no controller's.
     """
-    owned = owned_by(directory / META_NAME)
-    if owned is not None and not (directory / SUBDIRECTORY / META).exists():
+    if (directory / SUBDIRECTORY / META).exists():
+        return
+    owned = owned_by(directory / META)
+    if owned is not None:
         raise CommandError(
             f"{directory} belongs to broker {owned.node_id} of cluster {owned.cluster_id}",
             why="a controller that starts in it would begin with empty metadata",

@@ -7,13 +7,13 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any, Final, cast
 
-from quorate.broker.log.directory import META_NAME
 from quorate.dataclass import dataclass
 from quorate.quorum.directory import META, SUBDIRECTORY
 from quorate.tools.output import Column, Table
 from quorate.tools.problems import CommandError
 
-PLACES: Final = (META_NAME, f"*/{META_NAME}", f"*/{SUBDIRECTORY}/{META}")
+PLACES: Final = (META, f"*/{META}", f"*/{SUBDIRECTORY}/{META}")
+"""Brokers and controllers call it alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def owned_in(directory: Path) -> list[Owned]:
     if not metas:
         raise CommandError(
             f"{directory} belongs to no node",
-            why=f"no {META_NAME} in it, nor in the directories below it",
+            why=f"no {META} in it, nor in the directories below it",
             hint="the --dir of a node or of quorate up; nodes format theirs by themselves",
         )
     return [_owned(path) for path in metas]

@@ -4,6 +4,7 @@ What differs on purpose is in ``differs``; whatever else does fails the test wit
 request and both answers.
 """
 
+import time
 from random import Random
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from tests.compat.twins import Twins, alike
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.client("Quorate")]
 
 STEPS: Final = 120
+LOOKS_S: Final = 10.0
 TOPIC, GROUP = 2, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 TABLES: Final = {TOPIC: TOPIC_SETTINGS, GROUP: GROUP_SETTINGS}
@@ -82,6 +84,15 @@ class Configs(Session):
         found = [one["results"][0]["configs"][0] for one in told]
         return [(one["value"], one["config_source"]) for one in found]
 
+    def value_in_time(self, kind: int, name: str, setting: str) -> list[tuple[str, int]]:
+        """Look until both tell the same: Kafka's broker knows it some time after the answer."""
+        until_s = time.monotonic() + LOOKS_S
+        while True:
+            told, own = self.value(kind, name, setting)
+            if told == own or time.monotonic() > until_s:
+                return [told, own]
+            time.sleep(0.05)
+
     def step(self) -> None:
         rng = self.rng
         kind = rng.choice([TOPIC] * 6 + [GROUP])
@@ -101,7 +112,7 @@ class Configs(Session):
             return
         assert kafka == ours, (*said, kafka, ours)
         if kafka == "NONE":
-            told, own = self.value(kind, name, setting.name)
+            told, own = self.value_in_time(kind, name, setting.name)
             assert told == own, (*said, told, own)
             kafka, ours = self.change(kind, name, setting.name, DELETE, None)
             assert kafka == ours, (*said, kafka, ours)
