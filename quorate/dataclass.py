@@ -137,7 +137,7 @@ def _is_set(field: Field[Any]) -> bool:
     return field.init or field.default is not MISSING or field.default_factory is not MISSING
 
 
-def _parameter(field: Field[Any], names: dict[str, Any]) -> str:
+def _parameter(field: Field[Any], names: Names) -> str:
     if field.default_factory is not MISSING:
         return f"{field.name}=missing_"
     if field.default is MISSING:
@@ -146,7 +146,7 @@ def _parameter(field: Field[Any], names: dict[str, Any]) -> str:
     return f"{field.name}={field.name}_default_"
 
 
-def _value(field: Field[Any], names: dict[str, Any]) -> str:
+def _value(field: Field[Any], names: Names) -> str:
     if field.default_factory is MISSING:
         if field.init:
             return field.name

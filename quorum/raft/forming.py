@@ -9,10 +9,11 @@ another one that will not talk to it, and nobody needs to know who formatted fir
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping
+from itertools import count
 from typing import Final
 
 from quorate.dataclass import dataclass
-from quorate.model import Endpoint
+from quorate.model import Endpoint, looks_like_option
 from quorate.quorum.raft.voters import ReplicaKey, Voter, VoterSet
 
 CLUSTER_ID_BYTES: Final = 16
@@ -71,12 +72,8 @@ def cluster_id_for(founders: Iterable[ReplicaKey]) -> str:
     who = b"".join(
         key.node_id.to_bytes(4, "big") + key.directory_id for key in sorted(set(founders))
     )
-    cluster_id, number = "-", 0
-    # An id with a dash in front would look like an option on a command line.
-    while cluster_id.startswith("-"):
-        digest = hashlib.sha256(who + number.to_bytes(4, "big")).digest()
-        cluster_id, number = cluster_id_of(digest[:CLUSTER_ID_BYTES]), number + 1
-    return cluster_id
+    digests = (hashlib.sha256(who + number.to_bytes(4, "big")).digest() for number in count())
+    return cluster_id_of(next(d for d in digests if not looks_like_option(d))[:CLUSTER_ID_BYTES])
 
 
 def form(
