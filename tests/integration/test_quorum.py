@@ -190,7 +190,8 @@ def test_a_new_disk_is_a_new_controller_that_votes_when_it_is_told_to(quorum: Qu
     quorum.start(wiped_id).wait_ready()
 
     def observes(told: m.DescribeQuorumAnswer) -> bool:
-        return any(o.node_id == wiped_id for o in told.observers)
+        # Where it listens is known while a connection from it is open.
+        return any(o.node_id == wiped_id and o.endpoint is not None for o in told.observers)
 
     before = described(quorum.join, observes)
     (old,) = [v for v in before.voters if v.node_id == wiped_id]
