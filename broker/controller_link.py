@@ -9,6 +9,7 @@ import trio
 
 from quorate.broker.handlers.context import ASK_TIMEOUT_MS, Broker
 from quorate.control.messages import (
+    UNKNOWN_CHECKSUM,
     AllocateProducerIds,
     AllocateProducerIdsAnswer,
     Answer,
@@ -52,6 +53,12 @@ A = TypeVar("A", bound=Answer)
 
 class MetadataLostError(QuorateError):
     """The controllers lack metadata that this broker was told: it cannot follow theirs."""
+
+    def __init__(self, refusal: KafkaError) -> None:
+        super().__init__(
+            f"{refusal.message}; start this broker again to have it follow them: files of topics"
+            " that they do not know are set aside, as *-stray, and kept"
+        )
 
 
 class Call(Protocol):
@@ -116,6 +123,7 @@ class ControllerLink:
         self._leaving = False
         self._lost_since_s = math.inf
         self._delta = unchanged(broker.replicas.image)
+        self._checksum = UNKNOWN_CHECKSUM
         self._applying = trio.Lock()
         self._much_is_new = False
         self._waiting: set[trio.Event] = set()
@@ -210,10 +218,7 @@ class ControllerLink:
     def _note_lost(self, error: KafkaError) -> None:
         self._lost_since_s = min(self._lost_since_s, trio.current_time())
         if trio.current_time() - self._lost_since_s >= LOST_S:
-            raise MetadataLostError(
-                f"{error.message}; start this broker again to have it follow them: files of topics"
-                " that they do not know are set aside, as *-stray, and kept"
-            ) from error
+            raise MetadataLostError(error) from error
 
     async def _heartbeat(self) -> None:
         while True:
@@ -263,27 +268,39 @@ class ControllerLink:
             logger.warning("cannot follow the metadata: %s", error)
 
     async def _fetch(self, wait_ms: int) -> bool:
-        """Follow one step; return whether there was anything new."""
-        answer = await self._call(
-            FetchMetadata(self._delta.after.version, wait_ms, self._broker.config.node_id)
-        )
+        """Follow one step; return whether there was anything new.
+
+        What is committed stays so: metadata that contradict what was told are not waited for to
+        agree again, as heartbeats are that a controller refuses which may only lag.
+        """
+        version, checksum = self._delta.after.version, self._checksum
+        request = FetchMetadata(version, wait_ms, self._broker.config.node_id, checksum)
+        try:
+            answer = await self._call(request)
+        except KafkaError as error:
+            if error.code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+                raise MetadataLostError(error) from error
+            raise
         if answer_bytes(answer) < LARGE_BYTES:
             async with self._applying:
-                return await self._follow_to(followed(self._delta.after, answer))
+                return await self._follow_to(followed(self._delta.after, answer), answer)
         self._much_is_new = True
         for seen in self._waiting:
             seen.set()
         try:
             async with self._applying:
                 news = await trio.to_thread.run_sync(followed, self._delta.after, answer)
-                return await self._follow_to(news)
+                return await self._follow_to(news, answer)
         finally:
             self._much_is_new = False
 
-    async def _follow_to(self, news: MetadataDelta) -> bool:
+    async def _follow_to(self, news: MetadataDelta, answer: FetchMetadataAnswer) -> bool:
+        is_new = news.after is not news.before
         self._delta = self._delta.then(news)
+        if is_new:
+            self._checksum = answer.batches[-1].checksum if answer.batches else UNKNOWN_CHECKSUM
         await self._apply()
-        return news.after is not news.before
+        return is_new
 
     async def _apply(self) -> None:
         """Have the replicas follow, in steps, between which clients are served."""

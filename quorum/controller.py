@@ -562,6 +562,7 @@ class Controller:
             if request.broker_id != m.NO_NODE:
                 self._presence.end(request.broker_id, _session_clock_ms())
         machine = self._raft.machine
+        machine.check_past(request.from_version, request.checksum)
         if machine.needs_snapshot(request.from_version):
             async with self._making_snapshot:
                 while machine.needs_snapshot(request.from_version):

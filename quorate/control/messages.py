@@ -5,6 +5,7 @@ fails as a whole is answered by :class:`ErrorAnswer`, which callers meet as the 
 its code; the answers about several things carry a :class:`Failure` for each.
 """
 
+import zlib
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Annotated, Final, Generic, TypeVar
@@ -25,6 +26,9 @@ NO_DIRECTORY: Final = bytes(16)
 
 UNKNOWN_TIME: Final = -1
 """A time that is not known."""
+
+UNKNOWN_CHECKSUM: Final = -1
+"""A checksum that is not known."""
 
 USE_DEFAULT: Final = -1
 """Partitions or replicas of a new topic: as many as the cluster's default says."""
@@ -228,6 +232,11 @@ class MetadataBatch:
     records: Annotated[bytes, Key(3)]
     term: Annotated[int, Key(4)] = 0
 
+    @property
+    def checksum(self) -> int:
+        """What tells it from a batch that another past has at this version: its CRC-32."""
+        return zlib.crc32(self.records)
+
 
 @dataclass(frozen=True, slots=True)
 class FetchMetadataAnswer(Answer):
@@ -247,11 +256,14 @@ class FetchMetadata(Request[FetchMetadataAnswer]):
     """Ask for the metadata after ``from_version``, waiting up to ``wait_ms`` for some.
 
     A broker says that it is one: while it waits, the controller can tell that it is connected.
+    ``checksum`` is that of the batch which made ``from_version``, if it came as one: controllers
+    with another batch there, or none, are of another past.
     """
 
     from_version: Annotated[int, Key(1)]
     wait_ms: Annotated[int, Key(2)]
     broker_id: Annotated[int, Key(3)] = NO_NODE
+    checksum: Annotated[int, Key(4)] = UNKNOWN_CHECKSUM
 
 
 # --- the quorum ---------------------------------------------------------------

@@ -11,8 +11,9 @@ from itertools import takewhile
 from typing import Final
 
 from quorate.control.codec import DecodeError, as_array, dump_cbor, load_cbor
-from quorate.control.messages import FetchMetadataAnswer, MetadataBatch
+from quorate.control.messages import UNKNOWN_CHECKSUM, FetchMetadataAnswer, MetadataBatch
 from quorate.dataclass import dataclass
+from quorate.errors import InconsistentClusterIdError
 from quorate.quorum.metadata.applying import apply_records
 from quorate.quorum.metadata.codec import decode_facts, encode_batch
 from quorate.quorum.metadata.image import EMPTY_IMAGE, InconsistentRecordError, MetadataImage
@@ -149,6 +150,23 @@ class MetadataMachine:
         self._recent.clear()
         self._recent_bytes = 0
         self._base_version = image.version
+
+    def check_past(self, version: int, checksum: int) -> None:
+        """Refuse a follower that was told what never happened here, as far as that is still known.
+
+        ``checksum`` is that of the batch that it was told last, at ``version``.
+
+        Raises:
+            InconsistentClusterIdError: one of the two is of another past.
+        """
+        if not self._base_version < version <= self._image.version:
+            return
+        batch = self._after(version - 1)[0]
+        if batch.version != version or checksum not in (UNKNOWN_CHECKSUM, batch.checksum):
+            raise InconsistentClusterIdError(
+                f"what was told as version {version} of the metadata is not what the controllers"
+                " have there: theirs are an older copy, or new"
+            )
 
     def needs_snapshot(self, version: int) -> bool:
         """Whether :meth:`since` would have to make a snapshot, which takes its time if it is large.

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import trio
 
+from quorate.model import Endpoint
 from quorate.net.ports import free_ports
 from quorate.tools.arguments import GlobalOptions, glancing
 from quorate.tools.quorum.view import status_table
@@ -54,6 +55,12 @@ def quorate(*words: str, stdin: str = "", timeout_s: float = TIMEOUT_S) -> Done:
         env=environment(), check=False,
     )  # fmt: skip
     return Done(done.returncode, done.stdout, done.stderr)
+
+
+def endpoint(address: str) -> Endpoint:
+    """Return an address as our own code takes it."""
+    host, _, port = address.rpartition(":")
+    return Endpoint(host, int(port))
 
 
 def free_addresses(count: int) -> list[str]:
@@ -188,10 +195,11 @@ class Quorum:
 
 
 @contextmanager
-def broker_process_of(quorum: Quorum) -> Generator[Node]:
-    """Run a broker of a quorum until the block ends."""
+def broker_process_of(quorum: Quorum, *options: str) -> Generator[Node]:
+    """Run a broker of a quorum until the block ends, or it ends by itself."""
     words = ["broker", "start", "--id", "100", "--port", "0", "--controllers", quorum.join]
-    node = Node([*words, "--dir", str(quorum.folder / "b100")], quorum.folder / "b100.log")
+    words += ["--dir", str(quorum.folder / "b100"), *options]
+    node = Node(words, quorum.folder / "b100.log")
     try:
         node.wait_ready()
         yield node

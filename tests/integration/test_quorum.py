@@ -14,7 +14,6 @@ import trustme
 
 from quorate.control import messages as m
 from quorate.errors import ErrorCode, KafkaError, NotControllerError
-from quorate.model import Endpoint
 from quorate.net.control import connect_control
 from quorate.tools.controllers import ask_once
 from tests.integration.controllers import (
@@ -24,6 +23,7 @@ from tests.integration.controllers import (
     Node,
     Quorum,
     broker_of,
+    endpoint,
     environment,
     free_addresses,
     quorate,
@@ -40,11 +40,6 @@ def quorum(tmp_path: Path) -> Generator[Quorum]:
     with Quorum(tmp_path, 3) as own:
         own.wait_for(lambda status: status["leader_id"] is not None)
         yield own
-
-
-def endpoint(address: str) -> Endpoint:
-    host, _, port = address.rpartition(":")
-    return Endpoint(host, int(port))
 
 
 def ask(addresses: str, request: m.Request[Any], timeout_s: float = TIMEOUT_S) -> Any:

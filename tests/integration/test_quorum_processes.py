@@ -1,22 +1,28 @@
 """A cluster is its processes: what runs, what listens, who belongs to it, and how many may fail."""
 
+import shutil
 import time
 from pathlib import Path
 
 import pytest
+import trio
 
+from quorate.control import messages as m
+from quorate.tools.controllers import ask_once
 from tests.integration.controllers import (
     POLL_S,
     TIMEOUT_S,
     Quorum,
     broker_of,
     broker_process_of,
+    endpoint,
     quorate,
 )
 
 pytestmark = pytest.mark.integration
 
 LISTENING = "0A"
+RARE_BEATS = ("-X", "broker.heartbeat.interval.ms=20000")
 SESSION_TIMEOUT = ("-X", "broker.session.timeout.ms=3000")
 
 
@@ -90,3 +96,33 @@ def test_a_controller_begins_no_cluster_among_a_brokers_records(tmp_path: Path) 
         refused = quorate(*words, "--dir", str(directory))
         assert (refused.code, "belongs to broker 100 of cluster" in refused.err) == (1, True)
         assert not (directory / "controller").exists()
+
+
+def test_a_broker_does_not_go_on_with_controllers_of_another_past(tmp_path: Path) -> None:
+    """They went back to a copy, and have decided so much since that they seem to be ahead."""
+    with Quorum(tmp_path, 1) as quorum, broker_process_of(quorum, *RARE_BEATS) as broker:
+        address = str(broker.wait_ready()["listeners"]["PLAINTEXT"])
+        quorum.nodes[1].stop()
+        shutil.copytree(quorum.directory(1), tmp_path / "copy")
+        quorum.start(1).wait_ready()
+        assert quorate("topics", "create", "later", "-b", address).code == 0
+        assert quorate("produce", "later", "-b", address, stdin="kept\n").code == 0
+        quorum.nodes[1].stop()
+        shutil.rmtree(quorum.directory(1))
+        (tmp_path / "copy").rename(quorum.directory(1))
+        quorum.start(1).wait_ready()
+        trio.run(decide_much, quorum)
+        assert broker.process.wait(TIMEOUT_S) == 1, broker.said
+        assert "Traceback" not in broker.said
+        assert "set aside" in broker.said
+    assert any(b"kept" in log.read_bytes() for log in tmp_path.glob("b100/later-0/*.log"))
+
+
+async def decide_much(quorum: Quorum) -> None:
+    """Have the controllers commit more than they lack."""
+    everyone = [endpoint(address) for address in quorum.addresses.values()]
+    for count in range(1, 21):
+        change = m.ConfigChange("num.partitions", m.ConfigOperation.SET, str(count))
+        await ask_once(
+            everyone, m.AlterConfigs((m.ResourceChanges("broker", "", (change,)),)), TIMEOUT_S
+        )

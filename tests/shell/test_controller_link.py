@@ -18,6 +18,7 @@ from quorate.broker.controller_link import (
     followed,
 )
 from quorate.control.messages import (
+    UNKNOWN_CHECKSUM,
     AllocateProducerIds,
     AllocateProducerIdsAnswer,
     BrokerHeartbeat,
@@ -56,6 +57,7 @@ class Script:
         self.silent = False
         self.batches: list[MetadataBatch] = []
         self.batches_per_answer = 100
+        self.snapshot: FetchMetadataAnswer | None = None
         self.heard: list[Request[Any]] = []
         self.failures: dict[type[Any], list[KafkaError]] = {}
 
@@ -95,6 +97,9 @@ class Script:
                 return QUORUM
 
     async def _fetch(self, request: FetchMetadata) -> FetchMetadataAnswer:
+        snapshot, self.snapshot = self.snapshot, None
+        if snapshot is not None:
+            return snapshot
         new = [batch for batch in self.batches if batch.version > request.from_version]
         if not new:
             await trio.sleep(request.wait_ms / 1000)
@@ -189,6 +194,30 @@ async def test_a_broker_ends_when_controllers_go_on_lacking_what_it_was_told(
         await live()
     assert caught.group_contains(MetadataLostError, match="start this broker again")
     assert LOST_S <= trio.current_time() - refused_since[0] < LOST_S + 10
+
+
+async def test_a_broker_ends_when_controllers_have_other_metadata_where_its_own_end(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script()
+    script.commit(12, *topic_records("appLogs"))
+    script.commit(13, *topic_records("dbLogs"))
+    script.snapshot = FetchMetadataAnswer(11, (), encode_image(EMPTY_IMAGE._replace(version=11)))
+
+    async def live() -> None:
+        async with trio.open_nursery() as nursery:
+            await started(nursery, script)
+            script.fail(FetchMetadata, ErrorCode.INCONSISTENT_CLUSTER_ID)
+            await trio.sleep_forever()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await live()
+    assert caught.group_contains(MetadataLostError, match="start this broker again")
+    told = [(fetch.from_version, fetch.checksum) for fetch in script.of(FetchMetadata)]
+    assert told[:3] == [
+        (0, UNKNOWN_CHECKSUM), (11, UNKNOWN_CHECKSUM), (13, script.batches[-1].checksum)
+    ]  # fmt: skip
+    assert set(told[3:]) == {told[2]}
 
 
 async def test_a_broker_waits_until_it_is_unfenced_and_does_not_hurry_the_controller(

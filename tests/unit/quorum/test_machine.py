@@ -4,7 +4,8 @@
 import pytest
 
 from quorate.control.codec import DecodeError, dump_cbor
-from quorate.control.messages import FetchMetadataAnswer
+from quorate.control.messages import UNKNOWN_CHECKSUM, FetchMetadataAnswer
+from quorate.errors import InconsistentClusterIdError
 from quorate.quorum.metadata import machine as machine_module
 from quorate.quorum.metadata.applying import apply_records, draft_records
 from quorate.quorum.metadata.codec import decode_batch
@@ -104,6 +105,32 @@ def test_followers_that_lack_nothing_get_nothing() -> None:
     commit(machine, 3, "1")
     assert machine.since(3) == FetchMetadataAnswer(3)
     assert machine.since(9) == FetchMetadataAnswer(9)
+
+
+def test_a_follower_of_another_past_is_refused() -> None:
+    """Versions have gaps; each controllers' log has its own."""
+    machine = MetadataMachine()
+    commit(machine, 3, "1")
+    commit(machine, 5, "2")
+    commit(machine, 7, "3")
+    (_, told, _) = machine.since(0).batches
+    machine.check_past(5, told.checksum)
+    machine.check_past(5, UNKNOWN_CHECKSUM)
+    for version, checksum in [(5, told.checksum + 1), (4, told.checksum), (6, UNKNOWN_CHECKSUM)]:
+        with pytest.raises(InconsistentClusterIdError, match=f"as version {version} "):
+            machine.check_past(version, checksum)
+
+
+def test_a_past_that_is_not_known_any_more_is_taken_for_the_same() -> None:
+    before = MetadataMachine()
+    commit(before, 5, "2")
+    machine = MetadataMachine()
+    machine.load(before.dump())
+    commit(machine, 7, "3")
+    for version in (0, 2, 5, 8):
+        machine.check_past(version, 1)
+    with pytest.raises(InconsistentClusterIdError):
+        machine.check_past(6, 1)
 
 
 def test_a_follower_that_is_too_far_behind_gets_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
