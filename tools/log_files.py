@@ -11,6 +11,7 @@ from quorate.broker.log.directory import META_NAME
 from quorate.broker.log.documents import CorruptDocumentError, decode_document
 from quorate.broker.log.files import File, OsFileSystem
 from quorate.broker.log.index import OFFSET_ENTRY, TIME_ENTRY
+from quorate.broker.log.naming import name_before
 from quorate.broker.log.scan import PlacedBatch, crc_in_file, scan_headers
 from quorate.broker.log.transactions import AbortedTransaction
 from quorate.dataclass import dataclass
@@ -70,7 +71,7 @@ def _files_below(folder: Path, suffixes: Sequence[str]) -> list[Path]:
 
 def topic_partition_of(path: Path) -> TopicPartition:
     """Return which partition a segment belongs to, from the name of its folder."""
-    topic, _, partition = path.absolute().parent.name.rpartition("-")
+    topic, _, partition = name_before(path.absolute().parent.name).rpartition("-")
     return TopicPartition(topic, int(partition) if partition.isdecimal() else 0)
 
 

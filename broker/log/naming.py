@@ -5,6 +5,7 @@ syncs its directory, too, and seals it.  Until then nothing was promised that a 
 break, and what one leaves of the directory may be thrown away if it cannot say whose it is.
 """
 
+import re
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +22,7 @@ STRAY_SUFFIX: Final = "-stray"
 """Of a log of which the metadata did not know the topic (as Kafka names them)."""
 NAME_BYTES_MAX: Final = 255
 """Of a file or folder, as file systems have it; topic names may take 249 of them."""
+_ASIDE: Final = re.compile(rf"(.+-\d+)\.[0-9a-f]+(\.\d+)?({DELETE_SUFFIX}|{STRAY_SUFFIX})")
 
 
 class DirectoryMaker:
@@ -97,3 +99,9 @@ def path_beside(parent: str, topic_partition: TopicPartition, suffix: str) -> st
     """Return a path beside a log's own; of a long topic name, only as much as fits."""
     ending = f"-{topic_partition.partition}{suffix}"
     return f"{parent}/{topic_partition.topic[: NAME_BYTES_MAX - len(ending)]}{ending}"
+
+
+def name_before(name: str) -> str:
+    """Return the name that a log's directory had before it was set aside, or still has."""
+    aside = _ASIDE.fullmatch(name)
+    return aside[1] if aside else name

@@ -59,6 +59,21 @@ def test_the_partition_is_known_from_the_folder(segment: Path) -> None:
     assert topic_partition_of(segment) == ("app-logs", 2)
 
 
+@pytest.mark.parametrize(
+    ("folder", "expected"),
+    [
+        ("a.b-3.0123456789abcdef0123456789abcdef-stray", ("a.b", 3)),
+        ("a.b-3.0123456789abcdef0123456789abcdef.2-delete", ("a.b", 3)),
+        ("of-12.a-stray-4", ("of-12.a-stray", 4)),
+        ("elsewhere", ("", 0)),
+    ],
+)
+def test_the_partition_is_known_from_a_folder_that_was_set_aside(
+    folder: str, expected: tuple[str, int]
+) -> None:
+    assert topic_partition_of(Path(folder) / "00000000000000000000.log") == expected
+
+
 def test_a_changed_byte_is_found(segment: Path) -> None:
     data = bytearray(segment.read_bytes())
     data[70] ^= 1
