@@ -56,6 +56,7 @@ _TEXT_HINTS: Final = {
     "cannot listen on": "another port: --port N, or --port 0 for any",
     "has format": _OTHER_RELEASE,
     " of version ": _OTHER_RELEASE,  # a document's; before the name of its file
+    "partition.json": "move the partition's folder away: its records come from other replicas",
     "meta.json": "put that file back, or use another --dir",
     "cannot use ": "check that path and its permissions, or use another --dir",
     "in use by": "stop that process, or use another --dir",

@@ -9,9 +9,10 @@ import re
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from quorate.broker.log.directory import DirectoryError
+from quorate.broker.log.directory import META_NAME, DirectoryError
 from quorate.broker.log.documents import CorruptDocumentError, encode_document, read_document
 from quorate.broker.log.files import FileSystem, remove_tree
+from quorate.broker.log.segment import LOG_SUFFIX
 from quorate.model import UNKNOWN_EPOCH, TopicPartition
 
 PARTITION_NAME: Final = "partition.json"
@@ -87,6 +88,11 @@ def read_birth(fs: FileSystem, path: str) -> Birth:
         raise DirectoryError(f"{path}: {PARTITION_NAME}: {error}") from error
 
 
+def has_segments(fs: FileSystem, path: str) -> bool:
+    """Whether a log's directory has files with records."""
+    return any(name.endswith(LOG_SUFFIX) for name in fs.list_directory(path))
+
+
 def parse_name(name: str) -> TopicPartition | None:
     """Return the partition that a directory of this name is the log of, or None."""
     topic, dash, partition = name.rpartition("-")
@@ -105,3 +111,16 @@ def name_before(name: str) -> str:
     """Return the name that a log's directory had before it was set aside, or still has."""
     aside = _ASIDE.fullmatch(name)
     return aside[1] if aside else name
+
+
+def check_claimed(fs: FileSystem, directory: str) -> None:
+    """Refuse logs of nobody: to the cluster, whose they seem to be would have lost its disk.
+
+    Raises:
+        DirectoryError: there are some.
+    """
+    if fs.exists(f"{directory}/{META_NAME}"):
+        return
+    names = filter(parse_name, fs.list_directory(directory))
+    if any(fs.exists(f"{directory}/{name}/{PARTITION_NAME}") for name in names):
+        raise DirectoryError(f"{directory} has logs, but no {META_NAME} to say whose they are")

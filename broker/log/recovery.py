@@ -152,6 +152,10 @@ class LogLoader:
         loaded = self._resume_clean(found, checkpoint.recovery_point) if clean else None
         if loaded is None:
             loaded = self._recover(found, checkpoint.recovery_point)
+        if clean and found.bases[0] > checkpoint.log_start_offset:
+            self._whole = (
+                False  # segments are gone since; after a crash, retention may have been it
+            )
         loaded.log_start_offset = max(checkpoint.log_start_offset, found.bases[0])
         if loaded.log_start_offset > loaded.log_end_offset:
             self._whole = False

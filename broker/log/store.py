@@ -32,7 +32,6 @@ from quorate.broker.log.checkpoints import (
 )
 from quorate.broker.log.context import LogContext
 from quorate.broker.log.directory import (
-    META_NAME,
     UNKNOWN_BROKER_EPOCH,
     DirectoryError,
     Meta,
@@ -58,9 +57,10 @@ from quorate.broker.log.flush import Flush, FlushPart
 from quorate.broker.log.log import Log
 from quorate.broker.log.naming import (
     DELETE_SUFFIX,
-    PARTITION_NAME,
     STRAY_SUFFIX,
     DirectoryMaker,
+    check_claimed,
+    has_segments,
     parse_name,
     path_beside,
     read_birth,
@@ -75,6 +75,8 @@ logger: Final = logging.getLogger(__name__)
 
 OPEN_FILES_MAX: Final = 256
 """Files of closed segments and of indexes kept open, beside one for every log."""
+
+NAMES_TOLD: Final = 10
 
 LOGS_AT_ONCE: Final = 100
 """Logs of which one flush makes a checkpoint: what the event loop does for it takes some 5 ms."""
@@ -495,6 +497,7 @@ class LogStore:
                 topic_partition = parse_name(name)
                 if topic_partition is not None:
                     self._load_log(topic_partition, path, clean=clean, now_ms=now_ms)
+        self._miss()
         if strays:
             logger.warning(
                 "%s: %d logs (*%s) of topics that the metadata did not know are kept",
@@ -510,9 +513,9 @@ class LogStore:
         try:
             birth = read_birth(self._context.fs, path)
         except DirectoryError as error:
-            if checkpoint is not None:
+            if checkpoint is not None and has_segments(self._context.fs, path):
                 raise
-            logger.warning("removing a log that was never flushed: %s", error)
+            logger.warning("removing a log without files that count: %s", error)
             remove_tree(self._context.fs, path)
             return
         self.logs[topic_partition], whole = open_log(
@@ -525,7 +528,19 @@ class LogStore:
         )
         self.topic_ids[topic_partition] = birth.topic_id
         if not whole:
-            logger.warning("%s: damaged records were cut off", path)
+            logger.warning("%s: damaged records were cut off, or some are missing", path)
+            self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
+
+    def _miss(self) -> None:
+        """See which logs are gone of which something was promised: their records are lost here."""
+        gone = sorted(
+            str(each) for each, end in self._promised.items() if end and each not in self.logs
+        )
+        if gone:
+            names = ", ".join(gone[:NAMES_TOLD]) + (", ..." if gone[NAMES_TOLD:] else "")
+            logger.warning(
+                "%s: the files of %d logs are gone: %s", self.directory, len(gone), names
+            )
             self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
 
     def _join(self, flushes: Iterable[Flush]) -> Flush:
@@ -555,19 +570,6 @@ def _few(logs: Sequence[Log]) -> list[list[Log]]:
     return [list(logs[start : start + LOGS_AT_ONCE]) for start in range(0, len(logs), LOGS_AT_ONCE)]
 
 
-def _check_claimed(fs: FileSystem, directory: str) -> None:
-    """Refuse logs of nobody: to the cluster, whose they seem to be would have lost its disk.
-
-    Raises:
-        DirectoryError: there are some.
-    """
-    if fs.exists(f"{directory}/{META_NAME}"):
-        return
-    names = filter(parse_name, fs.list_directory(directory))
-    if any(fs.exists(f"{directory}/{name}/{PARTITION_NAME}") for name in names):
-        raise DirectoryError(f"{directory} has logs, but no {META_NAME} to say whose they are")
-
-
 def open_store(
     fs: FileSystem, directory: str, *, cluster_id: str, node_id: int, now_ms: int
 ) -> LogStore:
@@ -578,7 +580,7 @@ def open_store(
     """
     lock = lock_directory(fs, directory)
     try:
-        _check_claimed(fs, directory)
+        check_claimed(fs, directory)
         meta = claim_directory(fs, directory, cluster_id=cluster_id, node_id=node_id)
         checkpoints = load_checkpoints(fs, directory)
         marker, running_epoch = take_clean_marker(fs, directory), take_running_marker(fs, directory)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from quorate.broker.log.directory import UNKNOWN_BROKER_EPOCH
-from quorate.broker.log.files import FatalStorageError, OsFileSystem, replace_file
+from quorate.broker.log.files import FatalStorageError, OsFileSystem, remove_tree, replace_file
 from quorate.broker.log.store import LogStore, open_store
 from quorate.errors import StorageError
 from quorate.model import TopicPartition
@@ -145,6 +145,60 @@ def test_segments_that_are_gone_are_a_loss() -> None:
     store.checkpoint({})
     disk.remove(LOG_FILE)
     assert after_a_kill(disk).previous_broker_epoch == UNKNOWN_BROKER_EPOCH
+
+
+def stopped() -> SimDisk:
+    """A broker that was stopped, with a log of several segments."""
+    disk, store = running(TopicConfig(segment_bytes=1024))
+    for _ in range(30):
+        append(store.logs[PARTITION], b"x" * 100)
+    store.close(clean=True, now_ms=NOW_MS, broker_epoch=EPOCH)
+    return disk
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_whose_folder_is_gone_is_a_loss(
+    clean: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = stopped()
+    if not clean:
+        open_data(disk).registered(EPOCH)
+    remove_tree(disk, "/data/t-0")
+    store = after_a_kill(disk)
+    assert (store.previous_broker_epoch, store.was_clean) == (UNKNOWN_BROKER_EPOCH, clean)
+    assert "t-0" in caplog.text
+
+
+def test_an_empty_folder_is_as_none(caplog: pytest.LogCaptureFixture) -> None:
+    disk = stopped()
+    for name in disk.list_directory("/data/t-0"):
+        disk.remove(f"/data/t-0/{name}")
+    store = after_a_kill(disk)
+    assert store.previous_broker_epoch == UNKNOWN_BROKER_EPOCH
+    assert PARTITION not in store.logs
+    assert "t-0" in caplog.text
+    log = store.create(PARTITION, TOPIC_ID, TopicConfig(), now_ms=NOW_MS)
+    assert append(log, b"again") == 0
+
+
+def test_first_segments_that_are_gone_since_a_clean_stop_are_a_loss() -> None:
+    disk = stopped()
+    disk.remove(LOG_FILE)
+    store = after_a_kill(disk)
+    assert store.logs[PARTITION].log_start_offset > 0
+    assert store.previous_broker_epoch == UNKNOWN_BROKER_EPOCH
+
+
+def test_who_was_stopped_has_all_that_it_wrote() -> None:
+    assert after_a_kill(stopped()).previous_broker_epoch == EPOCH
+
+
+def test_a_topic_that_is_deleted_is_no_loss() -> None:
+    disk = stopped()
+    store = open_data(disk)
+    store.registered(EPOCH)
+    store.delete(PARTITION)
+    assert after_a_kill(disk).previous_broker_epoch == EPOCH
 
 
 def test_a_disk_that_failed_may_have_lost_something() -> None:
