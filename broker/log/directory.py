@@ -1,5 +1,6 @@
 """The data directory as a whole: whose it is (``meta.json``), and that only one process uses it."""
 
+from enum import Enum
 from typing import Any, Final
 
 from quorate.broker.log.documents import CorruptDocumentError, encode_document, read_document
@@ -34,6 +35,17 @@ class Meta:
     cluster_id: str
     node_id: int
     directory_id: str
+
+
+class Left(Enum):
+    """How the last process left a directory."""
+
+    CLOSED = "closed"
+    """All is synced, and noted."""
+    ENDED = "ended"
+    """The process ended, and the machine ran on: what it wrote is there."""
+    UNKNOWN = "unknown"
+    """The power may have gone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -401,6 +401,7 @@ class Log(StoredLog):
             self._durability.sealed = True
         self._durability.emptied(offset)
         self.log_start_offset = self.log_end_offset = offset
+        self.lost_from = None
         self.leader_epochs.forget_from(offset)
         self.producers = ProducerStates(offset)
         self._owe(

@@ -2,6 +2,7 @@
 
 from quorate.broker.log.checkpoints import NO_CHECKPOINT, LogCheckpoint
 from quorate.broker.log.context import LogContext
+from quorate.broker.log.directory import Left
 from quorate.broker.log.log import Log
 from quorate.broker.log.naming import Birth, DirectoryMaker
 from quorate.broker.log.recovery import LogLoader, planned_log
@@ -15,7 +16,7 @@ def open_log(
     birth: Birth,
     *,
     checkpoint: LogCheckpoint | None,
-    clean: bool,
+    left: Left,
     now_ms: int,
 ) -> tuple[Log, bool]:
     """Open a partition's log, recovering it unless it was closed cleanly.
@@ -28,7 +29,7 @@ def open_log(
         topic_partition: whose it is.
         birth: what its directory says.
         checkpoint: as last written down; None if the log was never flushed, as far as is known.
-        clean: whether it was closed properly.
+        left: how the last process left it.
         now_ms: the time.
 
     Raises:
@@ -37,7 +38,7 @@ def open_log(
     directory = f"{context.directory}/{topic_partition}"
     config = TopicConfig()
     loader = LogLoader(context, directory, birth, config=config, now_ms=now_ms)
-    loaded = loader.load(checkpoint or NO_CHECKPOINT, clean=clean)
+    loaded = loader.load(checkpoint or NO_CHECKPOINT, left=left)
     loaded.sealed = checkpoint is not None
     loaded.segments.active.park()
     log = Log(context, directory, topic_partition, config=config, loaded=loaded, maker=None)

@@ -20,6 +20,7 @@ from quorate.broker.log.checkpoints import NO_CHECKPOINT, LogCheckpoint
 from quorate.broker.log.cleaned import FILE_NAME as CLEANER_OFFSET_NAME
 from quorate.broker.log.cleaned import NOT_CLEANED, Cleaned, load_cleaned
 from quorate.broker.log.context import LogContext
+from quorate.broker.log.directory import Left
 from quorate.broker.log.documents import CorruptDocumentError
 from quorate.broker.log.epochs import FILE_NAME, EpochStart, LeaderEpochs, load_epochs
 from quorate.broker.log.files import TEMPORARY_SUFFIX
@@ -81,7 +82,9 @@ class LoadedLog:
     cleaned: Cleaned = NOT_CLEANED
     """How far the log was compacted."""
     whole: bool = True
-    """Whether nothing that had been written whole was cut off."""
+    """Whether nothing that had been written whole was cut off, or is missing."""
+    lost_from: int | None = None
+    """Where the log began, if its first segments are missing."""
 
 
 def planned_log(
@@ -111,6 +114,8 @@ class Directory:
     bases: list[int] = field(default_factory=list[int])
     snapshots: list[int] = field(default_factory=list[int])
     leftovers: list[str] = field(default_factory=list[str])
+    deleted: bool = False
+    """Whether segments were deleted not long ago."""
     first_without_index: int | None = None
     """The first segment that lost an index, which is the first that must be read whole."""
 
@@ -131,12 +136,12 @@ class LogLoader:
         self._cleaned = NOT_CLEANED
         self._whole = True
 
-    def load(self, checkpoint: LogCheckpoint, *, clean: bool) -> LoadedLog:
+    def load(self, checkpoint: LogCheckpoint, *, left: Left) -> LoadedLog:
         """Return the log.
 
         Args:
             checkpoint: as last written down.
-            clean: whether the log was closed properly, and so need not be checked.
+            left: how the last process left it; if it closed it, it need not be checked.
 
         Raises:
             OSError: the disk fails.
@@ -149,13 +154,16 @@ class LogLoader:
         if not found.bases:
             self._whole = checkpoint is NO_CHECKPOINT  # else something was there
             return self._load_empty(found, checkpoint.log_start_offset)
-        loaded = self._resume_clean(found, checkpoint.recovery_point) if clean else None
+        loaded = (
+            self._resume_clean(found, checkpoint.recovery_point) if left is Left.CLOSED else None
+        )
         if loaded is None:
             loaded = self._recover(found, checkpoint.recovery_point)
-        if clean and found.bases[0] > checkpoint.log_start_offset:
-            self._whole = (
-                False  # segments are gone since; after a crash, retention may have been it
-            )
+        # What was deleted since the checkpoint has its files still: they wait for longer.
+        exact = left is Left.CLOSED or (left is Left.ENDED and not found.deleted)
+        if exact and found.bases[0] > checkpoint.log_start_offset:
+            self._whole = False
+            loaded.lost_from = checkpoint.log_start_offset
         loaded.log_start_offset = max(checkpoint.log_start_offset, found.bases[0])
         if loaded.log_start_offset > loaded.log_end_offset:
             self._whole = False
@@ -218,6 +226,7 @@ class LogLoader:
         )
         for name in found.leftovers:
             if name.endswith(DELETED_SUFFIX):
+                found.deleted = True
                 self._context.trash.add([f"{self._directory}/{name}"], 0)
             else:
                 fs.remove(f"{self._directory}/{name}")

@@ -34,6 +34,7 @@ from quorate.broker.log.context import LogContext
 from quorate.broker.log.directory import (
     UNKNOWN_BROKER_EPOCH,
     DirectoryError,
+    Left,
     Meta,
     claim_directory,
     leave_clean_marker,
@@ -481,9 +482,9 @@ class LogStore:
         finally:
             self._lock.release()
 
-    def load(self, *, clean: bool, now_ms: int) -> None:
+    def load(self, left: Left, now_ms: int) -> None:
         """Open every log that is in the directory."""
-        self.was_clean = clean
+        self.was_clean = left is Left.CLOSED
         strays = 0
         for name in sorted(self._context.fs.list_directory(self.directory)):
             path = f"{self.directory}/{name}"
@@ -496,7 +497,7 @@ class LogStore:
             else:
                 topic_partition = parse_name(name)
                 if topic_partition is not None:
-                    self._load_log(topic_partition, path, clean=clean, now_ms=now_ms)
+                    self._load_log(topic_partition, path, left, now_ms)
         self._miss()
         if strays:
             logger.warning(
@@ -507,7 +508,7 @@ class LogStore:
             )
 
     def _load_log(
-        self, topic_partition: TopicPartition, path: str, *, clean: bool, now_ms: int
+        self, topic_partition: TopicPartition, path: str, left: Left, now_ms: int
     ) -> None:
         checkpoint = self._checkpoints.get(topic_partition)
         try:
@@ -523,7 +524,7 @@ class LogStore:
             topic_partition,
             birth,
             checkpoint=checkpoint,
-            clean=clean,
+            left=left,
             now_ms=now_ms,
         )
         self.topic_ids[topic_partition] = birth.topic_id
@@ -586,7 +587,8 @@ def open_store(
         marker, running_epoch = take_clean_marker(fs, directory), take_running_marker(fs, directory)
         store = LogStore(fs, directory, lock=lock, meta=meta, checkpoints=checkpoints)
         store.previous_broker_epoch = marker.broker_epoch if marker else running_epoch
-        store.load(clean=marker is not None, now_ms=now_ms)
+        ended = Left.UNKNOWN if running_epoch == UNKNOWN_BROKER_EPOCH else Left.ENDED
+        store.load(Left.CLOSED if marker else ended, now_ms)
     except OSError as error:
         lock.release()
         raise DirectoryError(f"{directory}: {error.strerror}") from error

@@ -40,6 +40,7 @@ class StoredLog(LogReader):
         "cleaned",
         "directory",
         "leader_epochs",
+        "lost_from",
         "producers",
     )
 
@@ -71,6 +72,8 @@ class StoredLog(LogReader):
         )
         cleaned = loaded.cleaned._replace(offset=min(loaded.cleaned.offset, end_offset))
         self.cleaned = CleanedPart(context.fs, directory, cleaned)
+        self.lost_from: int | None = loaded.lost_from
+        """Where the log began, if its first segments were missing when it was opened."""
         self._failure: StorageError | None = None
         self._owed: list[Step] = []
         self._leaving: list[Step] = []
@@ -107,6 +110,13 @@ class StoredLog(LogReader):
     def is_dirty(self) -> bool:
         """Whether something was written since the last checkpoint."""
         return self.has_files and self._durability.is_dirty(self.log_end_offset)
+
+    @property
+    def anew_from(self) -> int | None:
+        """From where a follower has to fetch the log again; None if it goes on at its end."""
+        if self.cleaned.lacks_records(self.log_end_offset):
+            return self.log_start_offset
+        return self.lost_from
 
     @property
     def failure(self) -> StorageError | None:

@@ -33,19 +33,15 @@ class FollowerReplica(Replica):
         log = self.log
         return log.log_end_offset - log.flushed_offset >= log.config.flush_messages
 
-    @property
-    def _lacks_records(self) -> bool:
-        """Whether our log has to be fetched from its beginning, and is not emptied yet."""
-        return self.log.cleaned.lacks_records(self.log.log_end_offset)
-
     def position(self, max_bytes: int) -> FetchPartition:
         """Return where to go on, and the word that everything below is here."""
-        log, lacks = self.log, self._lacks_records
+        log, anew_from = self.log, self.log.anew_from
+        latest_epoch = log.leader_epochs.latest_epoch
         return FetchPartition(
             partition=self.topic_partition.partition,
             current_leader_epoch=self.state.leader_epoch,
-            fetch_offset=log.log_start_offset if lacks else log.log_end_offset,
-            last_fetched_epoch=UNKNOWN_EPOCH if lacks else log.leader_epochs.latest_epoch,
+            fetch_offset=log.log_end_offset if anew_from is None else anew_from,
+            last_fetched_epoch=latest_epoch if anew_from is None else UNKNOWN_EPOCH,
             log_start_offset=log.log_start_offset,
             partition_max_bytes=max_bytes,
         )
@@ -65,8 +61,9 @@ class FollowerReplica(Replica):
             end = EpochEnd(data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
             self._truncate(end, now_ms)
             return True
-        if self._lacks_records:
-            self._reset(self.log.log_start_offset, now_ms)  # which is what we asked for
+        anew_from = self.log.anew_from
+        if anew_from is not None:
+            self._reset(anew_from, now_ms)  # which is what we asked for
         records = cast("memoryview | None", data.records)
         appended = False
         if records:

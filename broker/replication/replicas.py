@@ -296,6 +296,7 @@ class Replicas:
             replica.update(led.state)
             return
         log = self.store.create(led.topic_partition, led.topic_id, led.config, now_ms=now_ms)
+        log.lost_from = None  # from now on, what is there is the log
         self._leaders[led.topic_partition] = LeaderReplica(
             led.topic_partition, led.topic_id, led.state, log, self.host, high_watermark
         )
@@ -309,9 +310,10 @@ class Replicas:
         topic_partition, topic_id, state, config = followed
         log = self.store.create(topic_partition, topic_id, config, now_ms=now_ms)
         # Without a leader, nobody may have them: what there is may be all that there is.
-        if state.leader_id != NO_LEADER and log.cleaned.lacks_records(log.log_end_offset):
+        anew_from = log.anew_from
+        if state.leader_id != NO_LEADER and anew_from is not None:
             try:
-                log.reset_to(log.log_start_offset, now_ms=now_ms)  # the leader has them
+                log.reset_to(anew_from, now_ms=now_ms)  # the leader has what is missing
             except StorageError:  # the follower does it, once the disk lets it
                 logger.exception("%s: cannot begin anew for now", topic_partition)
         replica = FollowerReplica(topic_partition, topic_id, state, log, self.host, high_watermark)

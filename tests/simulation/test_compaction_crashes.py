@@ -49,10 +49,12 @@ class Run:
         if self.store.get(PARTITION) is None:  # the power went before its name was synced
             assert self.safe_end == 0
         self.log = self.store.create(PARTITION, TOPIC_ID, CONFIG, now_ms=NOW_MS)
-        if self.log.cleaned.lacks_records(self.log.log_end_offset):
+        anew_from = self.log.anew_from
+        if anew_from is not None:
+            assert self.log.lost_from is None
             assert self.log.log_end_offset >= self.safe_end
             self.safe_end = 0
-            self.log.reset_to(self.log.log_start_offset, now_ms=NOW_MS)  # as followers do
+            self.log.reset_to(anew_from, now_ms=NOW_MS)  # as followers do
 
     def append(self) -> None:
         rng, log = self.rng, self.log

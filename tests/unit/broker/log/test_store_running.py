@@ -181,12 +181,33 @@ def test_an_empty_folder_is_as_none(caplog: pytest.LogCaptureFixture) -> None:
     assert append(log, b"again") == 0
 
 
-def test_first_segments_that_are_gone_since_a_clean_stop_are_a_loss() -> None:
+@pytest.mark.parametrize("clean", [True, False])
+def test_first_segments_that_are_gone_are_a_loss(clean: bool) -> None:
     disk = stopped()
+    if not clean:
+        open_data(disk).registered(EPOCH)
     disk.remove(LOG_FILE)
     store = after_a_kill(disk)
-    assert store.logs[PARTITION].log_start_offset > 0
+    log = store.logs[PARTITION]
+    assert (log.lost_from, log.anew_from, log.log_start_offset > 0) == (0, 0, True)
     assert store.previous_broker_epoch == UNKNOWN_BROKER_EPOCH
+    log.reset_to(0, now_ms=NOW_MS)
+    assert (log.anew_from, log.log_end_offset) == (None, 0)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_segments_that_retention_removed_are_no_loss(clean: bool) -> None:
+    disk = stopped()
+    store = open_data(disk)
+    store.registered(EPOCH)
+    log = store.logs[PARTITION]
+    log.config = TopicConfig(retention_bytes=2000)
+    assert log.apply_retention(high_watermark=log.log_end_offset, now_ms=NOW_MS)
+    if clean:
+        store.close(clean=True, now_ms=NOW_MS, broker_epoch=EPOCH)
+    store = after_a_kill(disk)
+    assert store.logs[PARTITION].log_start_offset > 0
+    assert (store.logs[PARTITION].anew_from, store.previous_broker_epoch) == (None, EPOCH)
 
 
 def test_who_was_stopped_has_all_that_it_wrote() -> None:

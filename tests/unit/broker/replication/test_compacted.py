@@ -48,6 +48,30 @@ def test_a_follower_that_lacks_what_others_were_replaced_by_fetches_all_of_it_ag
     assert (log.log_start_offset, log.log_end_offset, log.cleaned.reach) == (0, 0, 0)
 
 
+def test_a_follower_that_lacks_the_beginning_of_its_log_fetches_all_of_it_again() -> None:
+    cluster = Cluster((1, 2))
+    for _ in range(3):
+        cluster.append(b"v")
+    cluster.replicate()
+    log = cluster.follower(2).log
+    log.delete_records_before(2)
+    log.lost_from = 0  # as if its first segments had been missing when it was opened
+    cluster.change(leader_id=1, isr=(1,), leader_epoch=7)
+    assert (log.log_start_offset, log.log_end_offset, log.anew_from) == (0, 0, None)
+    cluster.replicate()
+    assert records_of(log) == records_of(cluster.leader().log)
+
+
+def test_a_leader_goes_on_with_a_log_that_lacks_its_beginning() -> None:
+    cluster = Cluster((1, 2))
+    cluster.append(b"a", b"b")
+    cluster.replicate()
+    log = cluster.follower(2).log
+    log.lost_from = 0
+    cluster.change(leader_id=2, isr=(2,), leader_epoch=7)
+    assert (log.log_end_offset, log.anew_from) == (2, None)
+
+
 def test_the_only_replica_keeps_what_damage_left_of_a_compacted_log() -> None:
     disk = new_disk()
     node = new_node(disk=disk)
