@@ -10,6 +10,7 @@ import trio
 from quorate.broker.aside import sync_logs
 from quorate.broker.handlers.context import Broker
 from quorate.broker.log.files import FatalStorageError, storage_error
+from quorate.broker.log.log import Log
 from quorate.broker.replication.replica import Replica
 from quorate.errors import StorageError
 from quorate.net.bell import Bell
@@ -146,6 +147,7 @@ class Housekeeping:
         replicas = self._broker.replicas
         store = replicas.store
         for logs in store.take_dirty():
+            self._look_at(logs)
             flush = store.start_checkpoint(logs)
             await trio.to_thread.run_sync(flush.run)
             store.finish_flush(flush)
@@ -153,6 +155,20 @@ class Housekeeping:
         await trio.to_thread.run_sync(write.run)
         if write.error is not None:
             raise storage_error(write.error, store.directory) from write.error
+
+    def _look_at(self, logs: Sequence[Log]) -> None:
+        """Tell of files that are not as we left them.
+
+        The broker goes on: who still has a removed file open may be the last one who can read it.
+        """
+        for log in logs:
+            changed = log.changed_path()
+            if changed is not None:
+                logger.error(
+                    "%s is gone or too short, somebody else changed it: copy what no other replica"
+                    " has while this broker runs, and then start it again",
+                    changed,
+                )
 
     async def _watch_disk(self) -> None:
         """End a broker whose disk failed under a log.

@@ -17,7 +17,7 @@ from quorate.broker.log.lookup import LogSegment, batch_start
 from quorate.broker.log.naming import PARTITION_NAME, DirectoryMaker
 from quorate.broker.log.producers import ProducerStates, WrittenBatch
 from quorate.broker.log.rebuilding import rebuild_producers
-from quorate.broker.log.segment import NO_TXN_INDEX, Segment, closed_segment
+from quorate.broker.log.segment import LOG_SUFFIX, NO_TXN_INDEX, Segment, closed_segment
 from quorate.broker.log.segments import Segments
 from quorate.broker.log.stored import Step, StoredLog
 from quorate.broker.log.swap import Swap
@@ -346,6 +346,23 @@ class Log(StoredLog):
         if expired == len(segments):
             self.roll(now_ms)
         return self.delete_records_before(segments.base_of(expired))
+
+    def changed_path(self) -> str | None:
+        """Return a file of ours that somebody else took away, or the newest if it was shortened."""
+        fs, segments = self._context.fs, self._segments
+        if not self.has_files or self._owed or self.cleaned.swap is not None:
+            return None  # we are at it ourselves
+        try:
+            names = set(fs.list_directory(self.directory))
+            for segment in segments:
+                path = segment.stem + LOG_SUFFIX
+                if path.rpartition("/")[2] not in names:
+                    return path
+            active = segments.active
+            path = active.stem + LOG_SUFFIX
+            return path if fs.size_bytes(path) < active.size_bytes else None
+        except FileNotFoundError:
+            return self.directory
 
     def _cut_at(self, offset: int, now_ms: int) -> None:
         """Cut the records off; what else that changes is owed."""

@@ -434,6 +434,52 @@ async def test_a_full_disk_delays_checkpoints_and_nothing_else(
     assert "No space left on device" in caplog.text
 
 
+def _shorten(node: Node) -> None:
+    node.disk.open(f"{node.leader().log.directory}/{0:020d}.log", create=False).truncate(10)
+
+
+def _remove(node: Node) -> None:
+    node.disk.remove(f"{node.leader().log.directory}/{0:020d}.log")
+
+
+@pytest.mark.parametrize("rolled", [False, True])
+@pytest.mark.parametrize("harm", [_shorten, _remove])
+async def test_files_that_somebody_else_took_away_are_told(
+    harm: Callable[[Node], None],
+    rolled: bool,
+    clock: trio.testing.MockClock,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    node = new_node()
+    node.create_topic("appLogs")
+    async with keeping(node):
+        node.append(b"a")
+        if rolled:
+            node.leader().log.roll(NOW_MS)
+            node.append(b"b")
+        await trio.sleep(61)
+        assert caplog.text == ""
+        node.append(b"c")
+        harm(node)
+        await trio.sleep(61)
+    # A closed file is not looked into.
+    assert ("somebody else changed it" in caplog.text) is not (rolled and harm is _shorten)
+
+
+async def test_a_folder_that_somebody_else_took_away_ends_the_broker(
+    clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = new_node()
+    node.create_topic("appLogs")
+    node.append(b"a")
+    node.disk.rename(node.leader().log.directory, "/data/elsewhere")
+    with pytest.raises(BaseExceptionGroup) as raised:
+        async with keeping(node):
+            await trio.sleep(61)
+    assert raised.group_contains(FatalStorageError, depth=None)
+    assert "/data/appLogs-0 is gone or too short, somebody else changed it" in caplog.text
+
+
 async def test_a_checkpoint_on_a_failing_disk_ends_the_broker(
     clock: trio.testing.MockClock,
 ) -> None:
