@@ -343,9 +343,12 @@ class Log(StoredLog):
         if high_watermark == self.log_end_offset and segments.active.size_bytes:
             deletable += 1
         expired = segments_expired(segments, self._config, deletable, now_ms)
-        if expired == len(segments):
+        closed = min(expired, len(segments) - 1)
+        count = self.delete_records_before(segments.base_of(closed))
+        if expired > closed:  # last, because a full disk may have no room for another one
             self.roll(now_ms)
-        return self.delete_records_before(segments.base_of(expired))
+            count += self.delete_records_before(self.log_end_offset)
+        return count
 
     def changed_path(self) -> str | None:
         """Return a file of ours that somebody else took away, or the newest if it was shortened."""

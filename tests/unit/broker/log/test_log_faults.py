@@ -863,3 +863,21 @@ def test_a_follower_whose_disk_was_full_goes_on_when_it_has_space_whatever_epoch
     assert read_all(follower) == read_all(leader)
     assert follower.leader_epochs.entries == leader.leader_epochs.entries
     assert all(entry.start_offset <= end_offset for entry in begun)
+
+
+def test_old_segments_go_from_a_full_disk_that_has_no_room_for_a_new_one() -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    log = store.create(PARTITION, TOPIC_ID, TopicConfig(retention_ms=1000), now_ms=NOW_MS)
+    for value in (b"a", b"b"):
+        append(log, value)
+        log.roll(NOW_MS)
+    append(log, b"c")
+    disk.capacity_bytes = disk.used_bytes()
+    later_ms = NOW_MS + 5000
+    with pytest.raises(StorageError):
+        log.apply_retention(high_watermark=3, now_ms=later_ms)
+    assert (log.log_start_offset, log.log_end_offset) == (2, 3)
+    disk.capacity_bytes = None
+    log.apply_retention(high_watermark=3, now_ms=later_ms)
+    assert (log.log_start_offset, log.log_end_offset) == (3, 3)
