@@ -156,6 +156,8 @@ class RaftMesh:
         """Where voters are, by who says so; for as long as we know none ourselves."""
         self._links: dict[ReplicaKey, _Link] = {}
         self._incoming: dict[ReplicaKey, _Incoming] = {}
+        self._refused = ""
+        """Why a controller was refused the last time."""
         self._waiting: dict[ReplicaKey, list[_Incoming]] = {}
         self._dialers: dict[ReplicaKey | Endpoint, _Dialer] = {}
         self._tried: dict[ReplicaKey | Endpoint, _Tried] = {}
@@ -356,7 +358,9 @@ class RaftMesh:
                 f"two controllers have the id {key.node_id}: {other}, and the one at"
                 f" {hello.endpoint} with directory {key}; stop one of them"
             )
-            logger.error("refused a controller: %s", message)
+            if message != self._refused:  # it comes again, several times a second
+                self._refused = message
+                logger.error("refused a controller: %s", message)
             raise KafkaError(message, code=ErrorCode.DUPLICATE_VOTER)
 
     def _other_with_id(self, hello: Hello) -> str | None:

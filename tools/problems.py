@@ -1,6 +1,7 @@
 """What a person is told when something fails: what, why, what to try; and the exit code."""
 
 import errno
+import os
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -60,10 +61,15 @@ _TEXT_HINTS: Final = {
     "meta.json": "put that file back, or use another --dir",
     "cannot use ": "check that path and its permissions, or use another --dir",
     "in use by": "stop that process, or use another --dir",
+    "the journal's record": "put the file back; or, if other controllers have the metadata,"
+    " let this one join them with an empty directory",
     "belongs to cluster": "use another --dir, or the cluster that the data belongs to",
     "belongs to node": "the node.id that the data belongs to, or another --dir",
 }
 
+
+_STARVED: Final = ("can't start new thread", "failed to map segment")
+"""What Python says of a limit on processes or memory."""
 
 _SYSTEM_HINTS: Final = {
     errno.ENOENT: "check the path",
@@ -163,6 +169,13 @@ def explain(error: BaseException) -> Problem:
             return Problem(what, "", _hint_for_text(str(ours)), EXIT_FAILED)
         case OSError() as system:
             return _explain_system(system)
+        case other if _is_starved(other):
+            return Problem(
+                "the system gives this process no more memory, or no more threads",
+                str(other),
+                "raise its limits: ulimit -v, ulimit -u, the memory of its container",
+                EXIT_FAILED,
+            )
         case other:
             return Problem(
                 f"this is a bug in Quorate: {type(other).__name__}",
@@ -170,6 +183,10 @@ def explain(error: BaseException) -> Problem:
                 "run it again with --debug and report what it prints",
                 EXIT_FAILED,
             )
+
+
+def _is_starved(error: BaseException) -> bool:
+    return isinstance(error, MemoryError) or any(words in str(error) for words in _STARVED)
 
 
 def _explain_kafka(error: KafkaError) -> Problem:
@@ -194,7 +211,9 @@ def _explain_system(error: OSError) -> Problem:
 
 def _hint_for_text(text: str) -> str:
     """Return advice for errors that have no code."""
-    return next((hint for words, hint in _TEXT_HINTS.items() if words in text), "")
+    by_system = {os.strerror(code): hint for code, hint in _SYSTEM_HINTS.items()}
+    hints = {**_TEXT_HINTS, **by_system}
+    return next((hint for words, hint in hints.items() if words in text), "")
 
 
 def _one_line(text: str) -> str:

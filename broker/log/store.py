@@ -591,7 +591,7 @@ def open_store(
         store.load(Left.CLOSED if marker else ended, now_ms)
     except OSError as error:
         lock.release()
-        raise DirectoryError(f"{directory}: {error.strerror}") from error
+        raise DirectoryError(f"{error.filename or directory}: {error.strerror}") from error
     except DirectoryError:
         lock.release()
         raise

@@ -397,10 +397,11 @@ async def test_two_controllers_with_one_id_are_refused_and_told(
         await trio_of_voters(network)
         for twin in (key(1, directory=9), key(2, directory=9)):
             hello = identity(twin, at(9)).hello(Purpose.MESH)
+            await refusal_of(network, hello)
             refusal = await refusal_of(network, hello)
             assert refusal.code == ErrorCode.DUPLICATE_VOTER
             assert f"two controllers have the id {twin.node_id}" in refusal.message
-            assert refusal.message in caplog.text
+            assert caplog.text.count(refusal.message) == 1, "it comes again and again"
 
 
 async def test_a_stranger_with_the_id_of_a_voter_does_not_keep_it_out(

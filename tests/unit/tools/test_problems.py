@@ -4,6 +4,7 @@ import errno
 
 import pytest
 
+from quorate.broker.log.directory import DirectoryError
 from quorate.errors import (
     ErrorCode,
     KafkaError,
@@ -115,3 +116,30 @@ def test_nothing_ends_without_a_word() -> None:
     assert "QuorateError" in explain(QuorateError()).what
     group = BaseExceptionGroup("", [QuorateError(), ZeroDivisionError("division by zero")])
     assert "ZeroDivisionError" in explain(group).what
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("can't start new thread"),
+        ImportError("cramjam.so: failed to map segment from shared object"),
+    ],
+)
+def test_who_is_given_no_memory_and_no_threads_is_told_so(error: Exception) -> None:
+    problem = explain(error)
+    assert "no more memory, or no more threads" in problem.what
+    assert "ulimit" in problem.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("/data/t-0: Permission denied", "check the permissions"),
+        ("/data/t-0: Too many open files", "ulimit -n"),
+        ("the journal's record 9, at byte 1062, is damaged or missing", "empty directory"),
+        ("/data/t-0: partition.json: not a partition document", "folder away"),
+    ],
+)
+def test_directories_that_cannot_be_used_come_with_advice(text: str, hint: str) -> None:
+    assert hint in explain(DirectoryError(text)).hint
