@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from quorate.errors import InvalidConfigError, shortened
@@ -36,10 +36,15 @@ def find_setting(table: Mapping[str, Setting], name: str) -> Setting:
     """
     setting = table.get(name)
     if setting is None:
-        near = difflib.get_close_matches(name, table, n=1, cutoff=0.5)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise InvalidConfigError(f"unknown configuration {name!r}{hint}")
+        raise unknown_setting(table, name)
     return setting
+
+
+def unknown_setting(names: Iterable[str], name: str) -> InvalidConfigError:
+    """Return the error that says that a name is none of these, and which is the nearest."""
+    near = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return InvalidConfigError(f"unknown configuration {name!r}{hint}")
 
 
 def parse_value(setting: Setting, text: str) -> Value:

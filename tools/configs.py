@@ -13,7 +13,7 @@ from quorate.client.admin_results import (
 )
 from quorate.errors import InvalidConfigError, QuorateError
 from quorate.setting_fields import Setting
-from quorate.setting_values import value_text
+from quorate.setting_values import find_setting, value_text
 from quorate.settings import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.output import Column, Table
@@ -208,6 +208,8 @@ async def change(
     Raises:
         QuorateError: nothing was changed, and why.
     """
+    for name in [name for name, value in values.items() if value is None]:
+        find_setting(SETTINGS[resource.type], name)  # brokers take any name for this
     changes = [
         ConfigChange(name, value)
         if value is not None

@@ -24,6 +24,7 @@ from quorate.errors import (
     UnsupportedVersionError,
 )
 from quorate.model import TopicPartition
+from quorate.setting_values import unknown_setting
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.output import Column, Table, topic_config_text
 from quorate.tools.problems import UsageError
@@ -242,7 +243,15 @@ async def alter(
         QuorateError: it could not be changed.
     """
     would = "Would change" if dry_run else "Changed"
+    resource = ConfigResource.topic(change.name)
     async with client.admin() as admin:
+        if change.delete_configs:  # brokers take any name for this
+            known = (await admin.describe_configs([resource]))[resource]
+            if isinstance(known, QuorateError):
+                raise known
+            for name in change.delete_configs:
+                if name not in known:
+                    raise unknown_setting(known, name)
         if change.partitions is not None:
             counts = {change.name: change.partitions}
             raise_first(await admin.create_partitions(counts, validate_only=dry_run))
@@ -257,7 +266,6 @@ async def alter(
             ConfigChange(name, None, ConfigOperation.DELETE) for name in change.delete_configs
         ]
         if changes:
-            resource = ConfigResource.topic(change.name)
             raise_first(await admin.alter_configs({resource: changes}, validate_only=dry_run))
             say(options, f"{would} topic {change.name}: {len(changes)} configuration(s).")
 

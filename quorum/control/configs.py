@@ -211,11 +211,10 @@ def _change(
 ) -> None:
     """Carry out one change.
 
-    A property that this version does not know (any more) can still be deleted.
+    What this version does not know (any more) can be deleted, whether or not it is there, as in
+    Kafka: MirrorMaker 2 does so with all that has a default on the side that it copies from.
     """
     if change.operation is ConfigOperation.DELETE:
-        if change.name not in properties:
-            find_setting(table, change.name)
         properties.pop(change.name, None)
         return
     if change.value is None:

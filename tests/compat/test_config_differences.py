@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.client("Quorate"
 
 STEPS: Final = 120
 LOOKS_S: Final = 10.0
-TOPIC, GROUP = 2, 32
+TOPIC, BROKER, GROUP = 2, 4, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 TABLES: Final = {TOPIC: TOPIC_SETTINGS, GROUP: GROUP_SETTINGS}
 LOWER_BOUNDS: Final = frozenset({"retention.bytes", "segment.bytes", "segment.index.bytes"})
@@ -116,6 +116,16 @@ class Configs(Session):
             assert told == own, (*said, told, own)
             kafka, ours = self.change(kind, name, setting.name, DELETE, None)
             assert kafka == ours, (*said, kafka, ours)
+
+
+@pytest.mark.feature("a setting that there is not is taken back in peace, as by Kafka")
+def test_what_there_is_not_is_taken_back_in_peace(
+    twins: Twins, apache_kafka: Broker, broker: Broker, ours: Ours
+) -> None:
+    servers = apache_kafka.server, broker.server
+    session = Configs(twins, new_topics(twins, servers, ours, "unheard"), 0)
+    for kind, name in ((TOPIC, session.topics[0]), (GROUP, session.groups[0]), (BROKER, "1")):
+        assert session.change(kind, name, "unheard.of", DELETE, None) == ["NONE", "NONE"]
 
 
 @pytest.mark.feature("settings with random values: taken and refused as by Kafka")

@@ -362,6 +362,17 @@ def test_configurations_are_set_read_and_reset(run: Run) -> None:
     assert "INVALID_CONFIG" in wrong.err
 
 
+def test_a_name_that_no_setting_has_is_not_taken_back_by_mistake(run: Run) -> None:
+    run("topics", "create", "mistaken")
+    for words in (
+        ("configs", "unset", "topic/mistaken", "retenton.ms"),
+        ("topics", "alter", "mistaken", "-p", "3", "--delete-config", "retenton.ms"),
+    ):
+        wrong = run(*words)
+        assert (wrong.code, "did you mean retention.ms?" in wrong.err) == (1, True)
+    assert "PartitionCount: 1" in run("topics", "describe", "mistaken").out
+
+
 def test_a_group_is_configured_by_itself(run: Run) -> None:
     setting = "consumer.session.timeout.ms"
     assert run("configs", "set", "group/billing", f"{setting}=50s").code == 0
