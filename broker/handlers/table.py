@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from quorate.broker.handlers import (
+    acls,
     classic_groups,
     cluster,
     configs,
@@ -62,6 +63,9 @@ _SERVED: Final[dict[int, Handler]] = {
     ApiKey.TXN_OFFSET_COMMIT: txn_offsets.txn_offset_commit,
     ApiKey.WRITE_TXN_MARKERS: markers.write_txn_markers,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
+    ApiKey.DESCRIBE_ACLS: acls.describe_acls,
+    ApiKey.CREATE_ACLS: acls.create_acls,
+    ApiKey.DELETE_ACLS: acls.delete_acls,
     ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
     ApiKey.ALTER_CONFIGS: configs.alter_configs,
     ApiKey.DESCRIBE_LOG_DIRS: log_dirs.describe_log_dirs,

@@ -6,6 +6,7 @@ from typing import Any, Final
 from quorate.dataclass import dataclass
 from quorate.protocol.fields import NO_VERSIONS, layout_of
 from quorate.protocol.messages import (
+    acls,
     cluster,
     configs,
     consumer_groups,
@@ -51,6 +52,9 @@ class ApiKey(IntEnum):
     END_TXN = 26
     WRITE_TXN_MARKERS = 27
     TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
     DESCRIBE_LOG_DIRS = 35
@@ -188,6 +192,9 @@ APIS: Final[dict[int, Api]] = {
             transactions.TxnOffsetCommitRequest,
             transactions.TxnOffsetCommitResponse,
         ),
+        _api(ApiKey.DESCRIBE_ACLS, acls.DescribeAclsRequest, acls.DescribeAclsResponse),
+        _api(ApiKey.CREATE_ACLS, acls.CreateAclsRequest, acls.CreateAclsResponse),
+        _api(ApiKey.DELETE_ACLS, acls.DeleteAclsRequest, acls.DeleteAclsResponse),
         _api(
             ApiKey.DESCRIBE_CONFIGS, configs.DescribeConfigsRequest, configs.DescribeConfigsResponse
         ),

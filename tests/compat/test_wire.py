@@ -11,10 +11,18 @@ from typing import Any
 
 import pytest
 
+from quorate.broker.handlers.operations import Operation
 from quorate.errors import ErrorCode
 from quorate.protocol.apis import APIS, ApiKey
 from quorate.protocol.frames import encode_request
 from quorate.protocol.message import decoder
+from quorate.protocol.messages.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
 from quorate.protocol.messages.configs import (
     IncrementalAlterableConfig,
     IncrementalAlterConfigsRequest,
@@ -50,6 +58,7 @@ pytestmark = [pytest.mark.compat, pytest.mark.slow]
 
 HOUR_MS = 3_600_000
 RECORD_COUNT_AT = 57
+ANY, ALLOW, ON_TOPIC = 1, 3, 2
 
 
 @pytest.fixture
@@ -407,6 +416,30 @@ def test_only_offsets_of_what_exists_are_forgotten(wire: Wire, stored: str) -> N
     assert {partition.partition_index: error_of(partition) for partition in told.partitions} == {
         0: "NONE", 1: unknown, -1: unknown,
     }  # fmt: skip
+
+
+@pytest.mark.feature("access rules, without an authorizer: SECURITY_DISABLED")
+@pytest.mark.parametrize("version", [1, 3])
+def test_who_asks_for_access_rules_is_told_that_there_are_none(wire: Wire, version: int) -> None:
+    asked = DescribeAclsRequest(
+        resource_type_filter=ANY, pattern_type_filter=ANY, operation=ANY, permission_type=ANY
+    )
+    told = wire.ask(ApiKey.DESCRIBE_ACLS, version, asked)
+    assert (error_of(told), told.resources) == ("SECURITY_DISABLED", [])
+    rule = AclCreation(
+        resource_type=ON_TOPIC, resource_name="t", principal="User:a", host="*",
+        operation=int(Operation.READ), permission_type=ALLOW,
+    )  # fmt: skip
+    (made,) = wire.ask(ApiKey.CREATE_ACLS, version, CreateAclsRequest(creations=[rule])).results
+    unwanted = DeleteAclsFilter(resource_type_filter=ON_TOPIC, operation=ANY, permission_type=ANY)
+    deletion = DeleteAclsRequest(filters=[unwanted])
+    (gone,) = wire.ask(ApiKey.DELETE_ACLS, version, deletion).filter_results
+    assert {error_of(answer) for answer in (made, gone)} == {"SECURITY_DISABLED"}
+    assert [answer.error_message for answer in (told, made, gone)] == [
+        "No Authorizer is configured on the broker",
+        "No Authorizer is configured.",
+        "No Authorizer is configured.",
+    ]
 
 
 @pytest.mark.feature("FindCoordinator: of a group, of several at once, of transactions")
