@@ -60,9 +60,26 @@ scheduled.rebalance.max.delay.ms=0
 class Worker:
     """A worker of a distributed Connect, asked over its REST interface."""
 
-    def __init__(self, port: int, log: Path) -> None:
+    def __init__(self, port: int, log: Path, program: subprocess.Popen[bytes]) -> None:
         self._port = port
         self._log = log
+        self._program = program
+
+    def kill(self) -> None:
+        """End it without asking."""
+        self._program.send_signal(signal.SIGKILL)
+        self._program.wait()
+
+    def runs(self, name: str) -> bool:
+        """Whether it runs the one task of a connector, as it knows."""
+        url = f"http://127.0.0.1:{self._port}/connectors/{name}/status"
+        try:
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                tasks = json.load(answer)["tasks"]
+        except (urllib.error.URLError, OSError):
+            return False
+        where = f"127.0.0.1:{self._port}"
+        return [(task["state"], task["worker_id"]) for task in tasks] == [("RUNNING", where)]
 
     def put(self, name: str, **config: str) -> None:
         """Create a connector, as soon as the worker takes it."""
@@ -105,7 +122,7 @@ def worker(server: Server, group: str, folder: Path) -> Generator[Worker]:
         subprocess.Popen(command, stdout=output, stderr=output) as program,
     ):
         try:
-            yield Worker(port, log)
+            yield Worker(port, log, program)
         finally:
             program.send_signal(signal.SIGKILL)
 
@@ -141,12 +158,60 @@ def test_a_file_becomes_a_topic_and_a_file_again(
         more.writelines(f"{line}\n" for line in LINES[half:])
     with worker(server, topic, tmp_path) as second:
         second.eventually(lambda: copied(len(LINES)))
-    read: list[bytes] = []
+    assert committed(server, topic) == LINES
+
+
+@pytest.mark.feature("two workers, one killed: the other one takes over; dead letters")
+def test_who_is_left_takes_over_and_what_cannot_be_read_is_put_aside(
+    server: Server, topic: str, ours: Ours, tmp_path: Path
+) -> None:
+    try:
+        java.connect_folder()
+    except cache.PeerUnavailableError as error:
+        pytest.skip(error.reason)
+    ours.create(server, TopicSpec(topic))
+    source, sink, dead = tmp_path / "in.txt", tmp_path / "out.txt", f"{topic}-dead"
+    values = [json.dumps(line) for line in LINES]
+    half = len(values) // 2
+    values[half - 1] = "this is no JSON"
+    source.write_text("".join(f"{value}\n" for value in values[:half]))
+    files = "org.apache.kafka.connect.file.FileStream"
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+    with worker(server, topic, folders[0]) as one, worker(server, topic, folders[1]) as two:
+        one.put(
+            "source", connector_class=f"{files}SourceConnector", file=str(source), topic=topic,
+            tasks_max="1", exactly_once_support="required",
+        )  # fmt: skip
+        two.put(
+            "sink", connector_class=f"{files}SinkConnector", file=str(sink), topics=topic,
+            tasks_max="1", value_converter="org.apache.kafka.connect.json.JsonConverter",
+            value_converter_schemas_enable="false", errors_tolerance="all",
+            errors_deadletterqueue_topic_name=dead,
+            errors_deadletterqueue_topic_replication_factor="1",
+        )  # fmt: skip
+        one.eventually(lambda: one.runs("source") or two.runs("source"))
+        one.eventually(lambda: committed(server, topic) == values[:half])
+        first, second = (one, two) if one.runs("source") else (two, one)
+        first.kill()
+        with source.open("a") as more:
+            more.writelines(f"{value}\n" for value in values[half:])
+        second.eventually(lambda: second.runs("source") and second.runs("sink"))
+        second.eventually(lambda: set(sink.read_text().splitlines()) >= {LINES[0], LINES[-1]})
+    assert committed(server, topic) == values
+    assert set(sink.read_text().splitlines()) == {*LINES} - {LINES[half - 1]}
+    assert set(committed(server, dead)) == {"this is no JSON"}
+
+
+def committed(server: Server, topic: str) -> list[str]:
+    """Read what is committed to a topic."""
+    read: list[str] = []
     with sync.Consumer(
         server.bootstrap, auto_offset_reset="earliest", isolation_level="read_committed"
     ) as consumer:
         consumer.assign([(topic, 0)])
         (end,) = consumer.end_offsets([(topic, 0)]).values()
         while consumer.position((topic, 0)) < end:
-            read += [record.value or b"" for record in consumer.poll(timeout_ms=100)]
-    assert read == [line.encode() for line in LINES]
+            read += [(record.value or b"").decode() for record in consumer.poll(timeout_ms=100)]
+    return read

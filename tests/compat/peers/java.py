@@ -97,13 +97,14 @@ def streams_folder() -> Path:
 
 
 def connect_folder() -> Path:
-    """Return the folder with the jars of Kafka Connect, and its connectors for files."""
+    """Return the folder with the jars of Kafka Connect, its connectors for files, MirrorMaker 2."""
     kafka = "org.apache.kafka"
     return maven_jars(
         f"connect-{KAFKA_VERSION}",
         [
             dependency(kafka, "connect-runtime", KAFKA_VERSION),
             dependency(kafka, "connect-file", KAFKA_VERSION),
+            dependency(kafka, "connect-mirror", KAFKA_VERSION),
             dependency("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J_VERSION),
         ],
     )
