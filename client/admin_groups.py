@@ -137,7 +137,7 @@ class GroupAdmin(PlacementAdmin):
         responses: list[DescribeGroupsResponse] = await self.coordinators().call_many(
             group_ids,
             ApiKey.DESCRIBE_GROUPS,
-            lambda ids: DescribeGroupsRequest(groups=ids),
+            lambda ids: DescribeGroupsRequest(groups=ids, include_own_fields=True),
             codes,
         )
         at = self._brokers_of(group_ids)

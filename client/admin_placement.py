@@ -59,7 +59,9 @@ class PlacementAdmin(FeatureAdmin):
 
     async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
         """Return the cluster's id and its brokers: those that are alive, or all (KIP-1073)."""
-        request = DescribeClusterRequest(include_fenced_brokers=include_fenced)
+        request = DescribeClusterRequest(
+            include_fenced_brokers=include_fenced, include_own_fields=True
+        )
         response: DescribeClusterResponse = await self.call(ApiKey.DESCRIBE_CLUSTER, request)
         check(response.error_code, response.error_message, "the cluster")
         return ClusterDescription(
@@ -99,7 +101,9 @@ class PlacementAdmin(FeatureAdmin):
         for broker_id in broker_ids:
             try:
                 response: DescribeLogDirsResponse = await cluster.call_broker(
-                    broker_id, ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=None)
+                    broker_id,
+                    ApiKey.DESCRIBE_LOG_DIRS,
+                    DescribeLogDirsRequest(topics=None, include_own_fields=True),
                 )
             except QuorateError as error:
                 results[broker_id] = error

@@ -49,8 +49,8 @@ def describe_cluster(
             port=endpoint.port,
             rack=node.rack,
             is_fenced=node.fenced,
-            is_shutting_down=node.shutting_down,
-            is_draining=node.draining,
+            is_shutting_down=request.include_own_fields and node.shutting_down,
+            is_draining=request.include_own_fields and node.draining,
         )
         for node in image.brokers.values()
         if (endpoint := node.endpoints.get(caller.listener)) is not None

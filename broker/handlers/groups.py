@@ -57,7 +57,10 @@ def list_groups(broker: Broker, request: ListGroupsRequest, _caller: Caller) -> 
 def describe_groups(
     broker: Broker, request: DescribeGroupsRequest, caller: Caller
 ) -> DescribeGroupsResponse | Promise[DescribeGroupsResponse]:
-    """Describe classic groups and their members."""
+    """Describe classic groups and their members.
+
+    What only we tell is for who asks for it: not every client can skip it.
+    """
     group_ids = list(dict.fromkeys(request.groups))  # each once, however often it is named
     answers = Gathering[DescribedGroup](len(group_ids))
     for place, group_id in enumerate(group_ids):
@@ -69,6 +72,9 @@ def describe_groups(
             continue
         if request.include_authorized_operations and described.error_code == ErrorCode.NONE:
             described.authorized_operations = ON_GROUPS
+        if not request.include_own_fields:
+            described.generation_id = described.state_since_ms = -1
+            described.leader = described.rebalance_reason = ""
         _when_committed(coordinator, described, partial(answers.put, place))
     return answers.response(lambda groups: DescribeGroupsResponse(groups=groups))
 

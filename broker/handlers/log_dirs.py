@@ -29,7 +29,13 @@ def describe_log_dirs(
     log_dir = broker.config.log_dir
     try:
         space = broker.replicas.store.space()
-        topics = _topics(broker.replicas.hosted(), _asked_for(request))
+        asked = _asked_for(request)
+        replicas = [
+            replica
+            for replica in broker.replicas.hosted()
+            if asked is None or replica.topic_partition in asked
+        ]
+        topics = _topics(replicas, own_fields=request.include_own_fields)
     except OSError as error:
         logger.warning("cannot look at %s: %s", log_dir, error)
         result = DescribeLogDirsResult(
@@ -45,14 +51,14 @@ def describe_log_dirs(
     return DescribeLogDirsResponse(results=[result])
 
 
-def _topics(
-    replicas: Iterable[Replica], asked: set[TopicPartition] | None
-) -> list[DescribeLogDirsTopic]:
+def _topics(replicas: Iterable[Replica], *, own_fields: bool) -> list[DescribeLogDirsTopic]:
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for replica in replicas:
-        if asked is None or replica.topic_partition in asked:
-            topic, partition = replica.topic_partition
-            topics.setdefault(topic, []).append(_described(partition, replica))
+        topic, partition = replica.topic_partition
+        described = _described(partition, replica)
+        if own_fields:
+            _add_own_fields(described, replica)
+        topics.setdefault(topic, []).append(described)
     return [DescribeLogDirsTopic(name=n, partitions=p) for n, p in topics.items()]
 
 
@@ -76,7 +82,11 @@ def _described(partition: int, replica: Replica) -> DescribeLogDirsPartition:
         partition_index=partition,
         partition_size=log.size_bytes,
         offset_lag=max(replica.high_watermark - log.log_end_offset, 0),
-        log_end_offset=log.log_end_offset,
-        high_watermark=replica.high_watermark,
-        log_start_offset=log.log_start_offset,
     )
+
+
+def _add_own_fields(described: DescribeLogDirsPartition, replica: Replica) -> None:
+    """Tell what Kafka does not, to who asks for it: not every client can skip it."""
+    described.log_end_offset = replica.log.log_end_offset
+    described.high_watermark = replica.high_watermark
+    described.log_start_offset = replica.log.log_start_offset

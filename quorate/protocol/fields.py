@@ -14,7 +14,11 @@ T = TypeVar("T")
 
 VERSION_MAX: Final = 32767
 OWN_TAG: Final = 100
-"""Tags from here on are not Kafka's but our own; readers who do not know them skip them."""
+"""Tags from here on are not Kafka's but our own.
+
+Readers who do not know them should skip them, but not all of them can: in answers they are for who
+asks for them, by a tag of our own in the request.
+"""
 
 Primitive: TypeAlias = Literal[
     "bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "string", "uuid"

@@ -44,8 +44,6 @@ REBALANCE_MS: Final = 60_000
 TIMEOUT_MS: Final = 60_000
 METADATA_MAX: Final = 4096
 NOT_ALIKE: Final = {
-    # In tags of our own.
-    ApiKey.DESCRIBE_GROUPS: ("generation_id", "leader", "rebalance_reason", "state_since_ms"),
     # When the end of a transaction was written, and by which coordinator.
     ApiKey.FETCH: ("crc", "base_timestamp_ms", "max_timestamp_ms", "records"),
     ApiKey.FIND_COORDINATOR: ("port",),

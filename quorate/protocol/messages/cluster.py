@@ -18,11 +18,12 @@ class DescribeLogDirsRequest:
     """Asks what a broker has on its disks; null means everything."""
 
     topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, nullable="0+")
+    include_own_fields: bool = boolean("2+", tag=OWN_TAG)
 
 
 @nested
 class DescribeLogDirsPartition:
-    """One replica on disk; the tagged fields are our own: Kafka's tools skip them."""
+    """One replica on disk; the tagged fields are our own, for who asks for them."""
 
     partition_index: int = int32()
     partition_size: int = int64()

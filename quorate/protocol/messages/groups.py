@@ -192,6 +192,7 @@ class DescribeGroupsRequest:
 
     groups: list[str] = array("string")
     include_authorized_operations: bool = boolean("3+")
+    include_own_fields: bool = boolean("5+", tag=OWN_TAG)
 
 
 @nested
@@ -208,7 +209,7 @@ class DescribedGroupMember:
 
 @nested
 class DescribedGroup:
-    """One group and its members; which generation it is in, who leads, and why, only we tell."""
+    """One group and its members; the tagged fields are our own, for who asks for them."""
 
     error_code: int = int16()
     error_message: str | None = string("6+", nullable="6+")

@@ -92,11 +92,12 @@ class DescribeClusterRequest:
     include_cluster_authorized_operations: bool = boolean()
     endpoint_type: int = int8("1+", default=1)
     include_fenced_brokers: bool = boolean("2+")
+    include_own_fields: bool = boolean("2+", tag=OWN_TAG)
 
 
 @nested
 class DescribeClusterBroker:
-    """A broker or a controller, and where it listens; the tagged fields are our own."""
+    """Where a broker or a controller listens; the tagged fields are our own, on demand."""
 
     broker_id: int = int32()
     host: str = string()

@@ -54,7 +54,7 @@ def test_endpoints_of_a_type_that_there_is_not_are_not_described() -> None:
         assert codes([response]) == [ErrorCode.UNSUPPORTED_ENDPOINT_TYPE]
 
 
-def test_brokers_that_shut_down_or_are_drained_are_told() -> None:
+def test_brokers_that_shut_down_or_are_drained_are_told_to_who_asks() -> None:
     node = new_cluster()
     epochs = {b: broker.broker_epoch for b, broker in node.replicas.image.brokers.items()}
     node.apply(
@@ -62,9 +62,14 @@ def test_brokers_that_shut_down_or_are_drained_are_told() -> None:
         r.BrokerChanged("test", 0, 1, epochs[1], draining=True),
         r.BrokerChanged("test", 0, 2, epochs[2], shutting_down=True),
     )
-    response = describe_cluster(node.broker, DescribeClusterRequest(), over(2))
-    states = [(b.broker_id, b.is_draining, b.is_shutting_down) for b in response.brokers]
-    assert states == [(1, True, False), (2, False, True)]
+    for asked, expected in (
+        (True, [(1, True, False), (2, False, True)]),
+        (False, [(1, False, False), (2, False, False)]),  # as Kafka, which does not tell
+    ):
+        request = DescribeClusterRequest(include_own_fields=asked)
+        response = describe_cluster(node.broker, request, over(2))
+        states = [(b.broker_id, b.is_draining, b.is_shutting_down) for b in response.brokers]
+        assert states == expected
 
 
 def test_a_broker_that_is_gone_is_taken_out_of_the_cluster() -> None:

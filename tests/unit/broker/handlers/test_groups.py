@@ -123,6 +123,18 @@ def test_groups_are_described_in_the_order_in_which_they_were_asked_for() -> Non
     assert described(node) == []
 
 
+def test_what_only_we_know_of_a_group_is_told_to_who_asks() -> None:
+    node = new_coordinator()
+    joined = join(node, "g")
+    asked = DescribeGroupsRequest(groups=["g"], include_own_fields=True)
+    (told,) = now(describe_groups(node.broker, asked, over(6))).groups
+    assert (told.generation_id, told.leader) == (1, joined.member_id)
+    assert told.rebalance_reason
+    (group,) = described(node, "g")
+    assert (group.generation_id, group.leader) == (-1, "")
+    assert (group.rebalance_reason, group.state_since_ms) == ("", -1)
+
+
 def test_clients_of_a_time_before_are_told_that_what_is_not_there_is_dead() -> None:
     (none,) = described(new_coordinator(), "none", version=5)
     assert (none.group_state, none.error_code) == ("Dead", NONE)

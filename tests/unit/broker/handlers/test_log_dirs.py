@@ -2,7 +2,11 @@
 
 from quorate.broker.handlers.log_dirs import describe_log_dirs
 from quorate.errors import ErrorCode
-from quorate.protocol.messages.cluster import DescribableLogDirTopic, DescribeLogDirsRequest
+from quorate.protocol.messages.cluster import (
+    DescribableLogDirTopic,
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+)
 from tests.unit.broker.harness import Node, new_node, over
 from tests.unit.broker.log.batches import make_batch
 
@@ -62,9 +66,20 @@ def test_each_replica_tells_how_far_it_is() -> None:
     node.create_topic("appLogs")
     node.create_topic("followed", leader_id=2, replicas=(1, 2))
     node.append(b"a", b"b")
-    (result,) = describe_log_dirs(node.broker, DescribeLogDirsRequest(topics=None), CALLER).results
+    request = DescribeLogDirsRequest(topics=None, include_own_fields=True)
+    (result,) = describe_log_dirs(node.broker, request, CALLER).results
     told = {topic.name: topic.partitions[0] for topic in result.topics}
     led, followed = told["appLogs"], told["followed"]
     assert (led.log_start_offset, led.high_watermark, led.log_end_offset) == (0, 2, 2)
     assert (led.offset_lag, led.is_future_key) == (0, False)
     assert (followed.high_watermark, followed.log_end_offset, followed.offset_lag) == (0, 0, 0)
+
+
+def test_who_does_not_ask_for_it_is_told_nothing_that_kafka_does_not_tell() -> None:
+    node = new_node()
+    node.create_topic("appLogs")
+    node.append(b"a")
+    (result,) = describe_log_dirs(node.broker, DescribeLogDirsRequest(topics=None), CALLER).results
+    (told,) = result.topics[0].partitions
+    kafkas = DescribeLogDirsPartition(partition_index=0, partition_size=told.partition_size)
+    assert told == kafkas
