@@ -11,7 +11,7 @@ import pytest
 from quorate.tools.bench import topics
 from tests.compat import serving
 from tests.compat.asking import both
-from tests.compat.clients.agent import Agent, FranzGo, Java
+from tests.compat.clients.agent import Agent, FranzGo, Java, KafkaJs
 from tests.compat.clients.kafka_python import KafkaPython
 from tests.compat.clients.kcat import Kcat
 from tests.compat.clients.librdkafka import Librdkafka
@@ -25,7 +25,8 @@ from tests.compat.wire import Wire, connected
 from tests.conftest import IN_A_HURRY
 
 KINDS: dict[str, Callable[[], Client]] = {
-    kind.name: kind for kind in (Librdkafka, KafkaPython, Aiokafka, Kcat, Java, FranzGo, Ours)
+    kind.name: kind
+    for kind in (Librdkafka, KafkaPython, Aiokafka, Kcat, Java, FranzGo, KafkaJs, Ours)
 }
 NOT_OFFERED = "not offered: "
 

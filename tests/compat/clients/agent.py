@@ -20,6 +20,7 @@ from tests.compat.clients.model import (
     DEADLINE_S,
     Client,
     Message,
+    Op,
     PartitionInfo,
     PeerError,
     Place,
@@ -190,6 +191,32 @@ class FranzGo(Agent):
 
     def __init__(self) -> None:
         super().__init__([str(_build_go(HERE / "go"))])
+
+
+class KafkaJs(Agent):
+    """The client of most programs in JavaScript; it is old, and so are the versions it speaks."""
+
+    name: ClassVar[str] = "KafkaJS"
+    lacks = frozenset({Op.ZSTD, Op.HEADERS_IN_ORDER, Op.NULL_HEADERS, Op.RESET_NONE})
+
+    def __init__(self) -> None:
+        node = cache.program("node")
+        super().__init__([node, str(_install_javascript(HERE / "javascript") / "agent.js")])
+
+
+def _install_javascript(sources: Path) -> Path:
+    files = sorted(sources.iterdir())
+    npm = cache.program("npm")
+
+    def install(folder: Path) -> None:
+        for file in files:
+            shutil.copy(file, folder)
+        options = ("--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock")
+        command = [npm, "install", "--prefix", str(folder), *options]
+        cache.run(command, timeout_s=BUILD_TIMEOUT_S)
+
+    digest = cache.digest_of([file.read_bytes() for file in files])
+    return cache.made(f"native/javascript-{digest}", install)
 
 
 def _build_go(sources: Path) -> Path:

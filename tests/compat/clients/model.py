@@ -23,6 +23,8 @@ class Op(StrEnum):
 
     ACKNOWLEDGED_OFFSETS = "learn offsets from acknowledgements"
     TIMESTAMPS = "set timestamps"
+    ZSTD = "compress with zstd"
+    HEADERS_IN_ORDER = "keep the order of headers with other names between"
     BINARY_HEADERS = "set header values that are not text"
     NULL_HEADERS = "set null header values"
     EMPTY_AND_NULL = "tell empty from null when it produces"
