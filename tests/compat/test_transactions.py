@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quorate.client import TopicPartition, sync
-from tests.compat.clients.agent import FranzGo, Java
+from tests.compat.clients.agent import FranzGo, Java, KafkaJs
 from tests.compat.clients.librdkafka import Librdkafka
 from tests.compat.clients.model import Message, PeerError, Sending, TopicSpec
 from tests.compat.clients.ours import Ours
@@ -34,6 +34,7 @@ KINDS: dict[str, Callable[[Clients], Transactional]] = {
     Librdkafka.name: lambda _: OfLibrdkafka(),
     Java.name: lambda clients: OfAgent(clients.get(Java.name)),  # type: ignore[arg-type]
     FranzGo.name: lambda clients: OfFranzGo(clients.get(FranzGo.name)),  # type: ignore[arg-type]
+    KafkaJs.name: lambda clients: OfAgent(clients.get(KafkaJs.name)),  # type: ignore[arg-type]
     Ours.name: lambda _: OfOurs(),
 }
 

@@ -78,7 +78,7 @@ class Transactional(ABC):
 
 
 class OfAgent(Transactional):
-    """The clients of Java and Go."""
+    """The clients of Java, Go and JavaScript."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent

@@ -1,7 +1,6 @@
 // Does with KafkaJS what lines of JSON ask for, and answers each with a line.
 "use strict";
 
-const fs = require("node:fs");
 const readline = require("node:readline");
 const { randomUUID } = require("node:crypto");
 const zstd = require("fzstd");
@@ -9,9 +8,7 @@ const {
   CompressionCodecs,
   CompressionTypes,
   ConfigResourceTypes,
-  Kafka,
   Partitioners,
-  logLevel,
 } = require("kafkajs");
 
 const CODECS = {
@@ -22,6 +19,8 @@ const CODECS = {
 };
 const ACKS = { 0: 0, 1: 1, all: -1 };
 
+const { connect, using } = require("./connect.js");
+const { transact } = require("./transactions.js");
 const lz4 = import("@platformatic/wasm-utils");
 
 // It comes with gzip; the others are for its users to add.
@@ -33,25 +32,6 @@ CompressionCodecs[CompressionTypes.LZ4] = () => ({
 CompressionCodecs[CompressionTypes.ZSTD] = () => ({
   decompress: async (bytes) => Buffer.from(zstd.decompress(bytes)),
 });
-
-function connect(asked) {
-  return new Kafka({
-    clientId: "kafkajs",
-    brokers: [asked.bootstrap],
-    ssl: asked.ca ? { ca: [fs.readFileSync(asked.ca)] } : false,
-    logLevel: logLevel.NOTHING,
-    retry: { initialRetryTime: 50, retries: 6 },
-  });
-}
-
-async function using(client, use) {
-  await client.connect();
-  try {
-    return await use(client);
-  } finally {
-    await client.disconnect();
-  }
-}
 
 const decoded = (text) => (text === null ? null : Buffer.from(text, "base64"));
 const encoded = (bytes) => (bytes === null ? null : Buffer.from(bytes).toString("base64"));
@@ -148,12 +128,7 @@ function consume(asked) {
     const fromBeginning = asked.reset === "earliest" && asked.starts.every((one) => one.offset !== -1);
     await consumer.subscribe({ topic, fromBeginning });
     await new Promise((resolve, reject) => {
-      const timer = setTimeout(() => reject(new Error("timed out")), asked.deadline_ms);
-      const finish = (settle) => (value) => {
-        clearTimeout(timer);
-        settle(value);
-      };
-      consumer.on(consumer.events.CRASH, ({ payload }) => finish(reject)(payload.error));
+      consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error));
       consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
         const wanted = new Set(asked.starts.map((one) => one.partition));
         const others = payload.memberAssignment[topic].filter((one) => !wanted.has(one));
@@ -175,11 +150,11 @@ function consume(asked) {
               headers: pairsOf(message.headers),
             });
             if (records.length === asked.count) {
-              finish(resolve)();
+              resolve();
             }
           },
         })
-        .catch(finish(reject));
+        .catch(reject);
     });
     return records.slice(0, asked.count);
   });
@@ -242,6 +217,9 @@ const ADMINISTER = {
 };
 
 function carryOut(asked) {
+  if (asked.op.startsWith("txn_")) {
+    return transact(asked);
+  }
   switch (asked.op) {
     case "version":
       return require("kafkajs/package.json").version;
@@ -251,6 +229,18 @@ function carryOut(asked) {
       return consume(asked);
     default:
       return using(connect(asked).admin(), (admin) => ADMINISTER[asked.op](admin, asked));
+  }
+}
+
+async function inTime(asked) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error("timed out")), asked.deadline_ms);
+  });
+  try {
+    return await Promise.race([carryOut(asked), late]);
+  } finally {
+    clearTimeout(timer);
   }
 }
 
@@ -266,7 +256,7 @@ async function main() {
   for await (const line of readline.createInterface({ input: process.stdin })) {
     let answer;
     try {
-      answer = { ok: (await carryOut(JSON.parse(line))) ?? null };
+      answer = { ok: (await inTime(JSON.parse(line))) ?? null };
     } catch (error) {
       answer = { error: nameOf(error), message: error.message };
     }
