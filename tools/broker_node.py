@@ -14,7 +14,7 @@ from quorate.tools.controller_tls import controller_client_context
 from quorate.tools.controllers import RemoteController
 from quorate.tools.metrics.broker import BrokerMetrics
 from quorate.tools.metrics_server import NodeMetrics, serving_metrics
-from quorate.tools.node import NodePlan, OnReady, Ready, controller_endpoint, run_in
+from quorate.tools.node import NodePlan, OnReady, Ready, controller_endpoint, start_shielded
 from quorate.tools.problems import UsageError
 from quorate.tools.story import follow_broker
 
@@ -35,10 +35,9 @@ async def run_separate_broker(plan: NodePlan, listeners: list[Listener], on_read
         )
     # What cannot become right is told before controllers are waited for.
     refuse_foreign_directory(OsFileSystem(), config.log_dir, node_id=config.node_id)
-    scope = trio.CancelScope(shield=True)
     async with trio.open_nursery() as nursery:
         remote = RemoteController(endpoints, config.node_id, controller_client_context(config))
-        await nursery.start(run_in, scope, remote.run)
+        scope = await start_shielded(nursery, remote.run)
         try:
             cluster_id = await remote.find_cluster()
             await serve_broker(

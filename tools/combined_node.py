@@ -26,7 +26,7 @@ from quorate.settings import NodeConfig
 from quorate.tools.broker_node import serve_broker
 from quorate.tools.metrics.controller import ControllerMetrics
 from quorate.tools.metrics_server import NodeMetrics
-from quorate.tools.node import NodePlan, OnReady, run_in
+from quorate.tools.node import NodePlan, OnReady, start_shielded
 from quorate.tools.problems import CommandError
 
 PORTS_TRIED: Final = 100
@@ -47,9 +47,8 @@ async def run_combined(plan: NodePlan, listeners: list[Listener], on_ready: OnRe
     metrics = NodeMetrics("combined", plan.config.node_id)
     try:
         controller = Controller(directory, plan.config, SystemRandom(), surroundings)
-        scope = trio.CancelScope(shield=True)
         async with trio.open_nursery() as nursery:
-            await nursery.start(run_in, scope, controller.run)
+            scope = await start_shielded(nursery, controller.run)
             metrics.sources["controller"] = ControllerMetrics(controller)
             try:
                 await serve_broker(

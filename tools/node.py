@@ -103,6 +103,19 @@ async def run_in(
         await run(task_status=task_status)
 
 
+async def start_shielded(
+    nursery: trio.Nursery, run: Callable[..., Awaitable[None]]
+) -> trio.CancelScope:
+    """Start something that only the scope returned ends; until it has started, all that ends us.
+
+    A node is told to stop while it starts, too, and nobody would have the scope to end it by.
+    """
+    scope = trio.CancelScope()
+    await nursery.start(run_in, scope, run)
+    scope.shield = True
+    return scope
+
+
 def controller_endpoint(text: str) -> Endpoint:
     """Return where a controller is, from ``host:port``, or ``PLAINTEXT://host:port``.
 
