@@ -19,7 +19,7 @@ const CODECS = {
 };
 const ACKS = { 0: 0, 1: 1, all: -1 };
 
-const { connect, using } = require("./connect.js");
+const { PATIENT, connect, using } = require("./connect.js");
 const { transact } = require("./transactions.js");
 const lz4 = import("@platformatic/wasm-utils");
 
@@ -122,6 +122,7 @@ function consume(asked) {
     groupId: `kafkajs-${randomUUID()}`,
     maxBytesPerPartition: asked.fetch_bytes_max,
     maxWaitTimeInMs: 100,
+    retry: PATIENT,
   });
   return using(consumer, async () => {
     const records = [];

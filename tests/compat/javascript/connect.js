@@ -14,6 +14,9 @@ function connect(asked) {
   });
 }
 
+// Brokers that have just begun take their time until they lead groups.
+const PATIENT = { initialRetryTime: 50, retries: 9 };
+
 async function using(client, use) {
   await client.connect();
   try {
@@ -23,4 +26,4 @@ async function using(client, use) {
   }
 }
 
-module.exports = { connect, using };
+module.exports = { PATIENT, connect, using };

@@ -3,7 +3,7 @@
 
 const { randomUUID } = require("node:crypto");
 const { Partitioners } = require("kafkajs");
-const { connect, using } = require("./connect.js");
+const { PATIENT, connect, using } = require("./connect.js");
 
 const TURN = 10;
 const QUIET_FETCHES = 5;
@@ -33,6 +33,7 @@ function read(asked) {
     groupId: `kafkajs-${randomUUID()}`,
     readUncommitted: asked.isolation === "read_uncommitted",
     maxWaitTimeInMs: 50,
+    retry: PATIENT,
   });
   return using(consumer, async () => {
     const values = Array.from({ length: asked.partitions }, () => []);
@@ -59,7 +60,11 @@ function read(asked) {
 // It reads, writes and commits in transactions, of which every third one is aborted.
 function copy(asked) {
   const { topic, output, group } = asked;
-  const consumer = connect(asked).consumer({ groupId: group, maxWaitTimeInMs: 50 });
+  const consumer = connect(asked).consumer({
+    groupId: group,
+    maxWaitTimeInMs: 50,
+    retry: PATIENT,
+  });
   const { client } = producers.get(asked.name);
   return using(consumer, async () => {
     await consumer.subscribe({ topic, fromBeginning: true });
