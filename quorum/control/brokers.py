@@ -189,8 +189,10 @@ def _check_takeover(
     restarted = same_directory and not sessions.was_replaced(request.incarnation_id)
     if same_process or restarted or not sessions.is_live(before.broker_id, now_ms):
         return
+    where = ", ".join(map(str, before.endpoints.values()))
     raise DuplicateBrokerRegistrationError(
-        f"another broker with id {request.broker_id} is alive, or was until a moment ago"
+        f"another broker with id {request.broker_id} is alive, or was until a moment ago, at"
+        f" {where}: stop one of the two"
     )
 
 

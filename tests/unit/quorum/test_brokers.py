@@ -123,7 +123,7 @@ def test_another_process_with_the_id_of_a_live_broker_is_refused() -> None:
     other = replace(REGISTER, incarnation_id=b"2" * 16, directory_id=b"e" * 16)
     live = sessions()
     live.touch(1, 5000)
-    with pytest.raises(DuplicateBrokerRegistrationError):
+    with pytest.raises(DuplicateBrokerRegistrationError, match="at h:9092: stop one of the two"):
         brokers.register(registered(), live, other, now(5000 + TIMEOUT_MS - 1))
     without = replace(other, directory_id=b"")
     with pytest.raises(DuplicateBrokerRegistrationError):
