@@ -11,7 +11,15 @@ import pytest
 from quorate.tools.bench import topics
 from tests.compat import serving
 from tests.compat.asking import both
-from tests.compat.clients.agent import Agent, FranzGo, Java, KafkaJs
+from tests.compat.clients.agent import (
+    Agent,
+    FranzGo,
+    Java,
+    KafkaGo,
+    KafkaJs,
+    OtherGo,
+    Sarama,
+)
 from tests.compat.clients.kafka_python import KafkaPython
 from tests.compat.clients.kcat import Kcat
 from tests.compat.clients.librdkafka import Librdkafka
@@ -28,6 +36,9 @@ KINDS: dict[str, Callable[[], Client]] = {
     kind.name: kind
     for kind in (Librdkafka, KafkaPython, Aiokafka, Kcat, Java, FranzGo, KafkaJs, Ours)
 }
+OTHERS: dict[str, Callable[[], OtherGo]] = {kind.name: kind for kind in (Sarama, KafkaGo)}
+"""Clients that are tried with the most usual things only."""
+
 NOT_OFFERED = "not offered: "
 
 RESULTS = pytest.StashKey[list[Result]]()
@@ -61,7 +72,7 @@ class Clients:
         """Return a client, or skip the test if it cannot be had."""
         if name not in self._made:
             try:
-                client = KINDS[name]()
+                client = (KINDS | OTHERS)[name]()
                 self._versions[name] = client.version()
                 self._made[name] = client
             except cache.PeerUnavailableError as error:

@@ -193,6 +193,25 @@ class FranzGo(Agent):
         super().__init__([str(_build_go(HERE / "go"))])
 
 
+class OtherGo(Agent):
+    """A client in Go that is asked for little: to produce, to consume, to be in a group."""
+
+    def __init__(self) -> None:
+        super().__init__([str(_build_go(HERE / "go_more")), self.name])
+
+
+class Sarama(OtherGo):
+    """The client of many older programs in Go; speaks the protocol of a release that it is told."""
+
+    name: ClassVar[str] = "sarama"
+
+
+class KafkaGo(OtherGo):
+    """A client in Go that knows few versions, and old ones, of what it asks."""
+
+    name: ClassVar[str] = "kafka-go"
+
+
 class KafkaJs(Agent):
     """The client of most programs in JavaScript; it is old, and so are the versions it speaks."""
 
