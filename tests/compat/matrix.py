@@ -10,6 +10,8 @@ INTRODUCTION = """\
 Unmodified clients of other people against one Quorate node.  Every mark is the outcome of a test in
 `tests/compat`; `make compat` runs them and writes this page.
 
+More programs, and what was tried with them by hand: [ecosystem](ecosystem.md).
+
 ✓ works · ✗ does not · n/a: not offered by the client · ?: not tested, the client was missing
 """
 
