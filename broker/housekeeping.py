@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import trio
@@ -13,6 +13,7 @@ from quorate.broker.log.files import FatalStorageError, storage_error
 from quorate.broker.log.log import Log
 from quorate.broker.replication.replica import Replica
 from quorate.errors import StorageError
+from quorate.model import TopicPartition
 from quorate.net.bell import Bell
 from quorate.setting_fields import LONG_MAX
 
@@ -37,6 +38,7 @@ class Housekeeping:
         self._begin_turn = begin_turn
         self._end_turn = end_turn
         self._earlier_deadline = Bell()
+        self._writing_checkpoints = trio.Lock()
         broker.deadlines.on_earlier = self._earlier_deadline.ring
 
     async def run(self) -> None:
@@ -123,12 +125,18 @@ class Housekeeping:
             logger.info("deleted %d old segments of %s", deleted, replica.topic_partition)
 
     async def _empty_trash(self) -> None:
-        """Remove the files of deleted segments and topics when their time has come."""
+        """Remove the files of deleted segments and topics when their time has come.
+
+        Where logs begin is noted first: after a kill, files that are gone without a note count as
+        lost. A disk that is too full for the note needs the space all the more.
+        """
         store = self._broker.replicas.store
         while True:
             await trio.sleep(TRASH_CHECK_S)
             self._begin_turn()
             paths = store.empty_trash(self._broker.now_ms)
+            if paths:
+                await self._write_checkpoints({})
             await trio.to_thread.run_sync(store.remove_paths, paths)
 
     async def _checkpoint(self) -> None:
@@ -151,10 +159,18 @@ class Housekeeping:
             flush = store.start_checkpoint(logs)
             await trio.to_thread.run_sync(flush.run)
             store.finish_flush(flush)
-        write = store.prepare_checkpoint(replicas.high_watermarks())
-        await trio.to_thread.run_sync(write.run)
-        if write.error is not None:
-            raise storage_error(write.error, store.directory) from write.error
+        error = await self._write_checkpoints(replicas.high_watermarks())
+        if error is not None:
+            raise storage_error(error, store.directory) from error
+
+    async def _write_checkpoints(
+        self, high_watermarks: Mapping[TopicPartition, int]
+    ) -> OSError | None:
+        """Write the checkpoints as of now, one after the other; return why that failed."""
+        async with self._writing_checkpoints:
+            write = self._broker.replicas.store.prepare_checkpoint(high_watermarks)
+            await trio.to_thread.run_sync(write.run)
+        return write.error
 
     def _look_at(self, logs: Sequence[Log]) -> None:
         """Tell of files that are not as we left them.

@@ -351,21 +351,22 @@ class Log(StoredLog):
         return count
 
     def changed_path(self) -> str | None:
-        """Return a file of ours that somebody else took away, or the newest if it was shortened."""
-        fs, segments = self._context.fs, self._segments
+        """Return a file of ours that somebody else took away or shortened, of the first and last.
+
+        A log may have ten thousand others; who makes room by hand begins with the oldest.
+        """
         if not self.has_files or self._owed or self.cleaned.swap is not None:
             return None  # we are at it ourselves
-        try:
-            names = set(fs.list_directory(self.directory))
-            for segment in segments:
-                path = segment.stem + LOG_SUFFIX
-                if path.rpartition("/")[2] not in names:
-                    return path
-            active = segments.active
-            path = active.stem + LOG_SUFFIX
-            return path if fs.size_bytes(path) < active.size_bytes else None
-        except FileNotFoundError:
-            return self.directory
+        oldest, newest = next(iter(self._segments)), self._segments.active
+        for segment, size_bytes in ((oldest, 0), (newest, newest.size_bytes)):
+            path = segment.stem + LOG_SUFFIX
+            try:
+                is_changed = self._context.fs.size_bytes(path) < size_bytes
+            except FileNotFoundError:
+                is_changed = True
+            if is_changed:
+                return path
+        return None
 
     def _cut_at(self, offset: int, now_ms: int) -> None:
         """Cut the records off; what else that changes is owed."""

@@ -159,7 +159,7 @@ class LogLoader:
         )
         if loaded is None:
             loaded = self._recover(found, checkpoint.recovery_point)
-        # What was deleted since the checkpoint has its files still: they wait for longer.
+        # What was deleted since the checkpoint has its files still: they wait for the next one.
         exact = left is Left.CLOSED or (left is Left.ENDED and not found.deleted)
         if exact and found.bases[0] > checkpoint.log_start_offset:
             self._whole = False

@@ -18,6 +18,7 @@ from quorate.broker.housekeeping import Housekeeping
 from quorate.broker.log.files import FatalStorageError
 from quorate.broker.syncer import Syncer
 from quorate.errors import ErrorCode, StorageError
+from quorate.model import TopicPartition
 from quorate.promise import Promise
 from quorate.protocol.messages.data import (
     FetchPartition,
@@ -442,6 +443,28 @@ def _remove(node: Node) -> None:
     node.disk.remove(f"{node.leader().log.directory}/{0:020d}.log")
 
 
+async def test_segments_that_were_removed_are_not_missed_by_who_starts_after_a_kill(
+    clock: trio.testing.MockClock,
+) -> None:
+    node = new_node({"log.retention.check.interval.ms": "1000"})
+    node.create_topic("appLogs", configs={"retention.bytes": "0", "file.delete.delay.ms": "0"})
+    node.replicas.store.registered(7)
+    async with keeping(node):
+        node.append(b"a")
+        await trio.sleep(58)
+        assert node.leader().log.log_start_offset == 1
+        node.append(b"b")
+        await trio.sleep(62)  # a checkpoint
+        node.append(b"c")
+        await trio.sleep(30)
+        assert node.leader().log.log_start_offset == 3
+    assert not node.disk.exists(f"{node.leader().log.directory}/{0:020d}.log")
+    node.disk.restart()
+    store = open_data(node.disk)
+    assert store.logs[TopicPartition("appLogs", 0)].lost_from is None
+    assert store.previous_broker_epoch == 7
+
+
 @pytest.mark.parametrize("rolled", [False, True])
 @pytest.mark.parametrize("harm", [_shorten, _remove])
 async def test_files_that_somebody_else_took_away_are_told(
@@ -477,7 +500,10 @@ async def test_a_folder_that_somebody_else_took_away_ends_the_broker(
         async with keeping(node):
             await trio.sleep(61)
     assert raised.group_contains(FatalStorageError, depth=None)
-    assert "/data/appLogs-0 is gone or too short, somebody else changed it" in caplog.text
+    assert (
+        f"/data/appLogs-0/{0:020d}.log is gone or too short, somebody else changed it"
+        in caplog.text
+    )
 
 
 async def test_a_checkpoint_on_a_failing_disk_ends_the_broker(
