@@ -205,6 +205,7 @@ class ControllerLink:
             metadata_version=self._broker.replicas.image.version,
             # Whichever task it is: who says otherwise once fenced is taken into service again.
             wants_shut_down=self._leaving,
+            cannot_write=self._broker.replicas.store.take_refusal() is not None,
         )
         try:
             answer = await self._call(request)

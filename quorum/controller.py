@@ -417,11 +417,11 @@ class Controller:
         """Let preferred leaders lead again, from time to time."""
         while True:
             await trio.sleep(self._config.leader_imbalance_check_interval_seconds)
+            reason = Reason("preferred leaders lead again", self._clock_ms())
+            unable = self._sessions.unable(_session_clock_ms())
             await self._on_our_own(
                 "leaders could not be balanced",
-                lambda image: elections.balance_leaders(
-                    image, Reason("preferred leaders lead again", self._clock_ms())
-                ),
+                partial(elections.balance_leaders, reason=reason, unwilling=unable),
             )
 
     async def _on_our_own(self, failed: str, decide: Facts) -> bool:
@@ -505,8 +505,11 @@ class Controller:
         self, request: m.BrokerHeartbeat, asked: Asked
     ) -> m.BrokerHeartbeatAnswer:
         before = self.image.brokers.get(request.broker_id)
+        if request.cannot_write:
+            self._sessions.refuse(request.broker_id, _session_clock_ms())
+        unable = self._sessions.unable(_session_clock_ms())
         answer = await self._decide_unless_nothing(
-            lambda image: brokers.heartbeat(image, request, self._clock_ms()), asked
+            lambda image: brokers.heartbeat(image, request, self._clock_ms(), unable), asked
         )
         if before is not None and before.fenced and not answer.fenced:
             self._returned |= {request.broker_id}

@@ -59,6 +59,11 @@ def encode_checkpoints(saved: SavedCheckpoints) -> bytes:
     return encode_document(KIND, VERSION, {"number": saved.number, "logs": logs})
 
 
+def promises_of(logs: Mapping[TopicPartition, LogCheckpoint]) -> dict[TopicPartition, int]:
+    """Return the offset that each log has to reach at least."""
+    return {partition: checkpoint.promise for partition, checkpoint in logs.items()}
+
+
 def load_checkpoints(fs: FileSystem, directory: str) -> SavedCheckpoints:
     """Return what was last written down.
 

@@ -7,6 +7,7 @@ from quorate.broker.log.files import FileSystem, OpenFiles
 from quorate.broker.log.lookup import LogSegment
 from quorate.broker.log.trash import DELETED_SUFFIX, Trash
 from quorate.dataclass import dataclass
+from quorate.errors import StorageError
 from quorate.model import TopicPartition
 
 
@@ -32,6 +33,9 @@ class LogContext:
     The system tells of what it could not write once, to whoever syncs next. So after the first such
     error no sync in the directory says anything any more, nor does one that was under way then.
     """
+
+    refusals: list[StorageError] = field(default_factory=list[StorageError])
+    """Why a log could not be written to for now, since somebody last took note: one such error."""
 
     def set_aside(self, path: str, delay_ms: int) -> None:
         """Take a file's name away; what it stands for is removed later, not on the loop.

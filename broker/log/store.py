@@ -29,6 +29,7 @@ from quorate.broker.log.checkpoints import (
     SavedCheckpoints,
     encode_checkpoints,
     load_checkpoints,
+    promises_of,
 )
 from quorate.broker.log.context import LogContext
 from quorate.broker.log.directory import (
@@ -144,7 +145,7 @@ class LogStore:
         self._lock = lock
         self._checkpoints = dict(checkpoints.logs)
         self._checkpoints_number = checkpoints.number
-        self._promised = _promises(checkpoints.logs)
+        self._promised = promises_of(checkpoints.logs)
         """The most that any checkpoint says of a log that may be on disk and be believed."""
         self._context = LogContext(
             directory,
@@ -329,6 +330,11 @@ class LogStore:
         )
         return next(path for path in paths if not self._context.fs.exists(path))
 
+    def take_refusal(self) -> StorageError | None:
+        """Return why a log could not be written to since this was last asked, if one could not."""
+        refusals = self._context.refusals
+        return refusals.pop() if refusals else None
+
     def start_flush(self, logs: Iterable[Log]) -> Flush:
         """Return one flush for several logs (group commit).
 
@@ -400,7 +406,7 @@ class LogStore:
             for topic_partition, log in self.logs.items()
             if log.is_sealed
         }
-        for topic_partition, promise in _promises(self._checkpoints).items():
+        for topic_partition, promise in promises_of(self._checkpoints).items():
             self._promised[topic_partition] = max(self._promised.get(topic_partition, 0), promise)
         self._checkpoints_number += 1
         saved = SavedCheckpoints(self._checkpoints_number, self._checkpoints)
@@ -557,14 +563,10 @@ class LogStore:
         if write.error is not None:
             raise write.error
         # Others may be on their way to the disk, but were decided on earlier.
-        self._promised = _promises(self._checkpoints)
+        self._promised = promises_of(self._checkpoints)
 
     def _promised_of(self, topic_partition: TopicPartition) -> int | None:
         return self._promised.get(topic_partition)
-
-
-def _promises(checkpoints: Mapping[TopicPartition, LogCheckpoint]) -> dict[TopicPartition, int]:
-    return {partition: checkpoint.promise for partition, checkpoint in checkpoints.items()}
 
 
 def _few(logs: Sequence[Log]) -> list[list[Log]]:

@@ -181,13 +181,17 @@ class BrokerHeartbeatAnswer(Answer):
 
 @dataclass(frozen=True, slots=True)
 class BrokerHeartbeat(Request[BrokerHeartbeatAnswer]):
-    """A broker lives, and has applied metadata up to ``metadata_version``."""
+    """A broker lives, and has applied metadata up to ``metadata_version``.
+
+    With ``cannot_write``, its disk has refused something since its last one.
+    """
 
     broker_id: Annotated[int, Key(1)]
     broker_epoch: Annotated[int, Key(2)]
     metadata_version: Annotated[int, Key(3)]
     wants_fence: Annotated[bool, Key(4)] = False
     wants_shut_down: Annotated[bool, Key(5)] = False
+    cannot_write: Annotated[bool, Key(6)] = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Registration, heartbeats, fencing, and blocks of producer ids."""
 
 from collections import deque
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final
 
@@ -27,7 +28,7 @@ from quorate.quorum.control.elections import (
     on_broker_unregistered,
     on_brokers_fenced,
 )
-from quorate.quorum.control.succession import check_level, keeps_elr
+from quorate.quorum.control.succession import NOBODY, check_level, keeps_elr
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.features import supports
 from quorate.quorum.metadata.image import BrokerImage, MetadataImage
@@ -36,6 +37,8 @@ PRODUCER_ID_BLOCK: Final = 1000
 PRODUCER_ID_MAX: Final = 2**63 - 1
 INCARNATION_BYTES: Final = 16
 REPLACED_REMEMBERED: Final = 1024
+UNABLE_MS: Final = 60_000
+"""How long a broker whose disk refused something is spared: leading nothing, it may not notice."""
 
 
 class Sessions:
@@ -49,11 +52,20 @@ class Sessions:
         self._active_since_ms = active_since_ms
         self._timeout_ms = timeout_ms
         self._heard_ms: dict[int, int] = {}
+        self._refused_ms: dict[int, int] = {}
         self._replaced: deque[bytes] = deque(maxlen=REPLACED_REMEMBERED)
 
     def touch(self, broker_id: int, now_ms: int) -> None:
         """Note that a broker lives."""
         self._heard_ms[broker_id] = now_ms
+
+    def refuse(self, broker_id: int, now_ms: int) -> None:
+        """Note that a broker's disk refuses what it is to write."""
+        self._refused_ms[broker_id] = now_ms
+
+    def unable(self, now_ms: int) -> frozenset[int]:
+        """Return the brokers whose disks have refused something lately."""
+        return frozenset(b for b, at_ms in self._refused_ms.items() if now_ms < at_ms + UNABLE_MS)
 
     def forget(self, broker_id: int) -> None:
         """End a broker's session."""
@@ -197,9 +209,15 @@ def _check_takeover(
 
 
 def heartbeat(
-    image: MetadataImage, request: m.BrokerHeartbeat, now_ms: int
+    image: MetadataImage,
+    request: m.BrokerHeartbeat,
+    now_ms: int,
+    unable: AbstractSet[int] = NOBODY,
 ) -> Decision[m.BrokerHeartbeatAnswer]:
     """Take a broker into service once it has caught up, or out of it if it asks for that.
+
+    One that cannot write stays in service for those who read, but others lead, as far as there are
+    any that are not among the ``unable``, too.
 
     Raises:
         KafkaError: the broker is not registered, or was registered again since; or it was told
@@ -220,6 +238,10 @@ def heartbeat(
         records = _fence(image, frozenset({broker.broker_id}), cause, now_ms)
     elif broker.fenced and caught_up and not request.wants_fence:
         records = _unfence(image, broker, now_ms)
+    elif request.cannot_write:
+        reason = Reason(f"broker {broker.broker_id} cannot write", now_ms)
+        moved = on_broker_draining(image, broker.broker_id, reason, unable)
+        records = tuple(moved[:MOVED_TOGETHER_MAX])
     fences = not records or _completes(records)
     answer = m.BrokerHeartbeatAnswer(
         fenced=(request.wants_fence and fences) or not caught_up,

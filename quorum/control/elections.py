@@ -207,11 +207,13 @@ def _left(state: PartitionState, electorate: Electorate, broker_id: int) -> Want
 
 
 def on_broker_draining(
-    image: MetadataImage, broker_id: int, reason: Reason
+    image: MetadataImage, broker_id: int, reason: Reason, unwilling: AbstractSet[int] = NOBODY
 ) -> list[PartitionChanged]:
-    """Move leaders away from a broker that is being drained, as far as others can lead."""
-    electorate = electorate_of(image)
-    electorate = replace(electorate, draining=electorate.draining | {broker_id})
+    """Move leaders away from a broker that is being drained, as far as others can lead.
+
+    Those who are ``unwilling`` lead in need only, like those that are drained.
+    """
+    electorate = electorate_of(image).sparing(unwilling | {broker_id})
 
     def concerned(state: PartitionState) -> bool:
         return state.leader_id == broker_id
@@ -237,9 +239,11 @@ def on_topics_configured(
     return list(_changes(image, found, electorate, reason, lambda state: _as_is(state, electorate)))
 
 
-def balance_leaders(image: MetadataImage, reason: Reason) -> list[PartitionChanged]:
-    """Let preferred leaders lead again that can, some of them at a time."""
-    electorate = electorate_of(image)
+def balance_leaders(
+    image: MetadataImage, reason: Reason, unwilling: AbstractSet[int] = NOBODY
+) -> list[PartitionChanged]:
+    """Let preferred leaders lead again that can and are not ``unwilling``, some at a time."""
+    electorate = electorate_of(image).sparing(unwilling)
 
     def concerned(state: PartitionState) -> bool:
         return state.leader_id not in (state.replicas[0], NO_LEADER) and (

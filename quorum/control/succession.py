@@ -52,6 +52,10 @@ class Electorate:
         """Return it without brokers that go out of service."""
         return replace(self, in_service=self.in_service - broker_ids)
 
+    def sparing(self, broker_ids: AbstractSet[int]) -> "Electorate":
+        """Return it with brokers that lead in need only, as if they were drained."""
+        return replace(self, draining=self.draining | broker_ids)
+
     def may_lead(self, broker_id: int) -> bool:
         """Return whether a broker may be elected."""
         return broker_id in self.in_service and broker_id not in self.leaving

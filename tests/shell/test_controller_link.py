@@ -33,7 +33,7 @@ from quorate.control.messages import (
     RegisterBrokerAnswer,
     Request,
 )
-from quorate.errors import ErrorCode, KafkaError, RequestTimedOutError
+from quorate.errors import ErrorCode, KafkaError, RequestTimedOutError, StorageError
 from quorate.model import Endpoint
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records
@@ -194,6 +194,22 @@ async def test_a_broker_ends_when_controllers_go_on_lacking_what_it_was_told(
         await live()
     assert caught.group_contains(MetadataLostError, match="start this broker again")
     assert LOST_S <= trio.current_time() - refused_since[0] < LOST_S + 10
+
+
+async def test_heartbeats_say_when_the_disk_refused_something(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script()
+    script.commit(12, *topic_records("appLogs"))
+    async with trio.open_nursery() as nursery:
+        link = await started(nursery, script)
+        disk = link.node.disk
+        disk.capacity_bytes = disk.used_bytes()
+        with pytest.raises(StorageError):
+            link.node.append(b"a")
+        await trio.sleep(5)
+        nursery.cancel_scope.cancel()
+    assert [beat.cannot_write for beat in script.of(BrokerHeartbeat)] == [False, True, False]
 
 
 async def test_a_broker_ends_when_controllers_have_other_metadata_where_its_own_end(

@@ -24,7 +24,7 @@ from quorate.errors import (
 )
 from quorate.model import NO_LEADER, Endpoint
 from quorate.quorum.control import brokers, elections
-from quorate.quorum.control.brokers import Now, Sessions
+from quorate.quorum.control.brokers import UNABLE_MS, Now, Sessions
 from quorate.quorum.control.decision import Decision
 from quorate.quorum.control.partitions import alter_partition
 from quorate.quorum.metadata import records as r
@@ -232,6 +232,35 @@ def test_a_broker_may_ask_to_be_fenced() -> None:
     assert isinstance(decision.records[0], r.BrokerFenced)
     again = brokers.heartbeat(commit(in_service(), decision), beat, 0)
     assert again == Decision((), m.BrokerHeartbeatAnswer(fenced=True, caught_up=True))
+
+
+def cannot_write(broker_id: int) -> m.BrokerHeartbeat:
+    return m.BrokerHeartbeat(broker_id, epoch_of(broker_id), 20, cannot_write=True)
+
+
+def test_a_broker_that_cannot_write_has_others_lead_and_is_in_sync_still() -> None:
+    image = replicated(partition(), partition((1,)), partition((2, 1), 2))
+    decision = brokers.heartbeat(image, cannot_write(1), 0, frozenset({1}))
+    assert decision.answer == m.BrokerHeartbeatAnswer(fenced=False, caught_up=True)
+    moved, alone, other = commit(image, decision).topics["t"].partitions
+    assert (moved.leader_id, moved.isr) == (2, (1, 2, 3))
+    assert (alone, other) == tuple(image.topics["t"].partitions[1:])
+
+
+@pytest.mark.parametrize(("unable", "leader_id"), [({1, 2}, 3), ({1, 2, 3}, 1)])
+def test_nobody_is_to_lead_who_cannot_write_either_if_others_can(
+    unable: set[int], leader_id: int
+) -> None:
+    image = replicated(partition())
+    after = commit(image, brokers.heartbeat(image, cannot_write(1), 0, unable))
+    assert the_partition(after).leader_id == leader_id
+
+
+def test_a_disk_that_refused_something_is_spared_for_a_while() -> None:
+    spared = sessions()
+    spared.refuse(1, 1000)
+    assert spared.unable(1000 + UNABLE_MS - 1) == {1}
+    assert spared.unable(1000 + UNABLE_MS) == frozenset()
 
 
 def test_heartbeats_of_strangers_and_of_former_lives_are_refused() -> None:

@@ -356,6 +356,12 @@ def test_preferred_leaders_lead_again_where_they_are_in_sync() -> None:
     assert (state.leader_id, state.leader_epoch, state.isr) == (1, 6, (1, 2))
 
 
+def test_preferred_leaders_wait_until_they_can_write() -> None:
+    image = cluster(partition((1, 2), 2))
+    assert balance_leaders(image, REASON, {1}) == []
+    assert len(balance_leaders(image, REASON, {3})) == 1
+
+
 def test_very_many_leaders_are_not_moved_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert BALANCED_TOGETHER_MAX == 1000
     monkeypatch.setattr("quorate.quorum.control.elections.BALANCED_TOGETHER_MAX", 3)

@@ -122,6 +122,23 @@ def test_if_one_file_of_checkpoints_is_damaged_the_other_is_not_believed(name: s
 # --- errors --------------------------------------------------------------------------------------
 
 
+def test_that_something_was_refused_is_told_once() -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    log = create(store)
+    append(log, b"a")
+    assert store.take_refusal() is None
+    disk.capacity_bytes = disk.used_bytes()
+    for _ in range(2):
+        with pytest.raises(StorageError):
+            append(log, b"b")
+    assert "No space left on device" in str(store.take_refusal())
+    assert store.take_refusal() is None
+    disk.capacity_bytes = None
+    assert append(log, b"b") == 1
+    assert store.take_refusal() is None
+
+
 def test_a_full_disk_takes_no_snapshot_but_the_records_are_safe() -> None:
     disk = MoodyDisk()
     store = open_data(disk)
