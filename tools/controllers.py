@@ -202,7 +202,12 @@ class RemoteController:
             except NetworkError as error:
                 raise NetworkError(f"no controller at {endpoint}: {error.message}") from None
             notice_dead_peers(stream)
-            connection = await connect_control(stream, m.Hello(self._cluster_id, self._node_id))
+            try:
+                connection = await connect_control(stream, m.Hello(self._cluster_id, self._node_id))
+            except KafkaError as error:
+                if error.code != ErrorCode.INCONSISTENT_CLUSTER_ID:
+                    raise
+                raise NetworkError(f"not our controller, {endpoint}: {error.message}") from None
             self._nursery.start_soon(self._run, connection)
             return connection
         raise NetworkError(f"no controller at {endpoint}: it does not answer")

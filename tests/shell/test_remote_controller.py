@@ -36,6 +36,8 @@ class Fake:
     def greet(self, hello: m.Hello) -> m.HelloAnswer:
         if not self.cluster_id:
             raise NotControllerError("not in a cluster yet")
+        if hello.cluster_id not in {"", self.cluster_id}:
+            raise KafkaError("of another cluster", code=ErrorCode.INCONSISTENT_CLUSTER_ID)
         return m.HelloAnswer(self.cluster_id, 1, 1)
 
     def begin(self, frame: Frame) -> None:
@@ -93,6 +95,18 @@ async def test_the_leader_is_followed_wherever_it_is() -> None:
         a.leader = b.leader = a
         assert await remote.call(m.DescribeQuorum()) == QUORUM
         assert len(a.frames) == 2
+
+
+async def test_a_controller_of_another_cluster_is_passed_over() -> None:
+    follower, foreign, leader = Fake(), Fake(), Fake()
+    leader.leader = leader
+    async with serving(follower, foreign, leader) as remote:
+        assert await remote.find_cluster() == "c"
+        foreign.cluster_id = "another"
+        assert await remote.call(m.DescribeQuorum(), 20) == QUORUM
+        leader.cluster_id, leader.leader, follower.cluster_id = "another", None, "another"
+        with pytest.raises(RequestTimedOutError, match=r"not our controller, .* of another"):
+            await remote.call(m.DescribeQuorum(), 1)
 
 
 async def test_while_nobody_leads_it_asks_again_until_somebody_does() -> None:
