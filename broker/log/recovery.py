@@ -161,7 +161,8 @@ class LogLoader:
             loaded = self._recover(found, checkpoint.recovery_point)
         # What was deleted since the checkpoint has its files still: they wait for the next one.
         exact = left is Left.CLOSED or (left is Left.ENDED and not found.deleted)
-        if exact and found.bases[0] > checkpoint.log_start_offset:
+        noted = checkpoint is not NO_CHECKPOINT  # else all may have been damaged
+        if exact and noted and found.bases[0] > checkpoint.log_start_offset:
             self._whole = False
             loaded.lost_from = checkpoint.log_start_offset
         loaded.log_start_offset = max(checkpoint.log_start_offset, found.bases[0])

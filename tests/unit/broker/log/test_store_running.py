@@ -210,6 +210,20 @@ def test_segments_that_retention_removed_are_no_loss(clean: bool) -> None:
     assert (store.logs[PARTITION].anew_from, store.previous_broker_epoch) == (None, EPOCH)
 
 
+def test_where_logs_began_is_not_known_without_checkpoints() -> None:
+    disk = stopped()
+    store = open_data(disk)
+    store.registered(EPOCH)
+    log = store.logs[PARTITION]
+    log.config = TopicConfig(retention_bytes=2000)
+    assert log.apply_retention(high_watermark=log.log_end_offset, now_ms=NOW_MS)
+    store.close(clean=True, now_ms=NOW_MS, broker_epoch=EPOCH)
+    disk.open("/data/checkpoints", create=False).write_at(b"damaged", 0)
+    store = after_a_kill(disk)
+    assert store.logs[PARTITION].log_start_offset > 0
+    assert (store.logs[PARTITION].anew_from, store.previous_broker_epoch) == (None, EPOCH)
+
+
 def test_who_was_stopped_has_all_that_it_wrote() -> None:
     assert after_a_kill(stopped()).previous_broker_epoch == EPOCH
 
