@@ -400,7 +400,7 @@ class LogStore:
         self._checkpoints = {
             topic_partition: LogCheckpoint(
                 log.recovery_point,
-                log.log_start_offset,
+                log.start_to_note,
                 high_watermarks.get(topic_partition, self.high_watermark(topic_partition)),
             )
             for topic_partition, log in self.logs.items()

@@ -112,6 +112,14 @@ class StoredLog(LogReader):
         return self.has_files and self._durability.is_dirty(self.log_end_offset)
 
     @property
+    def start_to_note(self) -> int:
+        """Where checkpoints have the log begin: what is missing is missed again by who opens it.
+
+        A broker may be started again before it had anybody to copy that from.
+        """
+        return self.log_start_offset if self.lost_from is None else self.lost_from
+
+    @property
     def anew_from(self) -> int | None:
         """From where a follower has to fetch the log again; None if it goes on at its end."""
         if self.cleaned.lacks_records(self.log_end_offset):

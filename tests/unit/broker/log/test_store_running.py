@@ -195,6 +195,22 @@ def test_first_segments_that_are_gone_are_a_loss(clean: bool) -> None:
     assert (log.anew_from, log.log_end_offset) == (None, 0)
 
 
+def test_what_is_missing_is_missed_until_it_is_copied_or_led_without() -> None:
+    disk = stopped()
+    disk.remove(LOG_FILE)
+    open_data(disk).close(clean=True, now_ms=NOW_MS)  # before it followed anybody
+    store = open_data(disk)
+    store.registered(EPOCH)
+    store.checkpoint({})
+    store = after_a_kill(disk)
+    log = store.logs[PARTITION]
+    assert (log.lost_from, store.previous_broker_epoch) == (0, UNKNOWN_BROKER_EPOCH)
+    log.lost_from = None  # as who leads does
+    store.close(clean=True, now_ms=NOW_MS, broker_epoch=EPOCH)
+    store = open_data(disk)
+    assert (store.logs[PARTITION].lost_from, store.previous_broker_epoch) == (None, EPOCH)
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_segments_that_retention_removed_are_no_loss(clean: bool) -> None:
     disk = stopped()
