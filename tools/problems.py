@@ -57,8 +57,8 @@ _TEXT_HINTS: Final = {
     "cannot listen on": "another port: --port N, or --port 0 for any",
     "has format": _OTHER_RELEASE,
     " of version ": _OTHER_RELEASE,  # a document's; before the name of its file
-    "partition.json": "move the partition's folder away: its records come from other replicas",
-    "meta.json": "put that file back, or use another --dir",
+    ": partition.json: ": "put that file back; or, if other replicas have its records, move the"
+    " partition's folder away",
     "cannot use ": "check that path and its permissions, or use another --dir",
     "in use by": "stop that process, or use another --dir",
     "the journal's record": "put the file back; or, if other controllers have the metadata,"
@@ -67,6 +67,8 @@ _TEXT_HINTS: Final = {
     "belongs to node": "the node.id that the data belongs to, or another --dir",
 }
 
+_FILE_HINTS: Final = {"meta.json": "put that file back, or use another --dir"}
+"""For files of which the system has nothing to say."""
 
 _STARVED: Final = ("can't start new thread", "failed to map segment")
 """What Python says of a limit on processes or memory."""
@@ -212,7 +214,7 @@ def _explain_system(error: OSError) -> Problem:
 def _hint_for_text(text: str) -> str:
     """Return advice for errors that have no code."""
     by_system = {os.strerror(code): hint for code, hint in _SYSTEM_HINTS.items()}
-    hints = {**_TEXT_HINTS, **by_system}
+    hints = {**_TEXT_HINTS, **by_system, **_FILE_HINTS}
     return next((hint for words, hint in hints.items() if words in text), "")
 
 

@@ -138,7 +138,11 @@ def test_who_is_given_no_memory_and_no_threads_is_told_so(error: Exception) -> N
         ("/data/t-0: Permission denied", "check the permissions"),
         ("/data/t-0: Too many open files", "ulimit -n"),
         ("the journal's record 9, at byte 1062, is damaged or missing", "empty directory"),
-        ("/data/t-0: partition.json: not a partition document", "folder away"),
+        ("/data/t-0: partition.json: not a partition document", "if other replicas have"),
+        ("/data/t-0: partition.json: [Errno 2] No such file or directory", "folder away"),
+        ("/data/t-0/partition.json: Permission denied", "check the permissions"),
+        ("/data/meta.json: Permission denied", "check the permissions"),
+        ("/data/meta.json: not a document", "put that file back"),
     ],
 )
 def test_directories_that_cannot_be_used_come_with_advice(text: str, hint: str) -> None:
