@@ -13,13 +13,13 @@ from quorate.client.admin_results import (
 )
 from quorate.errors import InvalidConfigError, QuorateError
 from quorate.setting_fields import Setting
-from quorate.setting_values import find_setting, value_text
+from quorate.setting_values import value_text
 from quorate.settings import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.output import Column, Table
 from quorate.tools.problems import CommandError, UsageError
 from quorate.tools.session import print_table, say
-from quorate.tools.topics import Client
+from quorate.tools.topics import Client, refuse_unknown
 
 SOURCES: Final = {
     1: "topic",
@@ -208,15 +208,15 @@ async def change(
     Raises:
         QuorateError: nothing was changed, and why.
     """
-    for name in [name for name, value in values.items() if value is None]:
-        find_setting(SETTINGS[resource.type], name)  # brokers take any name for this
     changes = [
         ConfigChange(name, value)
         if value is not None
         else ConfigChange(name, None, ConfigOperation.DELETE)
         for name, value in values.items()
     ]
+    unset = [name for name, value in values.items() if value is None]
     async with client.admin() as admin:
+        await refuse_unknown(admin, resource, unset, SETTINGS[resource.type])
         raise_first(await admin.alter_configs({resource: changes}, validate_only=dry_run))
     changed = "Would change" if dry_run else "Changed"
     of_all = resource == ConfigResource.broker(None)

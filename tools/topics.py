@@ -3,7 +3,7 @@
 import base64
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from quorate.client.admin import Admin, raise_first
@@ -25,6 +25,7 @@ from quorate.errors import (
 )
 from quorate.model import TopicPartition
 from quorate.setting_values import unknown_setting
+from quorate.settings import TOPIC_SETTINGS
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.output import Column, Table, topic_config_text
 from quorate.tools.problems import UsageError
@@ -245,13 +246,7 @@ async def alter(
     would = "Would change" if dry_run else "Changed"
     resource = ConfigResource.topic(change.name)
     async with client.admin() as admin:
-        if change.delete_configs:  # brokers take any name for this
-            known = (await admin.describe_configs([resource]))[resource]
-            if isinstance(known, QuorateError):
-                raise known
-            for name in change.delete_configs:
-                if name not in known:
-                    raise unknown_setting(known, name)
+        await refuse_unknown(admin, resource, change.delete_configs, TOPIC_SETTINGS)
         if change.partitions is not None:
             counts = {change.name: change.partitions}
             raise_first(await admin.create_partitions(counts, validate_only=dry_run))
@@ -268,6 +263,25 @@ async def alter(
         if changes:
             raise_first(await admin.alter_configs({resource: changes}, validate_only=dry_run))
             say(options, f"{would} topic {change.name}: {len(changes)} configuration(s).")
+
+
+async def refuse_unknown(
+    admin: Admin, resource: ConfigResource, names: Iterable[str], ours: Collection[str]
+) -> None:
+    """See that settings to be taken back are known to us or to the cluster: it takes any name.
+
+    Raises:
+        QuorateError: one is unknown, or the cluster does not say.
+    """
+    strange = [name for name in names if name not in ours]
+    if not strange:
+        return
+    told = (await admin.describe_configs([resource]))[resource]
+    if isinstance(told, QuorateError):
+        raise told
+    for name in strange:
+        if name not in told:
+            raise unknown_setting([*ours, *told], name)
 
 
 async def matching(client: Client, names: Sequence[str], *, regex: bool) -> list[str]:
