@@ -355,8 +355,8 @@ class Log(StoredLog):
 
         A log may have ten thousand others; who makes room by hand begins with the oldest.
         """
-        if not self.has_files or self._owed or self.cleaned.swap is not None:
-            return None  # we are at it ourselves
+        if not self.has_files or self.failure or self._owed or self.cleaned.swap is not None:
+            return None  # we are at it ourselves, or deleted it
         oldest, newest = next(iter(self._segments)), self._segments.active
         for segment, size_bytes in ((oldest, 0), (newest, newest.size_bytes)):
             path = segment.stem + LOG_SUFFIX

@@ -208,6 +208,16 @@ def test_checkpoints_on_their_way_to_the_disk_do_not_bring_a_deleted_topics_back
     assert len(read_all(open_data(disk).logs[PARTITION])) == 1
 
 
+def test_nobody_else_took_away_the_files_of_a_log_that_was_deleted() -> None:
+    store = open_data(new_disk())
+    create(store)
+    log = store.logs[PARTITION]
+    append(log, b"v")
+    ((dirty,),) = store.take_dirty()
+    store.delete(PARTITION)  # while others were synced
+    assert dirty.changed_path() is None
+
+
 def test_a_deleted_log_is_gone_at_once_and_its_files_later() -> None:
     disk = new_disk()
     store = open_data(disk)
