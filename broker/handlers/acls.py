@@ -20,24 +20,25 @@ from quorate.protocol.messages.acls import (
 )
 
 _CODE: Final = int(ErrorCode.SECURITY_DISABLED)
-_NONE_HERE: Final = "No Authorizer is configured on the broker"
-_NONE: Final = "No Authorizer is configured."
+_TOLD_BY_BROKERS: Final = "No Authorizer is configured on the broker"
+_TOLD_BY_CONTROLLERS: Final = "No Authorizer is configured."
+"""To whom Kafka's brokers forward what changes rules."""
 
 
 def describe_acls(
     _broker: Broker, _request: DescribeAclsRequest, _caller: Caller
 ) -> DescribeAclsResponse:
     """Say that nobody looks at rules."""
-    return DescribeAclsResponse(error_code=_CODE, error_message=_NONE_HERE)
+    return DescribeAclsResponse(error_code=_CODE, error_message=_TOLD_BY_BROKERS)
 
 
 def create_acls(_broker: Broker, request: CreateAclsRequest, _caller: Caller) -> CreateAclsResponse:
     """Refuse each rule."""
-    refused = AclCreationResult(error_code=_CODE, error_message=_NONE)
+    refused = AclCreationResult(error_code=_CODE, error_message=_TOLD_BY_CONTROLLERS)
     return CreateAclsResponse(results=[refused] * len(request.creations))
 
 
 def delete_acls(_broker: Broker, request: DeleteAclsRequest, _caller: Caller) -> DeleteAclsResponse:
     """Refuse each filter."""
-    refused = DeleteAclsFilterResult(error_code=_CODE, error_message=_NONE)
+    refused = DeleteAclsFilterResult(error_code=_CODE, error_message=_TOLD_BY_CONTROLLERS)
     return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
