@@ -55,6 +55,7 @@ class Run:
         self.start_max = 0
         self.leader_epoch = 0
         self.store = open_data(self.disk)
+        self.store.registered(1)
         self.log: Log = self.store.create(PARTITION, TOPIC_ID, CONFIG, now_ms=NOW_MS)
 
     def append(self) -> None:
@@ -136,7 +137,9 @@ class Run:
         self.log.delete_records_before(offset)
 
     def empty_trash(self) -> None:
-        self.store.remove_paths(self.store.empty_trash(NOW_MS))
+        paths = self.store.empty_trash(NOW_MS)
+        self.store.checkpoint({})
+        self.store.remove_paths(paths)
 
     def restart(self) -> None:
         self.store.close(clean=True, now_ms=NOW_MS)
@@ -157,7 +160,10 @@ class Run:
         self.store = open_data(self.disk)
         if self.store.get(PARTITION) is None:  # the power went before its name was synced
             assert self.safe_end == 0
+        self.store.registered(1)
         self.log = self.store.create(PARTITION, TOPIC_ID, CONFIG, now_ms=NOW_MS)
+        begins_anew = not self.after
+        assert self.log.lost_from is None or begins_anew, "nobody else took segments away"
 
     def do_something(self) -> None:
         operations = (
@@ -283,16 +289,24 @@ def check_aborted(log: Log, batches: dict[int, bytes]) -> None:
     assert needed <= found <= aborts
 
 
-def let_power_go(run: Run, steps_max: int, action: Callable[[], None]) -> bool:
-    """Do something with the power going at one of the next steps; return whether it went."""
+def stop_amid(run: Run, steps_max: int, action: Callable[[], None]) -> bool:
+    """Do something that stops at one of the next steps; return whether it did."""
     run.disk.cut_at_step = run.disk.steps + run.rng.randint(1, steps_max)
     try:
         action()
     except PowerCut:
-        run.disk.lose_power()
         return True
-    run.disk.cut_at_step = None
+    finally:
+        run.disk.cut_at_step = None
     return False
+
+
+def let_power_go(run: Run, steps_max: int, action: Callable[[], None]) -> bool:
+    """Do something with the power going at one of the next steps; return whether it went."""
+    went = stop_amid(run, steps_max, action)
+    if went:
+        run.disk.lose_power()
+    return went
 
 
 @settings(max_examples=RUNS, deadline=None)
@@ -323,3 +337,14 @@ def test_a_process_that_is_killed_loses_nothing_it_has_written(seed: int) -> Non
             == max((headers_of(batch)[0].next_offset for batch in run.before.values()), default=0)
             or run.log.log_start_offset == run.log.log_end_offset
         )
+
+
+@settings(max_examples=RUNS // 3, deadline=None)
+@given(st.integers(0, 2**63))
+def test_a_process_that_is_killed_amid_anything_misses_no_segment(seed: int) -> None:
+    run = Run(seed)
+    for _ in range(4):
+        stop_amid(run, 150, run.live)
+        run.disk.restart()
+        run.reopen()
+        run.check()
