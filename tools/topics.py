@@ -25,7 +25,6 @@ from quorate.errors import (
 )
 from quorate.model import TopicPartition
 from quorate.setting_values import unknown_setting
-from quorate.settings import TOPIC_SETTINGS
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.output import Column, Table, topic_config_text
 from quorate.tools.problems import UsageError
@@ -243,6 +242,8 @@ async def alter(
     Raises:
         QuorateError: it could not be changed.
     """
+    from quorate.settings import TOPIC_SETTINGS
+
     would = "Would change" if dry_run else "Changed"
     resource = ConfigResource.topic(change.name)
     async with client.admin() as admin:
