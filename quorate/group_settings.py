@@ -57,6 +57,7 @@ class GroupConfig:
         5_000,
         "How long a coordinator waits for what it wrote to be replicated.",
         low=1,
+        high=INT_MAX,
     )
     offset_metadata_max_bytes: int = bytes_field(
         "offset.metadata.max.bytes", 4096, "The longest text that may be committed with an offset."
@@ -65,16 +66,19 @@ class GroupConfig:
         "group.initial.rebalance.delay.ms",
         3_000,
         "How long an empty group waits for more members before it begins.",
+        high=INT_MAX,
     )
     group_min_session_timeout_ms: int = ms_field(
         "group.min.session.timeout.ms",
         6_000,
         "The shortest session timeout that members may ask for.",
+        high=INT_MAX,
     )
     group_max_session_timeout_ms: int = ms_field(
         "group.max.session.timeout.ms",
         1_800_000,
         "The longest session timeout that members may ask for.",
+        high=INT_MAX,
     )
     group_max_size: int = number_field(
         "group.max.size", INT_MAX, "The most members of one group.", low=1
@@ -91,51 +95,60 @@ class GroupConfig:
         45_000,
         "A member of the new protocol that is silent for so long is out.",
         low=1,
+        high=INT_MAX,
     )
     group_consumer_min_session_timeout_ms: int = ms_field(
         "group.consumer.min.session.timeout.ms",
         45_000,
         "The shortest that a group may be configured with.",
         low=1,
+        high=INT_MAX,
     )
     group_consumer_max_session_timeout_ms: int = ms_field(
         "group.consumer.max.session.timeout.ms",
         60_000,
         "The longest that a group may be configured with.",
         low=1,
+        high=INT_MAX,
     )
     group_consumer_heartbeat_interval_ms: int = ms_field(
         "group.consumer.heartbeat.interval.ms",
         5_000,
         "How often members of the new protocol are to be heard.",
         low=1,
+        high=INT_MAX,
     )
     group_consumer_min_heartbeat_interval_ms: int = ms_field(
         "group.consumer.min.heartbeat.interval.ms",
         5_000,
         "The shortest that a group may be configured with.",
         low=1,
+        high=INT_MAX,
     )
     group_consumer_max_heartbeat_interval_ms: int = ms_field(
         "group.consumer.max.heartbeat.interval.ms",
         15_000,
         "The longest that a group may be configured with.",
         low=1,
+        high=INT_MAX,
     )
     group_consumer_assignment_interval_ms: int = ms_field(
         "group.consumer.assignment.interval.ms",
         1_000,
         "The pause between two assignments of a group of the new protocol.",
+        high=INT_MAX,
     )
     group_consumer_min_assignment_interval_ms: int = ms_field(
         "group.consumer.min.assignment.interval.ms",
         0,
         "The shortest that a group may be configured with.",
+        high=INT_MAX,
     )
     group_consumer_max_assignment_interval_ms: int = ms_field(
         "group.consumer.max.assignment.interval.ms",
         15_000,
         "The longest that a group may be configured with.",
+        high=INT_MAX,
     )
     group_consumer_max_size: int = number_field(
         "group.consumer.max.size",

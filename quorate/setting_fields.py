@@ -67,9 +67,10 @@ def bytes_field(name: str, default: int, meaning: str, **rules: Any) -> Any:
 
 
 def ms_field(name: str, default: int, meaning: str, **rules: Any) -> Any:
-    """Declare a time."""
+    """Declare a time; its type is Kafka's, which keeps those that messages carry in 32 bits."""
+    kind = Kind.INT if rules.get("high") == INT_MAX else Kind.LONG
     return setting_field(
-        name, Kind.LONG, default, meaning, **{"low": 0, "high": LONG_MAX, "unit": "ms", **rules}
+        name, kind, default, meaning, **{"low": 0, "high": LONG_MAX, "unit": "ms", **rules}
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from quorate.dataclass import dataclass
 from quorate.group_settings import OwnGroupConfig
 from quorate.setting_fields import (
+    INT_MAX,
     LONG_MAX,
     WEEK_MS,
     Kind,
@@ -209,10 +210,10 @@ class NodeConfig(CoordinatorConfig):
         "broker.rack", "", "Where the node stands; replicas are spread over racks."
     )
     broker_session_timeout_ms: int = ms_field(
-        "broker.session.timeout.ms", 9_000, "A broker silent for so long is fenced.", low=100,
+        "broker.session.timeout.ms", 9_000, "A broker silent for so long is fenced.", low=100, high=INT_MAX,
     )  # fmt: skip
     broker_heartbeat_interval_ms: int = ms_field(
-        "broker.heartbeat.interval.ms", 2_000, "How often a broker tells the controller that it lives.", low=10,
+        "broker.heartbeat.interval.ms", 2_000, "How often a broker tells the controller that it lives.", low=10, high=INT_MAX,
     )  # fmt: skip
     num_partitions: int = number_field(
         "num.partitions", 1, "Partitions of a topic created without a number.", low=1, dynamic=True,
@@ -283,7 +284,7 @@ class NodeConfig(CoordinatorConfig):
         "replica.lag.time.max.ms", 30_000, "A follower that has lagged for so long is not in sync.", low=100,
     )  # fmt: skip
     replica_fetch_wait_max_ms: int = ms_field(
-        "replica.fetch.wait.max.ms", 500, "How long a leader holds a follower's fetch for want of records.", low=1,
+        "replica.fetch.wait.max.ms", 500, "How long a leader holds a follower's fetch for want of records.", low=1, high=INT_MAX,
     )  # fmt: skip
     replica_fetch_max_bytes: int = bytes_field(
         "replica.fetch.max.bytes", 1_048_576, "The most that a follower fetches of one partition at once.",
@@ -292,14 +293,14 @@ class NodeConfig(CoordinatorConfig):
         "replica.fetch.response.max.bytes", 10_485_760, "The most that a follower fetches at once.",
     )  # fmt: skip
     replica_fetch_backoff_ms: int = ms_field(
-        "replica.fetch.backoff.ms", 1_000, "The longest pause before a follower tries again after an error.", low=20,
+        "replica.fetch.backoff.ms", 1_000, "The longest pause before a follower tries again after an error.", low=20, high=INT_MAX,
     )  # fmt: skip
     log_retention_check_interval_ms: int = ms_field(
         "log.retention.check.interval.ms", 300_000, "How often old segments are looked for.", low=1,
     )  # fmt: skip
     log_flush_offset_checkpoint_interval_ms: int = ms_field(
         "log.flush.offset.checkpoint.interval.ms", 60_000, "How often logs are synced and the recovery point is noted.",
-        low=1,
+        low=1, high=INT_MAX,
     )  # fmt: skip
     log_cleaner_enable: bool = flag_field(
         "log.cleaner.enable", True, "Compact topics that are to be compacted.",
@@ -320,7 +321,7 @@ class NodeConfig(CoordinatorConfig):
         "log.cleaner.backoff.ms", 15_000, "How often logs to compact are looked for, if there are none.", low=1,
     )  # fmt: skip
     producer_id_expiration_ms: int = ms_field(
-        "producer.id.expiration.ms", 86_400_000, "Forget an idle producer's sequences after so long.", low=1,
+        "producer.id.expiration.ms", 86_400_000, "Forget an idle producer's sequences after so long.", low=1, high=INT_MAX,
     )  # fmt: skip
     ssl_keystore_location: str = text_field(
         "ssl.keystore.location",

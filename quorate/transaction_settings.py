@@ -46,18 +46,21 @@ class CoordinatorConfig(GroupConfig):
         WEEK_MS,
         "Forget a transactional id that was not used for so long.",
         low=1,
+        high=INT_MAX,
     )
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = ms_field(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         10_000,
         "How often transactions that took too long are looked for, and aborted.",
         low=1,
+        high=INT_MAX,
     )
     transaction_remove_expired_transaction_cleanup_interval_ms: int = ms_field(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
         3_600_000,
         "How often transactional ids to forget are looked for.",
         low=1,
+        high=INT_MAX,
     )
     transaction_partition_verification_enable: bool = flag_field(
         "transaction.partition.verification.enable",

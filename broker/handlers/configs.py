@@ -55,6 +55,9 @@ TYPES_TO_LIST_FROM: Final = 1
 """The version of ListConfigResources that tells types; before, it lists client metrics only."""
 
 
+PASSWORD: Final = 9
+"""The type of what is not told."""
+
 ALL: Final = frozenset[str]()
 """The names of all properties, among those that are wanted."""
 
@@ -218,7 +221,7 @@ class Descriptions:
             config_source=int(source),
             is_sensitive=secret,
             synonyms=[DescribeConfigsSynonym(name=n, value=v, source=int(s)) for s, n, v in told],
-            config_type=setting.kind.value,
+            config_type=PASSWORD if secret else setting.kind.value,
             documentation=setting.meaning if self._documentation else None,
         )
 

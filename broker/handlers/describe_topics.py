@@ -3,7 +3,7 @@
 from typing import Final
 
 from quorate.broker.handlers.context import Broker, Caller
-from quorate.broker.handlers.metadata import offline_replicas, partition_code
+from quorate.broker.handlers.metadata import offline_replicas
 from quorate.broker.handlers.operations import ON_TOPICS
 from quorate.broker.shards.topics import INTERNAL_TOPICS
 from quorate.errors import ErrorCode
@@ -86,7 +86,6 @@ def _described(
         is_internal=name in INTERNAL_TOPICS,
         partitions=[
             DescribeTopicPartitionsResponsePartition(
-                error_code=partition_code(state),
                 partition_index=index,
                 leader_id=state.leader_id,
                 leader_epoch=state.leader_epoch,

@@ -114,11 +114,10 @@ def _invalid(key: FeatureUpdateKey, why: str) -> KafkaError:
 
 
 def _response(names: Iterable[str], code: ErrorCode, message: str | None) -> UpdateFeaturesResponse:
+    """Return an answer: all updates are made or none, and a refusal is told once, as in Kafka."""
+    made: Iterable[str] = () if code else names
     return UpdateFeaturesResponse(
         error_code=int(code),
         error_message=message,
-        results=[
-            UpdatableFeatureResult(feature=name, error_code=int(code), error_message=message)
-            for name in names
-        ],
+        results=[UpdatableFeatureResult(feature=name) for name in made],
     )

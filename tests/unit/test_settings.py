@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.errors import InvalidConfigError
-from quorate.setting_fields import Kind, Setting
+from quorate.setting_fields import INT_MAX, Kind, Setting
 from quorate.setting_values import parse_value, value_text
 from quorate.settings import (
     BROKER_SETTINGS,
@@ -195,3 +195,12 @@ def test_zeros_before_a_number_cost_no_more_than_to_read_them() -> None:
     assert parse_value(TOPIC_SETTINGS["retention.ms"], "0" * 300_000 + "7") == 7
     with pytest.raises(InvalidConfigError, match="expected a time"):
         parse_value(TOPIC_SETTINGS["retention.ms"], "0" * 300_000 + "!")
+
+
+def test_times_that_messages_carry_in_32_bits_are_bounded_as_in_kafka() -> None:
+    heartbeat = NODE_SETTINGS["group.consumer.heartbeat.interval.ms"]
+    assert heartbeat.kind is Kind.INT
+    assert parse_value(heartbeat, str(INT_MAX)) == INT_MAX
+    with pytest.raises(InvalidConfigError, match=r"group\.consumer\.heartbeat\.interval\.ms"):
+        parse_value(heartbeat, str(INT_MAX + 1))
+    assert TOPIC_SETTINGS["retention.ms"].kind is Kind.LONG

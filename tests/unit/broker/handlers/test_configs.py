@@ -162,6 +162,7 @@ def test_secrets_are_not_told() -> None:
     node = new_node({"ssl.key.password": "xyzzy"})
     secret = entry(node, BROKER, "1", "ssl.key.password")
     assert (secret.value, secret.is_sensitive, secret.synonyms) == (None, True, [])
+    assert secret.config_type == configs.PASSWORD
 
 
 @pytest.mark.parametrize(
