@@ -135,7 +135,7 @@ class Housekeeping:
             await trio.sleep(TRASH_CHECK_S)
             self._begin_turn()
             paths = store.empty_trash(self._broker.now_ms)
-            if paths:
+            if paths and store.has_moved_starts():
                 await self._write_checkpoints({})
             await trio.to_thread.run_sync(store.remove_paths, paths)
 

@@ -332,8 +332,7 @@ class LogStore:
 
     def take_refusal(self) -> StorageError | None:
         """Return why a log could not be written to since this was last asked, if one could not."""
-        refusals = self._context.refusals
-        return refusals.pop() if refusals else None
+        return self._context.refusals.pop() if self._context.refusals else None
 
     def start_flush(self, logs: Iterable[Log]) -> Flush:
         """Return one flush for several logs (group commit).
@@ -434,6 +433,11 @@ class LogStore:
         with suppress(OSError):  # it was told when they were deleted
             self._rename_leaving()
         return self._context.trash.take_due(now_ms)
+
+    def has_moved_starts(self) -> bool:
+        """Whether a log begins later than is noted: files from before are missed after a kill."""
+        noted, logs = self._checkpoints, self.logs.items()
+        return any(p in noted and log.start_to_note > noted[p].log_start_offset for p, log in logs)
 
     def remove_paths(self, paths: list[str]) -> None:
         """Remove what ``empty_trash`` gave, and close what was removed; may run in a worker thread.
@@ -540,14 +544,10 @@ class LogStore:
 
     def _miss(self) -> None:
         """See which logs are gone of which something was promised: their records are lost here."""
-        gone = sorted(
-            str(each) for each, end in self._promised.items() if end and each not in self.logs
-        )
+        gone = sorted(str(p) for p, end in self._promised.items() if end and p not in self.logs)
         if gone:
-            names = ", ".join(gone[:NAMES_TOLD]) + (", ..." if gone[NAMES_TOLD:] else "")
-            logger.warning(
-                "%s: the files of %d logs are gone: %s", self.directory, len(gone), names
-            )
+            told = ", ".join(gone[:NAMES_TOLD]) + (", ..." if gone[NAMES_TOLD:] else "")
+            logger.warning("%s: the files of %d logs are gone: %s", self.directory, len(gone), told)
             self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
 
     def _join(self, flushes: Iterable[Flush]) -> Flush:
