@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -19,6 +18,7 @@ from tests.compat.peers import cache, java
 from tests.compat.peers.nodes import free_port
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Generator
     from pathlib import Path
 
@@ -105,26 +105,16 @@ class Worker:
             time.sleep(0.1)
 
 
+CONNECT = "org.apache.kafka.connect.cli.ConnectDistributed"
+
+
 @contextmanager
 def worker(server: Server, group: str, folder: Path) -> Generator[Worker]:
     """Run a worker until the end of the block, and kill it then."""
     port, log, settings = free_port(), folder / "log", folder / "worker.properties"
     settings.write_text(WORKER.format(bootstrap=server.bootstrap, group=group, port=port))
-    command = java.java_command(
-        "org.apache.kafka.connect.cli.ConnectDistributed",
-        [settings],
-        options=java.TOOL_OPTIONS,
-        classes=[],
-        jars=java.connect_folder(),
-    )
-    with (
-        log.open("ab") as output,
-        subprocess.Popen(command, stdout=output, stderr=output) as program,
-    ):
-        try:
-            yield Worker(port, log, program)
-        finally:
-            program.send_signal(signal.SIGKILL)
+    with java.connect_program(CONNECT, settings, log) as program:
+        yield Worker(port, log, program)
 
 
 @pytest.mark.feature("distributed, file source and sink, exactly.once.source.support, killed")

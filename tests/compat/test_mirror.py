@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
-import subprocess
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -73,21 +71,8 @@ def mirror_maker(settings: str, folder: Path) -> Generator[Path]:
     """Run MirrorMaker 2 until the end of the block; give its log."""
     log, file = folder / "log", folder / "mm2.properties"
     file.write_text(settings)
-    command = java.java_command(
-        "org.apache.kafka.connect.mirror.MirrorMaker",
-        [file],
-        options=java.TOOL_OPTIONS,
-        classes=[],
-        jars=java.connect_folder(),
-    )
-    with (
-        log.open("ab") as output,
-        subprocess.Popen(command, stdout=output, stderr=output) as program,
-    ):
-        try:
-            yield log
-        finally:
-            program.send_signal(signal.SIGKILL)
+    with java.connect_program("org.apache.kafka.connect.mirror.MirrorMaker", file, log):
+        yield log
 
 
 def eventually(condition: Callable[[], bool], log: Path) -> None:

@@ -3,7 +3,8 @@
 import os
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.compat.peers import cache
@@ -174,3 +175,16 @@ def compile_java(sources: Path, *, jars: Path | None = None) -> Path:
 
 def _write_logging(folder: Path) -> None:
     (folder / "log4j2.xml").write_text(LOGGING)
+
+
+@contextmanager
+def connect_program(main: str, settings: Path, log: Path) -> Generator["subprocess.Popen[bytes]"]:
+    """Run a program of Kafka Connect's until the end of the block, and kill it then."""
+    command = java_command(
+        main, [settings], options=TOOL_OPTIONS, classes=[], jars=connect_folder()
+    )
+    with log.open("ab") as output, subprocess.Popen(command, stdout=output, stderr=output) as it:
+        try:
+            yield it
+        finally:
+            it.kill()
