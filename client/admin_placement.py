@@ -75,6 +75,7 @@ class PlacementAdmin(FeatureAdmin):
                     b.is_fenced,
                     b.is_shutting_down,
                     b.is_draining,
+                    b.cannot_write,
                 )
                 for b in sorted(response.brokers, key=lambda broker: broker.broker_id)
             ),

@@ -192,6 +192,7 @@ class BrokerDescription:
         is_fenced: It is registered but not alive.
         is_shutting_down: Its leaders are on their way elsewhere, then it goes; Quorate's only.
         is_draining: It stays, and is to lead nothing; Quorate's only.
+        cannot_write: Its disk is full, or refuses what it is to write; Quorate's only.
     """
 
     broker_id: int
@@ -200,6 +201,12 @@ class BrokerDescription:
     is_fenced: bool
     is_shutting_down: bool = False
     is_draining: bool = False
+    cannot_write: bool = False
+
+    @property
+    def is_spared(self) -> bool:
+        """Whether it is to lead only what nobody else can, and is given nothing new."""
+        return self.is_draining or self.cannot_write
 
 
 @dataclass(frozen=True, slots=True)

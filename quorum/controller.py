@@ -418,10 +418,8 @@ class Controller:
         while True:
             await trio.sleep(self._config.leader_imbalance_check_interval_seconds)
             reason = Reason("preferred leaders lead again", self._clock_ms())
-            unable = self._sessions.unable(_session_clock_ms())
             await self._on_our_own(
-                "leaders could not be balanced",
-                partial(elections.balance_leaders, reason=reason, unwilling=unable),
+                "leaders could not be balanced", partial(elections.balance_leaders, reason=reason)
             )
 
     async def _on_our_own(self, failed: str, decide: Facts) -> bool:
@@ -507,9 +505,12 @@ class Controller:
         before = self.image.brokers.get(request.broker_id)
         if request.cannot_write:
             self._sessions.refuse(request.broker_id, _session_clock_ms())
-        unable = self._sessions.unable(_session_clock_ms())
+        was_refused = self._sessions.was_refused(request.broker_id, _session_clock_ms())
         answer = await self._decide_unless_nothing(
-            lambda image: brokers.heartbeat(image, request, self._clock_ms(), unable), asked
+            lambda image: brokers.heartbeat(
+                image, request, self._clock_ms(), was_refused=was_refused
+            ),
+            asked,
         )
         if before is not None and before.fenced and not answer.fenced:
             self._returned |= {request.broker_id}

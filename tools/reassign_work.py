@@ -115,7 +115,7 @@ def candidates(
     if request.to:
         ids = set(request.to)
     else:
-        ids = {b.broker_id for b in brokers.values() if not (b.is_fenced or b.is_draining)}
+        ids = {b.broker_id for b in brokers.values() if not (b.is_fenced or b.is_spared)}
         if request.add:
             in_use = {broker_id for replicas in now.values() for broker_id in replicas}
             ids = ids & in_use | set(request.add)

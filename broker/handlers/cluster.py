@@ -51,6 +51,7 @@ def describe_cluster(
             is_fenced=node.fenced,
             is_shutting_down=request.include_own_fields and node.shutting_down,
             is_draining=request.include_own_fields and node.draining,
+            cannot_write=request.include_own_fields and node.cannot_write,
         )
         for node in image.brokers.values()
         if (endpoint := node.endpoints.get(caller.listener)) is not None

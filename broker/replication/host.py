@@ -85,6 +85,11 @@ class Host:
         """Whether a follower that fetched in this registration may be called in sync (KIP-903)."""
         return broker_epoch is not None and self.image.may_join_isr(broker_id, broker_epoch)
 
+    def lag_max_ms(self, broker_id: int) -> int:
+        """How long a follower in sync may lack something: no time if it cannot write it anyway."""
+        broker = self.image.brokers.get(broker_id)
+        return 0 if broker is not None and broker.cannot_write else self.lag_time_max_ms
+
     def is_stale(self, broker_id: int, broker_epoch: int) -> bool:
         """Whether a broker was registered again since it had that epoch."""
         broker = self.image.brokers.get(broker_id)

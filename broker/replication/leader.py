@@ -425,7 +425,9 @@ class LeaderReplica(Replica):
             follower.broker_id
             for follower in self.followers.values()
             if follower.broker_id in self.isr.committed
-            and not follower.is_caught_up(end_offset, host.now_ms, host.lag_time_max_ms)
+            and not follower.is_caught_up(
+                end_offset, host.now_ms, host.lag_max_ms(follower.broker_id)
+            )
         ]
         if lagging:
             logger.info("%s: out of sync are %s", self.topic_partition, lagging)

@@ -1,7 +1,6 @@
 """Registration, heartbeats, fencing, and blocks of producer ids."""
 
 from collections import deque
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final
 
@@ -21,14 +20,14 @@ from quorate.quorum.control.decision import Decision, Reason, because
 from quorate.quorum.control.elections import (
     MOVED_TOGETHER_MAX,
     lead_waiting,
-    on_broker_draining,
     on_broker_leaving,
     on_broker_registered_again,
+    on_broker_spared,
     on_broker_unfenced,
     on_broker_unregistered,
     on_brokers_fenced,
 )
-from quorate.quorum.control.succession import NOBODY, check_level, keeps_elr
+from quorate.quorum.control.succession import check_level, keeps_elr, knows_unwritable
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.features import supports
 from quorate.quorum.metadata.image import BrokerImage, MetadataImage
@@ -38,7 +37,7 @@ PRODUCER_ID_MAX: Final = 2**63 - 1
 INCARNATION_BYTES: Final = 16
 REPLACED_REMEMBERED: Final = 1024
 UNABLE_MS: Final = 60_000
-"""How long a broker whose disk refused something is spared: leading nothing, it may not notice."""
+"""How long a broker cannot write after its disk refused something: idle, it may not notice."""
 
 
 class Sessions:
@@ -63,9 +62,9 @@ class Sessions:
         """Note that a broker's disk refuses what it is to write."""
         self._refused_ms[broker_id] = now_ms
 
-    def unable(self, now_ms: int) -> frozenset[int]:
-        """Return the brokers whose disks have refused something lately."""
-        return frozenset(b for b, at_ms in self._refused_ms.items() if now_ms < at_ms + UNABLE_MS)
+    def was_refused(self, broker_id: int, now_ms: int) -> bool:
+        """Whether a broker's disk refused something lately, or may have."""
+        return now_ms < self._refused_ms.get(broker_id, self._active_since_ms) + UNABLE_MS
 
     def forget(self, broker_id: int) -> None:
         """End a broker's session."""
@@ -212,12 +211,13 @@ def heartbeat(
     image: MetadataImage,
     request: m.BrokerHeartbeat,
     now_ms: int,
-    unable: AbstractSet[int] = NOBODY,
+    *,
+    was_refused: bool = False,
 ) -> Decision[m.BrokerHeartbeatAnswer]:
     """Take a broker into service once it has caught up, or out of it if it asks for that.
 
-    One that cannot write stays in service for those who read, but others lead, as far as there are
-    any that are not among the ``unable``, too.
+    One that cannot write stays in service for those who read, but others lead as far as they can,
+    until its disk ``was_refused`` nothing for a while.
 
     Raises:
         KafkaError: the broker is not registered, or was registered again since; or it was told
@@ -238,10 +238,10 @@ def heartbeat(
         records = _fence(image, frozenset({broker.broker_id}), cause, now_ms)
     elif broker.fenced and caught_up and not request.wants_fence:
         records = _unfence(image, broker, now_ms)
-    elif request.cannot_write:
-        reason = Reason(f"broker {broker.broker_id} cannot write", now_ms)
-        moved = on_broker_draining(image, broker.broker_id, reason, unable)
-        records = tuple(moved[:MOVED_TOGETHER_MAX])
+    elif knows_unwritable(image) and (request.cannot_write or broker.cannot_write):
+        records = _written_to(
+            image, broker, now_ms, cannot_write=request.cannot_write or was_refused
+        )
     fences = not records or _completes(records)
     answer = m.BrokerHeartbeatAnswer(
         fenced=(request.wants_fence and fences) or not caught_up,
@@ -249,6 +249,19 @@ def heartbeat(
         should_shut_down=request.wants_shut_down and fences,
     )
     return Decision(records, answer)
+
+
+def _written_to(
+    image: MetadataImage, broker: BrokerImage, now_ms: int, *, cannot_write: bool
+) -> tuple[r.MetadataRecord, ...]:
+    """Return what follows from a broker's being able to write, or not."""
+    what = "cannot write" if cannot_write else "can write again"
+    reason = Reason(f"broker {broker.broker_id} {what}", now_ms)
+    moved = on_broker_spared(image, broker.broker_id, reason) if cannot_write else []
+    if broker.cannot_write == cannot_write:
+        return tuple(moved[:MOVED_TOGETHER_MAX])
+    changed = _changed(broker, reason, cannot_write=cannot_write)
+    return (changed, *moved[:MOVED_TOGETHER_MAX])
 
 
 def _shut_down(
@@ -289,6 +302,7 @@ def _changed(
     *,
     shutting_down: bool | None = None,
     draining: bool | None = None,
+    cannot_write: bool | None = None,
 ) -> r.BrokerChanged:
     return r.BrokerChanged(
         cause=reason.cause,
@@ -297,6 +311,7 @@ def _changed(
         broker_epoch=broker.broker_epoch,
         shutting_down=shutting_down,
         draining=draining,
+        cannot_write=cannot_write,
     )
 
 
@@ -316,7 +331,7 @@ def change_broker(
         return Decision((), p.ChangeBrokerAnswer())
     what = "drained" if request.draining else "put back to work"
     reason = because(f"broker {broker.broker_id} was {what}", request.principal, now_ms)
-    moved = on_broker_draining(image, broker.broker_id, reason) if request.draining else []
+    moved = on_broker_spared(image, broker.broker_id, reason) if request.draining else []
     changed = _changed(broker, reason, draining=request.draining)
     return Decision((changed, *moved), p.ChangeBrokerAnswer())
 

@@ -206,14 +206,11 @@ def _left(state: PartitionState, electorate: Electorate, broker_id: int) -> Want
     return replace(serving, isr=tuple(b for b in serving.isr if b != broker_id))
 
 
-def on_broker_draining(
-    image: MetadataImage, broker_id: int, reason: Reason, unwilling: AbstractSet[int] = NOBODY
+def on_broker_spared(
+    image: MetadataImage, broker_id: int, reason: Reason
 ) -> list[PartitionChanged]:
-    """Move leaders away from a broker that is being drained, as far as others can lead.
-
-    Those who are ``unwilling`` lead in need only, like those that are drained.
-    """
-    electorate = electorate_of(image).sparing(unwilling | {broker_id})
+    """Move leaders away from a broker that is to be spared, as far as others can lead."""
+    electorate = electorate_of(image).sparing(frozenset({broker_id}))
 
     def concerned(state: PartitionState) -> bool:
         return state.leader_id == broker_id
@@ -239,11 +236,9 @@ def on_topics_configured(
     return list(_changes(image, found, electorate, reason, lambda state: _as_is(state, electorate)))
 
 
-def balance_leaders(
-    image: MetadataImage, reason: Reason, unwilling: AbstractSet[int] = NOBODY
-) -> list[PartitionChanged]:
-    """Let preferred leaders lead again that can and are not ``unwilling``, some at a time."""
-    electorate = electorate_of(image).sparing(unwilling)
+def balance_leaders(image: MetadataImage, reason: Reason) -> list[PartitionChanged]:
+    """Let preferred leaders lead again that can, some at a time."""
+    electorate = electorate_of(image)
 
     def concerned(state: PartitionState) -> bool:
         return state.leader_id not in (state.replicas[0], NO_LEADER) and (

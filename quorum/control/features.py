@@ -11,11 +11,11 @@ from quorate.model import NO_LEADER
 from quorate.quorum.control.decision import Decision, because
 from quorate.quorum.metadata.features import (
     FIRST_LEVEL,
-    LEVELS,
     METADATA_VERSION,
     REPLICATION_LEVEL,
     SUPPORTED,
     level_in,
+    level_of,
     public_name,
     supports,
 )
@@ -67,10 +67,9 @@ def _problem(image: MetadataImage, update: FeatureUpdate, before: int) -> str:
 def _metadata_problem(image: MetadataImage, level: int) -> str:
     if level < FIRST_LEVEL:
         return "metadata always has a level"
-    kinds = {type(record) for record in scarce_records(image)}
-    newer = sorted(kind.__name__ for kind in kinds if LEVELS.get(kind, FIRST_LEVEL) > level)
+    newer = {type(each).__name__ for each in scarce_records(image) if level_of(each) > level}
     if newer:
-        return f"there are records of a newer level: {', '.join(newer)}"
+        return f"there are records of a newer level: {', '.join(sorted(newer))}"
     if level < REPLICATION_LEVEL and any(map(_is_extended, image.topics.values())):
         return "partitions have eligible leader replicas, or are moved"
     return ""

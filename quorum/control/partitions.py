@@ -128,14 +128,17 @@ def _checked(image: MetadataImage, broker_id: int, alteration: PartitionAlterati
     if broker_id not in isr:
         raise InvalidRequestError("a leader is in sync with itself")
     for replica in alteration.isr:
-        _check_eligible(image, replica, leads=replica.broker_id == broker_id)
+        _check_eligible(image, replica, state, leads=replica.broker_id == broker_id)
     return topic
 
 
-def _check_eligible(image: MetadataImage, replica: InSyncReplica, *, leads: bool) -> None:
+def _check_eligible(
+    image: MetadataImage, replica: InSyncReplica, state: PartitionState, *, leads: bool
+) -> None:
     """Refuse who could not serve, and who restarted since its leader saw it in sync (KIP-903).
 
-    A leader that shuts down may take others into the ISR: one of them can lead then.
+    A leader that shuts down may take others into the ISR: one of them can lead then. Who cannot
+    write stays in sync as long as it lacks nothing, but does not come to be.
     """
     broker_id, broker_epoch = replica.broker_id, replica.broker_epoch
     broker = image.brokers.get(broker_id)
@@ -145,6 +148,8 @@ def _check_eligible(image: MetadataImage, replica: InSyncReplica, *, leads: bool
         reason = "is fenced"
     elif broker.shutting_down and not leads:
         reason = "shuts down"
+    elif broker.cannot_write and broker_id not in state.isr:
+        reason = "cannot write"
     elif broker_epoch not in (ANY_EPOCH, broker.broker_epoch):
         reason = f"has epoch {broker.broker_epoch} now, not {broker_epoch}"
     else:

@@ -15,13 +15,13 @@ class Placement:
     """Places the partitions of one request.
 
     State: the brokers in two circles, those in service and the others (fenced, shutting down, being
-    drained), each in random order with the racks spread evenly over it.
+    drained, unable to write), each in random order with the racks spread evenly over it.
     """
 
     def __init__(self, brokers: Mapping[int, BrokerImage], rng: "Random") -> None:
         self._rng = rng
         able = [b for b in brokers.values() if b.may_lead]
-        live = [b for b in able if not b.draining] or able
+        live = [b for b in able if not b.is_spared] or able
         placed = {b.broker_id for b in live}
         others = [b for b in brokers.values() if b.broker_id not in placed]
         self._live = _Circle(live, rng)

@@ -20,6 +20,7 @@ from quorate.quorum.metadata.effective import allows_unclean_elections, min_insy
 from quorate.quorum.metadata.features import (
     METADATA_VERSION,
     REPLICATION_LEVEL,
+    UNWRITABLE_LEVEL,
     metadata_level,
 )
 from quorate.quorum.metadata.image import MetadataImage, PartitionState, TopicImage
@@ -34,15 +35,15 @@ NOBODY: Final[AbstractSet[int]] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Electorate:
-    """Who may be elected: those in service; of them ``leaving`` and ``draining`` only in need.
+    """Who may be elected: those in service; of them ``leaving`` and ``spared`` only in need.
 
     Brokers that shut down (``leaving``) may at most go on leading what nobody else can lead. Those
-    that are drained lead what nobody else can lead.
+    that are drained, or cannot write, lead what nobody else can lead.
     """
 
     in_service: AbstractSet[int]
     leaving: AbstractSet[int]
-    draining: AbstractSet[int]
+    spared: AbstractSet[int]
 
     def with_broker(self, broker_id: int) -> "Electorate":
         """Return it with a broker that comes into service."""
@@ -54,7 +55,7 @@ class Electorate:
 
     def sparing(self, broker_ids: AbstractSet[int]) -> "Electorate":
         """Return it with brokers that lead in need only, as if they were drained."""
-        return replace(self, draining=self.draining | broker_ids)
+        return replace(self, spared=self.spared | broker_ids)
 
     def may_lead(self, broker_id: int) -> bool:
         """Return whether a broker may be elected."""
@@ -63,7 +64,7 @@ class Electorate:
     def best(self, brokers: Brokers, leader_id: int) -> int:
         """Return who of some brokers should lead: the leader that there is, else the first one."""
         able = [b for b in brokers if self.may_lead(b)]
-        willing = [b for b in able if b not in self.draining] or able
+        willing = [b for b in able if b not in self.spared] or able
         if leader_id in willing:
             return leader_id
         return willing[0] if willing else NO_LEADER
@@ -75,7 +76,7 @@ def electorate_of(image: MetadataImage) -> Electorate:
     return Electorate(
         in_service=image.live_broker_ids(),
         leaving=frozenset(b.broker_id for b in brokers if b.shutting_down),
-        draining=frozenset(b.broker_id for b in brokers if b.draining),
+        spared=frozenset(b.broker_id for b in brokers if b.is_spared),
     )
 
 
@@ -106,6 +107,11 @@ def rules_of(image: MetadataImage, topic: TopicImage, electorate: Electorate) ->
 def keeps_elr(image: MetadataImage) -> bool:
     """Return whether every node knows of eligible leader replicas, reassignments, draining."""
     return metadata_level(image.features) >= REPLICATION_LEVEL
+
+
+def knows_unwritable(image: MetadataImage) -> bool:
+    """Return whether every node knows of brokers that cannot write."""
+    return metadata_level(image.features) >= UNWRITABLE_LEVEL
 
 
 def check_level(image: MetadataImage, what: str) -> None:

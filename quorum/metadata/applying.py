@@ -11,7 +11,7 @@ from quorate.quorum.metadata.codec import Fact, NewPartitions
 from quorate.quorum.metadata.delta import MetadataDelta, Touched
 from quorate.quorum.metadata.features import (
     METADATA_VERSION,
-    REPLICATION_LEVEL,
+    NEWEST_LEVEL,
     UNSAID,
     check_supported,
     level_of,
@@ -227,7 +227,7 @@ class _Draft:
     def check_level(self, record: r.MetadataRecord) -> None:
         """Refuse a record that not every node of the cluster knows yet."""
         level = self._features.get(METADATA_VERSION) or metadata_level({})
-        if level >= REPLICATION_LEVEL:  # nearly always, and there is no higher one
+        if level >= NEWEST_LEVEL:  # nearly always
             return
         needed = level_of(record)
         what = f"{type(record).__name__} needs {METADATA_VERSION} {needed}, which is {level}"
@@ -347,12 +347,13 @@ class _Draft:
         )
 
     def broker_changed(self, record: r.BrokerChanged) -> None:
-        """Have a broker shut down or drained, or not any more."""
+        """Have a broker shut down, drained, or unable to write, or not any more."""
         broker = self._broker(record.broker_id, record.broker_epoch)
         self._brokers[record.broker_id] = replace(
             broker,
             shutting_down=_or(record.shutting_down, broker.shutting_down),
             draining=_or(record.draining, broker.draining),
+            cannot_write=_or(record.cannot_write, broker.cannot_write),
         )
 
     def broker_fenced(self, record: r.BrokerFenced) -> None:

@@ -24,6 +24,11 @@ FIRST_LEVEL: Final = 1
 REPLICATION_LEVEL: Final = 3
 """Brought eligible leader replicas, reassignments, and brokers that shut down or are drained."""
 
+UNWRITABLE_LEVEL: Final = 4
+"""Brought brokers that cannot write, for their disks are full or broken."""
+
+NEWEST_LEVEL: Final = UNWRITABLE_LEVEL
+
 GROUP_VERSION: Final = "group.version"
 """At 1, groups may use the new protocol (KIP-848)."""
 
@@ -33,7 +38,7 @@ it by being written (KIP-890). Below, producers are told not to; what is kept of
 not differ, as it does between 0 and 1 on Kafka."""
 
 SUPPORTED: Final[Mapping[str, SupportedFeature]] = {
-    METADATA_VERSION: SupportedFeature(METADATA_VERSION, FIRST_LEVEL, REPLICATION_LEVEL),
+    METADATA_VERSION: SupportedFeature(METADATA_VERSION, FIRST_LEVEL, NEWEST_LEVEL),
     GROUP_VERSION: SupportedFeature(GROUP_VERSION, 0, 1),
     TRANSACTION_VERSION: SupportedFeature(TRANSACTION_VERSION, 0, 2),
 }
@@ -59,26 +64,29 @@ LEVELS: Final[Mapping[type[object], int]] = {
 }
 """The level of ``metadata.version`` that brought a record; those that are not here were always."""
 
-_EXTENSIONS: Final[Mapping[type[object], tuple[Callable[[Any], Any], tuple[Any, ...]]]] = {
+_EXTENSIONS: Final[Mapping[type[object], tuple[int, Callable[[Any], Any], object]]] = {
+    r.BrokerChanged: (UNWRITABLE_LEVEL, attrgetter("cannot_write"), None),
     r.PartitionCreated: (
+        REPLICATION_LEVEL,
         attrgetter("adding_replicas", "removing_replicas", "elr", "last_known_leader"),
         ((), (), (), NO_LEADER),
     ),
     r.PartitionChanged: (
+        REPLICATION_LEVEL,
         attrgetter("replicas", "adding_replicas", "removing_replicas", "elr", "last_known_leader"),
         (None, None, None, None, None),
     ),
 }
-"""The fields of a record that came with replication, and what they are where nobody knows them."""
+"""The fields of a record that came later, with which level, and what they are below it."""
 
 
 def level_of(record: r.MetadataRecord) -> int:
     """Return the level of ``metadata.version`` that brought a record, or what it says."""
     extensions = _EXTENSIONS.get(type(record))
     if extensions is not None:
-        fields, absent = extensions
+        level, fields, absent = extensions
         if fields(record) != absent:
-            return REPLICATION_LEVEL
+            return level
     return LEVELS.get(type(record), FIRST_LEVEL)
 
 

@@ -120,7 +120,8 @@ class BrokerImage:
     """A registered broker; ``directory_id`` may be empty (not told).
 
     One that shuts down stops leading first. One that is being drained leads only what nobody else
-    can, and is given nothing new; it stays in sync.
+    can, and is given nothing new; it stays in sync. So does one that cannot write (its disk is full
+    or broken), as long as it lacks nothing.
     """
 
     broker_id: int
@@ -133,6 +134,12 @@ class BrokerImage:
     features: tuple[SupportedFeature, ...] = ()
     shutting_down: bool = False
     draining: bool = False
+    cannot_write: bool = False
+
+    @property
+    def is_spared(self) -> bool:
+        """Whether the broker is to lead only what nobody else can, and is given nothing new."""
+        return self.draining or self.cannot_write
 
     @property
     def may_lead(self) -> bool:
@@ -213,12 +220,14 @@ class MetadataImage(NamedTuple):
         return broker is not None and broker.may_lead
 
     def may_join_isr(self, broker_id: int, broker_epoch: int) -> bool:
-        """Return whether a broker may be in sync: it may lead, and was not registered again since.
+        """Return whether a broker may come to be in sync.
+
+        It may lead, is able to write, and was not registered again since.
 
         -1 is an epoch that is not known, and not checked (KIP-903).
         """
         broker = self.brokers.get(broker_id)
-        if broker is None or not broker.may_lead:
+        if broker is None or not broker.may_lead or broker.cannot_write:
             return False
         return broker_epoch in (-1, broker.broker_epoch)
 

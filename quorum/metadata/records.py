@@ -77,9 +77,10 @@ class BrokerUnregistered:
 
 @dataclass(frozen=True, slots=True)
 class BrokerChanged:
-    """A broker shuts down or is being drained, or does so no more; ``None`` is "as before".
+    """A broker shuts down, is drained, or cannot write, or not any more; ``None`` is as before.
 
-    Registering again ends shutting down; being drained lasts until it is called off.
+    Registering again ends shutting down, and being unable to write, which it says again if it still
+    is. Being drained lasts until it is called off.
     """
 
     cause: Annotated[str, CAUSE_KEY]
@@ -88,6 +89,7 @@ class BrokerChanged:
     broker_epoch: Annotated[int, Key(4)]
     shutting_down: Annotated[bool | None, Key(5)] = None
     draining: Annotated[bool | None, Key(6)] = None
+    cannot_write: Annotated[bool | None, Key(7)] = None
 
 
 @dataclass(frozen=True, slots=True)

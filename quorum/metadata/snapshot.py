@@ -116,7 +116,7 @@ def scarce_records(image: MetadataImage) -> Iterator[r.MetadataRecord]:
         yield r.ProducerIdsAllocated(CAUSE, 0, -1, -1, image.next_producer_id)
     for broker in image.brokers.values():
         yield _broker_record(broker)
-        if broker.shutting_down or broker.draining:
+        if broker.shutting_down or broker.draining or broker.cannot_write:
             yield r.BrokerChanged(
                 cause=CAUSE,
                 time_ms=0,
@@ -124,6 +124,7 @@ def scarce_records(image: MetadataImage) -> Iterator[r.MetadataRecord]:
                 broker_epoch=broker.broker_epoch,
                 shutting_down=broker.shutting_down,
                 draining=broker.draining,
+                cannot_write=broker.cannot_write or None,
             )
     for request_id, answer in image.answers.items():
         yield r.RequestAnswered(CAUSE, 0, request_id, answer)

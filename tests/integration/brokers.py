@@ -16,11 +16,10 @@ from tests.robustness.node import Process
 LAG_S = 1.5
 SESSION_S = 3.0
 WAIT_S_MAX = 60.0
+ANY = -1
+"""The partition of a record that may be in any."""
 
-BROKER_PROPERTIES = {
-    "replica.lag.time.max.ms": str(int(LAG_S * 1000)),
-    "broker.heartbeat.interval.ms": "300",
-}
+BROKER_PROPERTIES = {"broker.heartbeat.interval.ms": "300"}
 
 
 def words_of(properties: Mapping[str, str]) -> list[str]:
@@ -49,12 +48,20 @@ class Cluster:
         security: Security = PLAIN,
         session_s: float | None = SESSION_S,
         racks: Mapping[int, str] | None = None,
+        *,
+        variables: Mapping[int, Mapping[str, str]] | None = None,
+        lag_s: float = LAG_S,
     ) -> None:
-        """Start a controller, with its own session timeout unless told, and the brokers."""
+        """Start a controller, with its own session timeout unless told, and the brokers.
+
+        ``variables`` are what some brokers have in their environment.
+        """
         self.directory = directory
         self.broker_ids = tuple(broker_ids)
         self.security = security
         self.racks = racks or {}
+        self.variables = variables or {}
+        self.properties = {**BROKER_PROPERTIES, "replica.lag.time.max.ms": str(int(lag_s * 1000))}
         self.controller_port, *ports = free_ports(1 + len(self.broker_ids))
         self.ports = dict(zip(self.broker_ids, ports, strict=True))
         sessions = (
@@ -62,7 +69,7 @@ class Cluster:
         )
         self.brokers: dict[int, Process] = {}
         words = ["--listen", f"127.0.0.1:{self.controller_port}", *words_of(sessions)]
-        self.controller = self._start("controller", "100", words)
+        self.controller = self._start("controller", "100", words, {})
         try:
             self.controller.wait_until_ready()
             for broker_id in self.broker_ids:
@@ -78,20 +85,23 @@ class Cluster:
         }  # fmt: skip
         self.admin = AdminClient(self.options)
 
-    def _start(self, role: str, node_id: str, words: list[str]) -> Process:
+    def _start(
+        self, role: str, node_id: str, words: list[str], variables: Mapping[str, str]
+    ) -> Process:
         directory = self.directory / f"{role}-{node_id}"
         directory.mkdir(exist_ok=True)
         words = [role, "start", "--id", node_id, "--dir", str(directory), *words]
-        return Process(words, self.directory / f"{role}-{node_id}.log", {})
+        return Process(words, self.directory / f"{role}-{node_id}.log", variables)
 
     def start(self, broker_id: int) -> None:
-        properties = {**BROKER_PROPERTIES, **self.security.broker}
+        properties = {**self.properties, **self.security.broker}
         if broker_id in self.racks:
             properties["broker.rack"] = self.racks[broker_id]
         listen = f"{self.security.protocol}://127.0.0.1:{self.ports[broker_id]}"
         words = ["--controllers", f"127.0.0.1:{self.controller_port}", "--listen", listen]
         words += words_of(properties)
-        self.brokers[broker_id] = self._start("broker", str(broker_id), words)
+        variables = self.variables.get(broker_id, {})
+        self.brokers[broker_id] = self._start("broker", str(broker_id), words, variables)
 
     def close(self) -> None:
         for process in [*self.brokers.values(), self.controller]:
@@ -125,9 +135,9 @@ class Cluster:
     def producer(self, **options: Any) -> Producer:
         return Producer({**self.options, "acks": "all", "linger.ms": 0, **options})
 
-    def logs(self, topic: str) -> list[bytes]:
-        """Return what each broker has of the topic, as bytes."""
-        paths = [self.directory / f"broker-{i}" / f"{topic}-0" for i in self.broker_ids]
+    def logs(self, topic: str, number: int = 0) -> list[bytes]:
+        """Return what each broker has of a partition, as bytes."""
+        paths = [self.directory / f"broker-{i}" / f"{topic}-{number}" for i in self.broker_ids]
         return [b"".join(f.read_bytes() for f in sorted(p.glob("*.log"))) for p in paths]
 
 
@@ -138,9 +148,11 @@ def wait_until(holds: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
-def send(producer: Producer, topic: str, value: bytes) -> KafkaError | None:
+def send(producer: Producer, topic: str, value: bytes, number: int = ANY) -> KafkaError | None:
     """Produce a record, wait for what became of it, and return the error if it was one."""
     heard: list[KafkaError | None] = []
-    producer.produce(topic, value, on_delivery=lambda error, _: heard.append(error))
+    producer.produce(
+        topic, value, partition=number, on_delivery=lambda error, _: heard.append(error)
+    )
     producer.flush(WAIT_S_MAX)
     return heard[0]

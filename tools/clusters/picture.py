@@ -18,10 +18,11 @@ PAUSED: Final = "paused"
 DEAD: Final = "dead"
 STOPPED: Final = "not started"
 FENCED: Final = "fenced"
+READ_ONLY: Final = "read-only"
 IN_SERVICE: Final = "in service"
 LEADER: Final = "leader"
 FOLLOWER: Final = "follower"
-TROUBLED: Final = frozenset({PAUSED, DEAD, STOPPED, FENCED})
+TROUBLED: Final = frozenset({PAUSED, DEAD, STOPPED, FENCED, READ_ONLY})
 HEADINGS: Final = (
     "NODE", "ADDRESS", "PID", "STATE", "LEADS", "REPLICAS", "BEHIND", "MEMORY", "UP",
 )  # fmt: skip
@@ -112,6 +113,8 @@ def broker_state(broker: BrokerDescription) -> str:
         return FENCED
     if broker.is_shutting_down:
         return "shutting down"
+    if broker.cannot_write:
+        return READ_ONLY
     return "draining" if broker.is_draining else IN_SERVICE
 
 

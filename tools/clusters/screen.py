@@ -11,6 +11,7 @@ from quorate.tools.clusters.picture import (
     HEADINGS,
     IN_SERVICE,
     LEADER,
+    READ_ONLY,
     TROUBLED,
     Picture,
     deaths,
@@ -66,5 +67,5 @@ def _nodes_table(picture: Picture) -> Table:
 
 def _style(state: str) -> str:
     if state in TROUBLED:
-        return "yellow" if state == FENCED else "bold red"
+        return "yellow" if state in {FENCED, READ_ONLY} else "bold red"
     return {LEADER: "bold green", IN_SERVICE: "green"}.get(state, "")

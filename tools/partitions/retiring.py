@@ -62,7 +62,7 @@ def able_to_lead(brokers: Iterable[BrokerDescription]) -> list[int]:
     return [
         broker.broker_id
         for broker in brokers
-        if not (broker.is_fenced or broker.is_shutting_down or broker.is_draining)
+        if not (broker.is_fenced or broker.is_shutting_down or broker.is_spared)
     ]
 
 

@@ -228,6 +228,8 @@ class BrokerEvent:
 def _change_text(changed: r.BrokerChanged) -> str:
     if changed.shutting_down:
         return "began to shut down"
+    if changed.cannot_write is not None:
+        return "cannot write" if changed.cannot_write else "can write again"
     return DRAINED if changed.draining else "is drained no more"
 
 

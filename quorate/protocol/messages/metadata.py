@@ -106,6 +106,7 @@ class DescribeClusterBroker:
     is_fenced: bool = boolean("2+")
     is_shutting_down: bool = boolean("2+", tag=OWN_TAG)
     is_draining: bool = boolean("2+", tag=OWN_TAG + 1)
+    cannot_write: bool = boolean("2+", tag=OWN_TAG + 2)
 
 
 @message(versions="0-2", flexible="0+")

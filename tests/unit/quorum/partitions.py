@@ -1,4 +1,4 @@
-"""Clusters of a few brokers with one topic, at the level that brought replication."""
+"""Clusters of a few brokers with one topic, at the newest level."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -6,10 +6,11 @@ from dataclasses import replace
 from quorate.control.messages import SupportedFeature
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.features import NEWEST_LEVEL
 from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionState
 
 ID = b"i" * 16
-FEATURES = (SupportedFeature("metadata.version", 1, 3),)
+FEATURES = (SupportedFeature("metadata.version", 1, NEWEST_LEVEL),)
 
 
 def epoch_of(broker_id: int) -> int:
@@ -55,7 +56,7 @@ def cluster(
     alive: Iterable[int] = (1, 2, 3),
     brokers: Sequence[int] = (1, 2, 3, 4, 5),
     min_isr: int = 2,
-    level: int = 3,
+    level: int = NEWEST_LEVEL,
 ) -> MetadataImage:
     """Return an image with a topic "t" whose partitions are so."""
     records: list[r.MetadataRecord] = [

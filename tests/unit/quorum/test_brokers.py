@@ -29,8 +29,16 @@ from quorate.quorum.control.decision import Decision
 from quorate.quorum.control.partitions import alter_partition
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.features import NEWEST_LEVEL
 from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionState
-from tests.unit.quorum.partitions import cluster, epoch_of, partition, the_partition, with_records
+from tests.unit.quorum.partitions import (
+    broker,
+    cluster,
+    epoch_of,
+    partition,
+    the_partition,
+    with_records,
+)
 
 TIMEOUT_MS = 9000
 REGISTER = m.RegisterBroker(
@@ -240,27 +248,55 @@ def cannot_write(broker_id: int) -> m.BrokerHeartbeat:
 
 def test_a_broker_that_cannot_write_has_others_lead_and_is_in_sync_still() -> None:
     image = replicated(partition(), partition((1,)), partition((2, 1), 2))
-    decision = brokers.heartbeat(image, cannot_write(1), 0, frozenset({1}))
+    decision = brokers.heartbeat(image, cannot_write(1), 0)
     assert decision.answer == m.BrokerHeartbeatAnswer(fenced=False, caught_up=True)
-    moved, alone, other = commit(image, decision).topics["t"].partitions
+    after = commit(image, decision)
+    assert after.brokers[1].cannot_write
+    moved, alone, other = after.topics["t"].partitions
     assert (moved.leader_id, moved.isr) == (2, (1, 2, 3))
     assert (alone, other) == tuple(image.topics["t"].partitions[1:])
+    assert brokers.heartbeat(after, cannot_write(1), 0).records == ()
 
 
-@pytest.mark.parametrize(("unable", "leader_id"), [({1, 2}, 3), ({1, 2, 3}, 1)])
+def test_a_broker_can_write_again_once_its_disk_has_refused_nothing_for_a_while() -> None:
+    image = replicated(partition())
+    image = commit(image, brokers.heartbeat(image, cannot_write(1), 0))
+    beat = replace(cannot_write(1), cannot_write=False)
+    assert brokers.heartbeat(image, beat, 0, was_refused=True).records == ()
+    after = commit(image, brokers.heartbeat(image, beat, 0))
+    assert not after.brokers[1].cannot_write
+    assert brokers.heartbeat(after, beat, 0).records == ()
+
+
+def test_a_broker_that_cannot_write_and_starts_again_is_asked_anew() -> None:
+    image = replicated(partition())
+    image = commit(image, brokers.heartbeat(image, cannot_write(1), 0))
+    again = replace(broker(1), broker_epoch=image.version + 1)
+    assert not with_records(image, again).brokers[1].cannot_write
+
+
+@pytest.mark.parametrize(("unable", "leader_id"), [([2, 1], 3), ([2, 3, 1], 1)])
 def test_nobody_is_to_lead_who_cannot_write_either_if_others_can(
-    unable: set[int], leader_id: int
+    unable: list[int], leader_id: int
 ) -> None:
     image = replicated(partition())
-    after = commit(image, brokers.heartbeat(image, cannot_write(1), 0, unable))
-    assert the_partition(after).leader_id == leader_id
+    for broker_id in unable:
+        image = commit(image, brokers.heartbeat(image, cannot_write(broker_id), 0))
+    assert the_partition(image).leader_id == leader_id
+
+
+def test_what_not_every_node_knows_is_not_done_about_a_broker_that_cannot_write() -> None:
+    image = cluster(partition(), level=NEWEST_LEVEL - 1)
+    assert brokers.heartbeat(image, cannot_write(1), 0).records == ()
 
 
 def test_a_disk_that_refused_something_is_spared_for_a_while() -> None:
-    spared = sessions()
-    spared.refuse(1, 1000)
-    assert spared.unable(1000 + UNABLE_MS - 1) == {1}
-    assert spared.unable(1000 + UNABLE_MS) == frozenset()
+    spared = sessions(now_ms=1000)
+    assert spared.was_refused(1, 1000 + UNABLE_MS - 1), "it may have told the controller before"
+    assert not spared.was_refused(1, 1000 + UNABLE_MS)
+    spared.refuse(1, 99_000)
+    assert spared.was_refused(1, 99_000 + UNABLE_MS - 1)
+    assert not spared.was_refused(1, 99_000 + UNABLE_MS)
 
 
 def test_heartbeats_of_strangers_and_of_former_lives_are_refused() -> None:

@@ -11,7 +11,6 @@ from quorate.quorum.metadata.features import (
     GROUP_VERSION,
     LEVELS,
     METADATA_VERSION,
-    REPLICATION_LEVEL,
     SUPPORTED,
     UnsupportedLevelError,
     bootstrap_records,
@@ -66,18 +65,19 @@ CHANGED = r.PartitionChanged("c", 1, b"t", 0, 1, 0, (1,))
         replace(CHANGED, elr=()),
         replace(CHANGED, last_known_leader=-1),
         r.BrokerChanged("c", 1, 1, 1, draining=True),
+        r.BrokerChanged("c", 1, 1, 1, cannot_write=True),
     ],
 )
-def test_who_does_not_know_replication_is_not_told_of_it(record: r.MetadataRecord) -> None:
+def test_who_does_not_know_what_came_later_is_not_told_of_it(record: r.MetadataRecord) -> None:
     """A node that did not know a field would ignore it, and disagree."""
     broker = r.BrokerRegistered("c", 1, 1, 1, b"", b"", {}, None, fenced=True)
-    before: list[r.MetadataRecord] = [level(REPLICATION_LEVEL - 1), broker, TOPIC]
+    before: list[r.MetadataRecord] = [level(level_of(record) - 1), broker, TOPIC]
     if isinstance(record, r.PartitionChanged):
         before.append(CREATED)
     image = apply_records(EMPTY_IMAGE, 1, before)
     with pytest.raises(InconsistentRecordError, match=f"needs metadata.version {level_of(record)}"):
         apply_records(image, 2, [record])
-    apply_records(image, 2, [level(REPLICATION_LEVEL), record])
+    apply_records(image, 2, [level(level_of(record)), record])
 
 
 def test_partitions_as_they_always_were_have_no_level() -> None:

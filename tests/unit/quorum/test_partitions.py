@@ -15,6 +15,7 @@ from quorate.errors import ErrorCode, KafkaError
 from quorate.quorum.control.partitions import alter_partition
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.features import NEWEST_LEVEL
 from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionState
 
 ID = b"i" * 16
@@ -124,6 +125,20 @@ def test_who_shuts_down_is_not_taken_into_the_isr_but_its_partitions_go_on() -> 
     decision = alter_partition(image, AlterPartition(1, 11, (smaller,)), 77)
     (answer,) = decision.answer.partitions
     assert (answer.failure, answer.isr) == (DONE, (1,))
+
+
+def test_who_cannot_write_stays_in_the_isr_but_is_not_taken_into_it() -> None:
+    level = r.FeatureLevelSet("c", 1, "metadata.version", NEWEST_LEVEL)
+    full = [r.BrokerChanged("c", 1, b, 10 + b, cannot_write=True) for b in (2, 3)]
+    image = apply_records(cluster(), 2, [level, *full])
+    decision = alter_partition(image, AlterPartition(1, 11, (GROW,)), 77)
+    (answer,) = decision.answer.partitions
+    assert answer.failure.code == ErrorCode.INELIGIBLE_REPLICA
+    assert "broker 3 cannot write" in answer.failure.message
+    image = apply_records(image, 3, [replace(full[1], cannot_write=False)])
+    decision = alter_partition(image, AlterPartition(1, 11, (GROW,)), 77)
+    (answer,) = decision.answer.partitions
+    assert (answer.failure, answer.isr) == (DONE, (1, 2, 3))
 
 
 def test_who_leaves_an_isr_that_is_too_small_is_an_eligible_leader() -> None:

@@ -61,6 +61,7 @@ def everything() -> MetadataImage:
         r.BrokerRegistered("c", 1, 1, 5, b"x" * 16, b"d" * 16, {}, "r1", fenced=True),
         r.BrokerChanged("c", 1, 1, 5, shutting_down=True, draining=True),
         r.BrokerRegistered("c", 1, 2, 6, b"x" * 16, b"d" * 16, {}, "r1", fenced=False),
+        r.BrokerChanged("c", 1, 2, 6, cannot_write=True),
         r.ProducerIdsAllocated("c", 1, 1, 1, 1000),
         *(record for number in range(1000) for record in topic(number)),
         MOVING,

@@ -86,6 +86,7 @@ def _broker(broker: BrokerImage) -> BrokerDescription:
     return BrokerDescription(
         broker.broker_id, endpoint, broker.rack, broker.fenced,
         is_shutting_down=broker.shutting_down, is_draining=broker.draining,
+        cannot_write=broker.cannot_write,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -17,6 +18,7 @@ from quorate.protocol.messages.data import (
 )
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records
+from quorate.quorum.metadata.features import NEWEST_LEVEL
 from quorate.records.record import ProducerStamp
 from tests.unit.broker.harness import NOW_MS, codes
 from tests.unit.broker.log.batches import make_batch, read_all
@@ -272,6 +274,29 @@ def test_nobody_joins_who_is_out_of_service() -> None:
     assert cluster.proposed() is None
     cluster.apply(r.BrokerUnfenced("test", 0, 2, old_epoch))
     assert cluster.proposed() is not None
+
+
+def test_who_cannot_write_is_in_sync_while_it_lacks_nothing_and_not_a_moment_longer() -> None:
+    cluster = Cluster(flush_messages="9")
+    cluster.append(b"a")
+    cluster.replicate()
+    full = r.BrokerChanged("test", 0, 3, cluster.epochs[3], cannot_write=True)
+    cluster.apply(r.FeatureLevelSet("test", 0, "metadata.version", NEWEST_LEVEL), full)
+    leader = cluster.leader()
+    cluster.nodes[1].replicas.host.now_ms += 1
+    leader.review()
+    assert cluster.proposed() is None
+    cluster.append(b"b")
+    cluster.nodes[1].replicas.host.now_ms += 1
+    leader.review()
+    assert leader.isr.proposed == (1, 2), "broker 2 gets the time that it always gets"
+    cluster.change(1, 0, (1, 2))
+    cluster.replicate()
+    assert leader.high_watermark == 2
+    assert cluster.proposed() is None, "it has everything, but would be in the way again"
+    cluster.apply(replace(full, cannot_write=False))
+    leader.review()
+    assert leader.isr.proposed == (1, 2, 3)
 
 
 def test_nobody_joins_who_was_registered_again_since_it_fetched() -> None:
