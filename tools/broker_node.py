@@ -8,7 +8,7 @@ import trio
 
 from quorate.broker.app import BrokerPlan, RunningBroker, run_broker
 from quorate.broker.listeners import Listener
-from quorate.broker.log.directory import refuse_foreign_directory
+from quorate.broker.log.directory import cluster_of_directory
 from quorate.broker.log.files import OsFileSystem
 from quorate.tools.controller_tls import controller_client_context
 from quorate.tools.controllers import RemoteController
@@ -34,12 +34,12 @@ async def run_separate_broker(plan: NodePlan, listeners: list[Listener], on_read
             hint="--controllers 127.0.0.1:9190",
         )
     # What cannot become right is told before controllers are waited for.
-    refuse_foreign_directory(OsFileSystem(), config.log_dir, node_id=config.node_id)
+    known = cluster_of_directory(OsFileSystem(), config.log_dir, node_id=config.node_id)
     async with trio.open_nursery() as nursery:
         remote = RemoteController(endpoints, config.node_id, controller_client_context(config))
         scope = await start_shielded(nursery, remote.run)
         try:
-            cluster_id = await remote.find_cluster()
+            cluster_id = await remote.find_cluster(known)
             await serve_broker(
                 BrokerPlan(config, plan.texts, cluster_id, listeners, remote.call),
                 NodeMetrics("broker", config.node_id),

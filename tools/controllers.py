@@ -5,6 +5,7 @@ import math
 import secrets
 import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import trio
@@ -82,12 +83,15 @@ class RemoteController:
             task_status.started()
             await trio.sleep_forever()
 
-    async def find_cluster(self) -> str:
-        """Return the cluster's id, waiting until a controller is there."""
+    async def find_cluster(self, known: str = "") -> str:
+        """Return the cluster's id, waiting until a controller is there.
+
+        The cluster that is ``known`` already is looked for at all addresses first.
+        """
         warned = False
         while True:
             try:
-                connection = await self._connected()
+                connection = await self._connected_to(known)
             except (NetworkError, NotControllerError) as error:
                 if not warned:
                     logger.warning("waiting for a controller: %s", error.message)
@@ -164,6 +168,14 @@ class RemoteController:
             if self._connection is None:
                 self._connection = await self._connect()
             return self._connection
+
+    async def _connected_to(self, known: str) -> ControlConnection:
+        if known:
+            self._cluster_id = known
+            with suppress(NetworkError, NotControllerError):
+                return await self._connected()
+            self._cluster_id = ""
+        return await self._connected()
 
     async def _follow(self, connection: ControlConnection, leader: Endpoint | None) -> None:
         """Go from a controller that does not lead to the one that does, if that is known."""

@@ -96,16 +96,19 @@ def claim_directory(fs: FileSystem, path: str, *, cluster_id: str, node_id: int)
     return meta
 
 
-def refuse_foreign_directory(fs: FileSystem, path: str, *, node_id: int) -> None:
-    """See that a directory is this node's, or nobody's, before it is known which the cluster is.
+def cluster_of_directory(fs: FileSystem, path: str, *, node_id: int) -> str:
+    """Return the id of the cluster that a directory of this node belongs to; "" if it is nobody's.
 
     Raises:
         DirectoryError: it belongs to another node, or was written by a newer release.
         OSError: the disk fails.
     """
     meta_path = f"{path}/{META_NAME}"
-    if fs.exists(meta_path):
-        _check_node(path, _read_meta(fs, meta_path), node_id)
+    if not fs.exists(meta_path):
+        return ""
+    meta = _read_meta(fs, meta_path)
+    _check_node(path, meta, node_id)
+    return meta.cluster_id
 
 
 def _read_meta(fs: FileSystem, meta_path: str) -> Meta:

@@ -25,7 +25,7 @@ from quorate.jepsen.mutants.mutant import Mutant, Proof
 from quorate.jepsen.mutants.patching import Patches
 from quorate.promise import Promise
 from quorate.quorum.control import partitions
-from quorate.quorum.metadata.image import MetadataImage
+from quorate.quorum.metadata.image import MetadataImage, PartitionState
 from quorate.records.batch import BatchHeader, parse_header
 from quorate.records.slices import FileSlice
 
@@ -171,8 +171,10 @@ def broker_epoch_ignored(patches: Patches) -> None:
     """Take a broker for what it was before it was registered again, here and at the controller."""
     check: Any = None
 
-    def check_eligible(image: MetadataImage, replica: InSyncReplica, *, leads: bool) -> None:
-        check(image, replace(replica, broker_epoch=ANY_EPOCH), leads=leads)
+    def check_eligible(
+        image: MetadataImage, replica: InSyncReplica, state: PartitionState, *, leads: bool
+    ) -> None:
+        check(image, replace(replica, broker_epoch=ANY_EPOCH), state, leads=leads)
 
     def is_stale(_self: Host, _broker_id: int, _broker_epoch: int) -> bool:
         return False

@@ -41,6 +41,14 @@ def cluster(tmp_path: Path, disk: Shim) -> Iterator[Cluster]:
     running.close()
 
 
+def leaders(cluster: Cluster) -> list[int]:
+    return [cluster.partition(TOPIC, number).leader for number in range(PARTITIONS)]
+
+
+def isrs(cluster: Cluster) -> list[set[int]]:
+    return [cluster.isr(TOPIC, number) for number in range(PARTITIONS)]
+
+
 async def states(cluster: Cluster) -> dict[int, str]:
     """Return how each broker is, as its cluster sees it."""
     async with Admin(f"127.0.0.1:{cluster.ports[1]}") as admin:
@@ -61,22 +69,19 @@ async def test_a_broker_whose_disk_is_full_leads_nothing_and_holds_nobody_up(
             assert send(producer, TOPIC, b"%d" % next(numbers), partition) is None
 
     send_to_all()
-    led = [n for n in range(PARTITIONS) if cluster.partition(TOPIC, n).leader == FULL]
-    assert led
+    assert FULL in leaders(cluster)
     disk.set("space_bytes", 0)
     for _ in range(10):
         send_to_all()
-    for number in range(PARTITIONS):
-        assert cluster.isr(TOPIC, number) == {1, 2}
-        assert cluster.partition(TOPIC, number).leader != FULL
+    assert isrs(cluster) == [{1, 2}] * PARTITIONS
+    assert FULL not in leaders(cluster)
     assert await states(cluster) == {1: IN_SERVICE, 2: IN_SERVICE, FULL: READ_ONLY}
 
     disk.set("space_bytes", UNLIMITED)
     assert cluster.brokers[FULL].stop() == 0
     cluster.start(FULL)
     cluster.brokers[FULL].wait_until_ready()
-    for number in range(PARTITIONS):
-        wait_until(lambda n=number: len(cluster.isr(TOPIC, n)) == 3, "it is in sync again")
+    wait_until(lambda: {len(each) for each in isrs(cluster)} == {3}, "it is in sync again")
     send_to_all()
     assert (await states(cluster))[FULL] == IN_SERVICE
     for number in range(PARTITIONS):

@@ -214,6 +214,15 @@ async def test_a_cluster_is_found_once_a_controller_is_in_one() -> None:
     assert found == ["c"]
 
 
+async def test_the_cluster_that_is_known_is_looked_for_at_all_addresses_first() -> None:
+    foreign, young, ours = Fake(), Fake(), Fake()
+    foreign.cluster_id, young.cluster_id = "another", ""
+    async with serving(foreign, young, ours) as remote:
+        assert await remote.find_cluster("c") == "c"
+    async with serving(foreign) as remote:
+        assert await remote.find_cluster("c") == "another", "for the directory to refuse"
+
+
 async def test_tools_ask_once_and_hear_errors_plainly() -> None:
     leader = Fake()
     leader.leader = leader

@@ -357,9 +357,12 @@ def test_preferred_leaders_lead_again_where_they_are_in_sync() -> None:
 
 
 def test_preferred_leaders_wait_until_they_can_write() -> None:
+    def full(broker_id: int) -> r.BrokerChanged:
+        return r.BrokerChanged("c", 1, broker_id, epoch_of(broker_id), cannot_write=True)
+
     image = cluster(partition((1, 2), 2))
-    assert balance_leaders(image, REASON, {1}) == []
-    assert len(balance_leaders(image, REASON, {3})) == 1
+    assert balance_leaders(with_records(image, full(1)), REASON) == []
+    assert len(balance_leaders(with_records(image, full(3)), REASON)) == 1
 
 
 def test_very_many_leaders_are_not_moved_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,8 +107,8 @@ def test_other_features_are_switched_on_and_off() -> None:
     ("wanted", "complaint"),
     [
         (FeatureUpdate("unknown", 1), "does not know the feature"),
-        (FeatureUpdate(METADATA_VERSION, 9), "the controller supports 1 to 3"),
-        (FeatureUpdate(METADATA_VERSION, -1, DOWN), "the controller supports 1 to 3"),
+        (FeatureUpdate(METADATA_VERSION, 9), "the controller supports 1 to 4"),
+        (FeatureUpdate(METADATA_VERSION, -1, DOWN), "the controller supports 1 to 4"),
         (FeatureUpdate(METADATA_VERSION, 0, DOWN), "metadata always has a level"),
         (FeatureUpdate(METADATA_VERSION, 1), "a downgrade lowers it"),
         (FeatureUpdate(OTHER.name, 2, DOWN), "an upgrade raises the level"),

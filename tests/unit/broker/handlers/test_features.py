@@ -21,7 +21,7 @@ from quorate.quorum.metadata import records as r
 from tests.unit.broker.harness import Node, codes, new_node, now, over
 
 OURS = "quorate.metadata.version"
-TOLD = {OURS: (1, 3), "group.version": (0, 1), "transaction.version": (0, 2)}
+TOLD = {OURS: (1, 4), "group.version": (0, 1), "transaction.version": (0, 2)}
 
 
 def told(node: Node, version: int = 4) -> ApiVersionsResponse:

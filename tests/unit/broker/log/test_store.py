@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.broker.log.directory import DirectoryError, refuse_foreign_directory
+from quorate.broker.log.directory import DirectoryError, cluster_of_directory
 from quorate.broker.log.documents import encode_document
 from quorate.broker.log.files import FatalStorageError, OsFileSystem, read_file, replace_file
 from quorate.broker.log.naming import parse_name
@@ -66,12 +66,12 @@ def test_a_directory_of_another_cluster_or_node_is_refused() -> None:
 
 def test_whose_directory_it_is_can_be_asked_before_the_cluster_is_known() -> None:
     disk = new_disk()
-    refuse_foreign_directory(disk, "/data", node_id=2)  # nobody's
+    assert not cluster_of_directory(disk, "/data", node_id=2), "it is nobody's"
     open_data(disk).close(clean=True, now_ms=NOW_MS)
 
-    refuse_foreign_directory(disk, "/data", node_id=1)
+    assert cluster_of_directory(disk, "/data", node_id=1) == "cluster"
     with pytest.raises(DirectoryError, match="belongs to node 1, not to node 2"):
-        refuse_foreign_directory(disk, "/data", node_id=2)
+        cluster_of_directory(disk, "/data", node_id=2)
 
 
 def test_a_directory_in_use_is_refused() -> None:

@@ -289,14 +289,14 @@ def test_who_cannot_write_is_in_sync_while_it_lacks_nothing_and_not_a_moment_lon
     cluster.append(b"b")
     cluster.nodes[1].replicas.host.now_ms += 1
     leader.review()
-    assert leader.isr.proposed == (1, 2), "broker 2 gets the time that it always gets"
+    assert set(leader.isr.proposed or ()) == {1, 2}, "broker 2 gets the time that it always gets"
     cluster.change(1, 0, (1, 2))
     cluster.replicate()
     assert leader.high_watermark == 2
     assert cluster.proposed() is None, "it has everything, but would be in the way again"
     cluster.apply(replace(full, cannot_write=False))
     leader.review()
-    assert leader.isr.proposed == (1, 2, 3)
+    assert set(leader.isr.proposed or ()) == {1, 2, 3}
 
 
 def test_nobody_joins_who_was_registered_again_since_it_fetched() -> None:

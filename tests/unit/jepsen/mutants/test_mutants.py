@@ -48,9 +48,8 @@ def test_there_are_as_many_mutants_as_promised() -> None:
     assert "ack-before-isr" in MUTANTS
 
 
-def test_what_was_replaced_comes_back() -> None:
+def test_what_was_replaced_comes_back(patches: Patches) -> None:
     before = vars(produce)["_must_wait"], vars(LeaderReplica)["_replicated"]
-    patches = Patches()
     for name in MUTANTS:
         arm(name, patches)
     assert vars(produce)["_must_wait"] is not before[0]
