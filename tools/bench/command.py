@@ -10,7 +10,7 @@ from rich.console import Console
 
 from quorate.tools.bench import brokers, plot, report, results, runner, suite
 from quorate.tools.bench.machine import machine_facts
-from quorate.tools.bench.measuring import Bench
+from quorate.tools.bench.measuring import ONE_CORE, Bench
 from quorate.tools.bench.scenarios import Scenario
 from tests.compat.peers import cache, nodes
 
@@ -41,9 +41,10 @@ def parser() -> argparse.ArgumentParser:
     )
     options.add_argument(
         "--pin",
-        choices=("none", "clients", "both"),
-        default="none",
-        help="keep generators in C on core 1, and with 'both' brokers on core 0 (%(default)s)",
+        choices=("quickest", "none", "clients", "both"),
+        default="quickest",
+        help="keep generators in C on core 1, and with 'both' brokers on core 0; 'quickest': those"
+        " that fight with themselves on more than one core (%(default)s)",
     )
     options.add_argument(
         "--quiet-wait",
@@ -96,9 +97,10 @@ def bench_of(options: argparse.Namespace, folder: Path) -> Bench:
         warmup_s=0.3 if options.quick else options.warmup,
         quiet_wait_s=1.0 if options.quick else options.quiet_wait,
         broker_cores="0" if options.pin == "both" else "",
-        client_cores="" if options.pin == "none" else "1",
+        client_cores=ONE_CORE if options.pin in {"clients", "both"} else "",
         startup_bytes=int(options.startup_gigabytes * 1e9),
         folder=folder,
+        tries_cores=options.pin == "quickest",
     )
 
 
@@ -128,7 +130,7 @@ def run_all(
         "seconds": bench.seconds,
         "warmup_s": bench.warmup_s,
         "broker_cores": bench.broker_cores or "any",
-        "client_cores": bench.client_cores or "any",
+        "client_cores": "quickest" if bench.tries_cores else bench.client_cores or "any",
         "startup_bytes": bench.startup_bytes,
     }
     versions = {broker.name: broker.version for broker in chosen}

@@ -40,12 +40,16 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """All samples of one scenario, by subject: brokers, or clients.  The first is compared."""
+    """All samples of one scenario, by subject: brokers, or clients.  The first is compared.
+
+    `client_cores` is where the load generator was kept; empty means any core.
+    """
 
     name: str
     title: str
     metrics: tuple[Metric, ...]
     samples: Mapping[str, tuple[Sample, ...]]
+    client_cores: str = ""
 
     @property
     def subjects(self) -> tuple[str, ...]:

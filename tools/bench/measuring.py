@@ -30,6 +30,10 @@ TOUCHED_BYTES = 2**30
 """Whose pages are touched at a time."""
 
 
+ONE_CORE = "1"
+"""Where a load generator is kept, if it is."""
+
+
 class MeasurementFailedError(Exception):
     """A load generator failed, or did not say what it measured."""
 
@@ -38,7 +42,8 @@ class MeasurementFailedError(Exception):
 class Bench:
     """What all measurements share: how long, on which cores, with which programs.
 
-    `broker_cores` and `client_cores` are lists for taskset; empty means any core.
+    `broker_cores` and `client_cores` are lists for taskset; empty means any core. With
+    `tries_cores`, a librdkafka that is saturated is tried on `ONE_CORE`, too (`runner.placed`).
     """
 
     seconds: float
@@ -48,6 +53,7 @@ class Bench:
     client_cores: str
     startup_bytes: int
     folder: Path
+    tries_cores: bool = False
 
 
 class Watched(Protocol):

@@ -10,6 +10,8 @@ from rich.text import Text
 from quorate.dataclass import dataclass
 from quorate.tools.bench.figures import Metric, Outcome, digits, shown
 
+KEPT = " (on one core)"
+
 # Two runs of the same code differ by this much here and there.
 NOISE = 0.05
 
@@ -28,9 +30,10 @@ def rows_of(outcome: Outcome) -> Iterator[Row]:
     """Return the lines about one scenario; a subject that failed has the reason in its place."""
     first, *others = outcome.subjects
     disturbed = any(outcome.is_disturbed(subject) for subject in outcome.subjects)
+    kept = KEPT if outcome.client_cores else ""
     for metric in outcome.metrics:
         yield Row(
-            f"{outcome.title}{', ' if metric.label else ''}{metric.label}",
+            f"{outcome.title}{', ' if metric.label else ''}{metric.label}{kept}",
             tuple(_median(outcome, metric, subject) for subject in outcome.subjects),
             tuple(outcome.ratio(metric, first, other) for other in others),
             disturbed,
@@ -75,6 +78,10 @@ def print_report(console: Console, outcomes: Sequence[Outcome]) -> None:
         console.print(table)
     if any(o.is_disturbed(subject) for o in outcomes for subject in o.subjects):
         console.print("~ somebody else used the machine meanwhile: repeat before you believe it")
+    if any(outcome.client_cores for outcome in outcomes):
+        console.print(
+            f"{KEPT.strip()}: the load generator was kept on one core, where it is quicker"
+        )
     for outcome in outcomes:
         for subject in outcome.subjects:
             for failure in outcome.failures(subject):

@@ -38,6 +38,7 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
     return {
         "name": outcome.name,
         "title": outcome.title,
+        "client_cores": outcome.client_cores or "any",
         "metrics": [_metric(outcome, metric, first) for metric in outcome.metrics],
         "samples": {
             subject: [
