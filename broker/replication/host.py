@@ -81,14 +81,18 @@ class Host:
         self.fetching = Throttle(node_id, FOLLOWING)
         self.sending = Throttle(node_id, LEADING)
 
-    def may_join_isr(self, broker_id: int, broker_epoch: int | None) -> bool:
+    def may_join_isr(
+        self, broker_id: int, broker_epoch: int | None, *, in_need: bool = False
+    ) -> bool:
         """Whether a follower that fetched in this registration may be called in sync (KIP-903)."""
-        return broker_epoch is not None and self.image.may_join_isr(broker_id, broker_epoch)
+        if broker_epoch is None:
+            return False
+        return self.image.may_join_isr(broker_id, broker_epoch, in_need=in_need)
 
-    def lag_max_ms(self, broker_id: int) -> int:
-        """How long a follower in sync may lack something: no time if it cannot write it anyway."""
+    def cannot_write(self, broker_id: int) -> bool:
+        """Whether the disk of a broker is full or broken, or was a moment ago."""
         broker = self.image.brokers.get(broker_id)
-        return 0 if broker is not None and broker.cannot_write else self.lag_time_max_ms
+        return broker is not None and broker.cannot_write
 
     def is_stale(self, broker_id: int, broker_epoch: int) -> bool:
         """Whether a broker was registered again since it had that epoch."""

@@ -420,15 +420,7 @@ class LeaderReplica(Replica):
         self._tell_deleted()
         if self.isr.in_flight:
             return
-        host, end_offset = self._host, self.log.log_end_offset
-        lagging = [
-            follower.broker_id
-            for follower in self.followers.values()
-            if follower.broker_id in self.isr.committed
-            and not follower.is_caught_up(
-                end_offset, host.now_ms, host.lag_max_ms(follower.broker_id)
-            )
-        ]
+        lagging = self._lagging()
         if lagging:
             logger.info("%s: out of sync are %s", self.topic_partition, lagging)
             self._propose(without(self.isr.committed, lagging))
@@ -437,16 +429,48 @@ class LeaderReplica(Replica):
             if follower.broker_id not in self.isr.committed:
                 self._consider(follower)
 
+    def _lagging(self) -> list[int]:
+        """Return who is in sync and has lacked something for too long.
+
+        That is any time for those who cannot write it anyway, as far as others commit without them.
+        """
+        host, end_offset = self._host, self.log.log_end_offset
+        members = [f for b, f in self.followers.items() if b in self.isr.committed]
+        late = [
+            f.broker_id
+            for f in members
+            if not f.is_caught_up(end_offset, host.now_ms, host.lag_time_max_ms)
+        ]
+        unable = [
+            f
+            for f in members
+            if f.broker_id not in late
+            and f.log_end_offset != end_offset
+            and host.cannot_write(f.broker_id)
+        ]
+        unable.sort(key=lambda f: f.log_end_offset)
+        spare = max(0, len(self.isr.committed) - len(late) - self._min_isr)
+        return late + [f.broker_id for f in unable[:spare]]
+
     def _consider(self, follower: Follower) -> None:
         """Propose a follower for the ISR if it has all that is, or may be, committed."""
         needed = max(self.high_watermark, self.epoch_start_offset)
         if (
             not self.isr.in_flight
             and follower.log_end_offset >= needed
-            and self._host.may_join_isr(follower.broker_id, follower.broker_epoch)
+            and self._host.may_join_isr(
+                follower.broker_id, follower.broker_epoch, in_need=self._needs(follower)
+            )
         ):
             members = {*self.isr.committed, follower.broker_id}
             self._propose(tuple(b for b in self.state.replicas if b in members))
+
+    def _needs(self, follower: Follower) -> bool:
+        """Whether something is committed again with a follower that would not leave at once."""
+        host, end_offset = self._host, self.log.log_end_offset
+        return self.is_under_min_isr and follower.is_caught_up(
+            end_offset, host.now_ms, host.lag_time_max_ms
+        )
 
     def _propose(self, isr: tuple[int, ...]) -> None:
         epochs = {b: f.broker_epoch for b, f in self.followers.items()}

@@ -25,7 +25,7 @@ from quorate.jepsen.mutants.mutant import Mutant, Proof
 from quorate.jepsen.mutants.patching import Patches
 from quorate.promise import Promise
 from quorate.quorum.control import partitions
-from quorate.quorum.metadata.image import MetadataImage, PartitionState
+from quorate.quorum.metadata.image import MetadataImage
 from quorate.records.batch import BatchHeader, parse_header
 from quorate.records.slices import FileSlice
 
@@ -172,15 +172,19 @@ def broker_epoch_ignored(patches: Patches) -> None:
     check: Any = None
 
     def check_eligible(
-        image: MetadataImage, replica: InSyncReplica, state: PartitionState, *, leads: bool
+        image: MetadataImage, replica: InSyncReplica, *, leads: bool, can_wait: bool
     ) -> None:
-        check(image, replace(replica, broker_epoch=ANY_EPOCH), state, leads=leads)
+        check(image, replace(replica, broker_epoch=ANY_EPOCH), leads=leads, can_wait=can_wait)
 
     def is_stale(_self: Host, _broker_id: int, _broker_epoch: int) -> bool:
         return False
 
-    def may_join_isr(self: Host, broker_id: int, broker_epoch: int | None) -> bool:
-        return broker_epoch is not None and self.image.may_join_isr(broker_id, UNKNOWN_BROKER_EPOCH)
+    def may_join_isr(
+        self: Host, broker_id: int, broker_epoch: int | None, *, in_need: bool = False
+    ) -> bool:
+        if broker_epoch is None:
+            return False
+        return self.image.may_join_isr(broker_id, UNKNOWN_BROKER_EPOCH, in_need=in_need)
 
     check = patches.function(partitions, "_check_eligible", check_eligible)
     patches.method(Host, "is_stale", is_stale)

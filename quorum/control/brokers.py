@@ -20,9 +20,10 @@ from quorate.quorum.control.decision import Decision, Reason, because
 from quorate.quorum.control.elections import (
     MOVED_TOGETHER_MAX,
     lead_waiting,
+    on_broker_draining,
     on_broker_leaving,
     on_broker_registered_again,
-    on_broker_spared,
+    on_broker_unable,
     on_broker_unfenced,
     on_broker_unregistered,
     on_brokers_fenced,
@@ -254,10 +255,16 @@ def heartbeat(
 def _written_to(
     image: MetadataImage, broker: BrokerImage, now_ms: int, *, cannot_write: bool
 ) -> tuple[r.MetadataRecord, ...]:
-    """Return what follows from a broker's being able to write, or not."""
+    """Return what follows from a broker's being able to write, or not.
+
+    Nothing does if it is the only one; and then its disk may be the controller's as well, which
+    need not stop for that.
+    """
+    if cannot_write and len(image.brokers) == 1:
+        return ()
     what = "cannot write" if cannot_write else "can write again"
     reason = Reason(f"broker {broker.broker_id} {what}", now_ms)
-    moved = on_broker_spared(image, broker.broker_id, reason) if cannot_write else []
+    moved = on_broker_unable(image, broker.broker_id, reason) if cannot_write else []
     if broker.cannot_write == cannot_write:
         return tuple(moved[:MOVED_TOGETHER_MAX])
     changed = _changed(broker, reason, cannot_write=cannot_write)
@@ -331,7 +338,7 @@ def change_broker(
         return Decision((), p.ChangeBrokerAnswer())
     what = "drained" if request.draining else "put back to work"
     reason = because(f"broker {broker.broker_id} was {what}", request.principal, now_ms)
-    moved = on_broker_spared(image, broker.broker_id, reason) if request.draining else []
+    moved = on_broker_draining(image, broker.broker_id, reason) if request.draining else []
     changed = _changed(broker, reason, draining=request.draining)
     return Decision((changed, *moved), p.ChangeBrokerAnswer())
 

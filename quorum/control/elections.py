@@ -206,11 +206,24 @@ def _left(state: PartitionState, electorate: Electorate, broker_id: int) -> Want
     return replace(serving, isr=tuple(b for b in serving.isr if b != broker_id))
 
 
-def on_broker_spared(
+def on_broker_draining(
     image: MetadataImage, broker_id: int, reason: Reason
 ) -> list[PartitionChanged]:
-    """Move leaders away from a broker that is to be spared, as far as others can lead."""
-    electorate = electorate_of(image).sparing(frozenset({broker_id}))
+    """Move leaders away from a broker that is drained, as far as others can lead."""
+    return _relieved(image, broker_id, electorate_of(image).with_draining(broker_id), reason)
+
+
+def on_broker_unable(
+    image: MetadataImage, broker_id: int, reason: Reason
+) -> list[PartitionChanged]:
+    """Move leaders away from a broker that cannot write, as far as others can lead."""
+    return _relieved(image, broker_id, electorate_of(image).with_unable(broker_id), reason)
+
+
+def _relieved(
+    image: MetadataImage, broker_id: int, electorate: Electorate, reason: Reason
+) -> list[PartitionChanged]:
+    """Return what changes for partitions that a broker is to lead in need only."""
 
     def concerned(state: PartitionState) -> bool:
         return state.leader_id == broker_id

@@ -34,6 +34,7 @@ from quorate.quorum.control.succession import (
     succeed,
     wanted_of,
 )
+from quorate.quorum.metadata.effective import min_insync_replicas
 from quorate.quorum.metadata.image import MetadataImage, PartitionState, TopicImage
 
 if TYPE_CHECKING:
@@ -128,17 +129,28 @@ def _checked(image: MetadataImage, broker_id: int, alteration: PartitionAlterati
     if broker_id not in isr:
         raise InvalidRequestError("a leader is in sync with itself")
     for replica in alteration.isr:
-        _check_eligible(image, replica, state, leads=replica.broker_id == broker_id)
+        _check_eligible(
+            image,
+            replica,
+            leads=replica.broker_id == broker_id,
+            can_wait=replica.broker_id not in state.isr and not _is_too_small(image, topic, state),
+        )
     return topic
 
 
+def _is_too_small(image: MetadataImage, topic: TopicImage, state: PartitionState) -> bool:
+    """Return whether nothing is committed with the ISR as it is."""
+    return len(state.isr) < min(min_insync_replicas(image, topic.name), len(state.replicas))
+
+
 def _check_eligible(
-    image: MetadataImage, replica: InSyncReplica, state: PartitionState, *, leads: bool
+    image: MetadataImage, replica: InSyncReplica, *, leads: bool, can_wait: bool
 ) -> None:
     """Refuse who could not serve, and who restarted since its leader saw it in sync (KIP-903).
 
     A leader that shuts down may take others into the ISR: one of them can lead then. Who cannot
-    write stays in sync as long as it lacks nothing, but does not come to be.
+    write (or could not, a moment ago) does not come to be in sync if that ``can_wait``: others
+    commit without it.
     """
     broker_id, broker_epoch = replica.broker_id, replica.broker_epoch
     broker = image.brokers.get(broker_id)
@@ -148,7 +160,7 @@ def _check_eligible(
         reason = "is fenced"
     elif broker.shutting_down and not leads:
         reason = "shuts down"
-    elif broker.cannot_write and broker_id not in state.isr:
+    elif broker.cannot_write and can_wait:
         reason = "cannot write"
     elif broker_epoch not in (ANY_EPOCH, broker.broker_epoch):
         reason = f"has epoch {broker.broker_epoch} now, not {broker_epoch}"

@@ -35,15 +35,17 @@ NOBODY: Final[AbstractSet[int]] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Electorate:
-    """Who may be elected: those in service; of them ``leaving`` and ``spared`` only in need.
+    """Who may be elected: those in service; some of them only in need.
 
     Brokers that shut down (``leaving``) may at most go on leading what nobody else can lead. Those
-    that are drained, or cannot write, lead what nobody else can lead.
+    that are drained (``draining``) lead what nobody else can lead. So do those that cannot write
+    (``unable``), where those that are drained cannot lead either.
     """
 
     in_service: AbstractSet[int]
     leaving: AbstractSet[int]
-    spared: AbstractSet[int]
+    draining: AbstractSet[int]
+    unable: AbstractSet[int] = NOBODY
 
     def with_broker(self, broker_id: int) -> "Electorate":
         """Return it with a broker that comes into service."""
@@ -53,9 +55,13 @@ class Electorate:
         """Return it without brokers that go out of service."""
         return replace(self, in_service=self.in_service - broker_ids)
 
-    def sparing(self, broker_ids: AbstractSet[int]) -> "Electorate":
-        """Return it with brokers that lead in need only, as if they were drained."""
-        return replace(self, spared=self.spared | broker_ids)
+    def with_draining(self, broker_id: int) -> "Electorate":
+        """Return it with a broker that is drained."""
+        return replace(self, draining=self.draining | {broker_id})
+
+    def with_unable(self, broker_id: int) -> "Electorate":
+        """Return it with a broker that cannot write."""
+        return replace(self, unable=self.unable | {broker_id})
 
     def may_lead(self, broker_id: int) -> bool:
         """Return whether a broker may be elected."""
@@ -64,7 +70,8 @@ class Electorate:
     def best(self, brokers: Brokers, leader_id: int) -> int:
         """Return who of some brokers should lead: the leader that there is, else the first one."""
         able = [b for b in brokers if self.may_lead(b)]
-        willing = [b for b in able if b not in self.spared] or able
+        able = [b for b in able if b not in self.unable] or able
+        willing = [b for b in able if b not in self.draining] or able
         if leader_id in willing:
             return leader_id
         return willing[0] if willing else NO_LEADER
@@ -76,7 +83,8 @@ def electorate_of(image: MetadataImage) -> Electorate:
     return Electorate(
         in_service=image.live_broker_ids(),
         leaving=frozenset(b.broker_id for b in brokers if b.shutting_down),
-        spared=frozenset(b.broker_id for b in brokers if b.is_spared),
+        draining=frozenset(b.broker_id for b in brokers if b.draining),
+        unable=frozenset(b.broker_id for b in brokers if b.cannot_write),
     )
 
 

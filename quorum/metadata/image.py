@@ -219,15 +219,16 @@ class MetadataImage(NamedTuple):
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.may_lead
 
-    def may_join_isr(self, broker_id: int, broker_epoch: int) -> bool:
+    def may_join_isr(self, broker_id: int, broker_epoch: int, *, in_need: bool = False) -> bool:
         """Return whether a broker may come to be in sync.
 
-        It may lead, is able to write, and was not registered again since.
+        It may lead, is able to write (or nothing is committed without it: ``in_need``), and was not
+        registered again since.
 
         -1 is an epoch that is not known, and not checked (KIP-903).
         """
         broker = self.brokers.get(broker_id)
-        if broker is None or not broker.may_lead or broker.cannot_write:
+        if broker is None or not broker.may_lead or (broker.cannot_write and not in_need):
             return False
         return broker_epoch in (-1, broker.broker_epoch)
 

@@ -139,8 +139,8 @@ def takes_former_registrations_into_the_isr(patch: pytest.MonkeyPatch) -> None:
     """The controller lets in who was in sync before it registered again, as before KIP-903."""
     check = partitions._check_eligible  # pyright: ignore[reportPrivateUsage]
 
-    def check_without_epoch(image: Any, replica: InSyncReplica, state: Any, *, leads: bool) -> None:
-        check(image, replace(replica, broker_epoch=ANY_EPOCH), state, leads=leads)
+    def check_without_epoch(image: Any, replica: InSyncReplica, **how: bool) -> None:
+        check(image, replace(replica, broker_epoch=ANY_EPOCH), **how)
 
     patch.setattr(partitions, "_check_eligible", check_without_epoch)
 

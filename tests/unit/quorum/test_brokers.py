@@ -285,6 +285,28 @@ def test_nobody_is_to_lead_who_cannot_write_either_if_others_can(
     assert the_partition(image).leader_id == leader_id
 
 
+def test_nobody_is_told_that_a_broker_cannot_write_who_is_alone() -> None:
+    """Nothing follows from it, and the controller's disk may be the one that is full."""
+    image = with_records(
+        cluster(partition((1,), replicas=(1,)), alive=(1,), brokers=(1,)),
+        r.ClusterFormatted("c", 1, "cluster"),
+    )
+    assert brokers.heartbeat(image, cannot_write(1), 0).records == ()
+    image = with_records(image, broker(2))
+    assert brokers.heartbeat(image, cannot_write(1), 0).records != ()
+
+
+def test_who_is_drained_but_can_write_leads_rather_than_who_cannot() -> None:
+    image = replicated(partition((1, 2)))
+    drained = r.BrokerChanged("c", 1, 2, epoch_of(2), draining=True)
+    image = with_records(image, drained)
+    image = commit(image, brokers.heartbeat(image, cannot_write(1), 0))
+    assert the_partition(image).leader_id == 2
+    full = r.BrokerChanged("c", 1, 2, epoch_of(2), cannot_write=True)
+    image = with_records(image, replace(full, broker_id=1, broker_epoch=epoch_of(1)), full)
+    assert the_partition(image).leader_id == 2, "neither can write"
+
+
 def test_what_not_every_node_knows_is_not_done_about_a_broker_that_cannot_write() -> None:
     image = cluster(partition(), level=NEWEST_LEVEL - 1)
     assert brokers.heartbeat(image, cannot_write(1), 0).records == ()

@@ -13,9 +13,9 @@ from quorate.quorum.control.elections import (
     BALANCED_TOGETHER_MAX,
     balance_leaders,
     elect_leaders,
+    on_broker_draining,
     on_broker_leaving,
     on_broker_registered_again,
-    on_broker_spared,
     on_broker_unfenced,
     on_broker_unregistered,
     on_brokers_fenced,
@@ -298,7 +298,7 @@ def leave(image: MetadataImage, broker_id: int) -> MetadataImage:
 
 
 def drain(image: MetadataImage, broker_id: int) -> MetadataImage:
-    moved = on_broker_spared(image, broker_id, REASON)
+    moved = on_broker_draining(image, broker_id, REASON)
     changed = r.BrokerChanged("c", 1, broker_id, epoch_of(broker_id), draining=True)
     return with_records(image, changed, *moved)
 

@@ -141,6 +141,16 @@ def test_who_cannot_write_stays_in_the_isr_but_is_not_taken_into_it() -> None:
     assert (answer.failure, answer.isr) == (DONE, (1, 2, 3))
 
 
+def test_who_cannot_write_is_taken_into_an_isr_that_is_too_small() -> None:
+    level = r.FeatureLevelSet("c", 1, "metadata.version", NEWEST_LEVEL)
+    needed = r.ConfigSet("c", 1, "topic", "t", "min.insync.replicas", "3")
+    full = r.BrokerChanged("c", 1, 3, 13, cannot_write=True)
+    image = apply_records(cluster(), 2, [level, needed, full])
+    decision = alter_partition(image, AlterPartition(1, 11, (GROW,)), 77)
+    (answer,) = decision.answer.partitions
+    assert (answer.failure, answer.isr) == (DONE, (1, 2, 3)), "nothing is committed without it"
+
+
 def test_who_leaves_an_isr_that_is_too_small_is_an_eligible_leader() -> None:
     level = r.FeatureLevelSet("c", 1, "metadata.version", 3)
     needed = r.ConfigSet("c", 1, "topic", "t", "min.insync.replicas", "2")

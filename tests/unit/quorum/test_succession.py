@@ -76,7 +76,7 @@ def wishes(draw: st.DrawFn, before: PartitionState) -> Wanted:
 @st.composite
 def rules(draw: st.DrawFn, *, unclean: bool | None = None) -> Rules:
     return Rules(
-        Electorate(draw(SOME), draw(SOME), draw(SOME)),
+        Electorate(draw(SOME), draw(SOME), draw(SOME), draw(SOME)),
         min_isr=draw(st.integers(1, 4)),
         unclean=draw(st.booleans()) if unclean is None else unclean,
         keeps_elr=True,

@@ -299,6 +299,34 @@ def test_who_cannot_write_is_in_sync_while_it_lacks_nothing_and_not_a_moment_lon
     assert set(leader.isr.proposed or ()) == {1, 2, 3}
 
 
+def test_who_cannot_write_is_like_others_where_nothing_is_committed_without_it() -> None:
+    """Its disk may have refused something once: it is not kept out for a minute for that."""
+    cluster = Cluster(flush_messages="9", min_insync_replicas="2")
+    cluster.append(b"a")
+    cluster.replicate()
+    level = r.FeatureLevelSet("test", 0, "metadata.version", NEWEST_LEVEL)
+    full = [r.BrokerChanged("test", 0, b, cluster.epochs[b], cannot_write=True) for b in (2, 3)]
+    cluster.apply(level, *full)
+    leader = cluster.leader()
+    cluster.append(b"b")
+    cluster.fetch(2, times=2)
+    cluster.append(b"c")
+    cluster.nodes[1].replicas.host.now_ms += 1
+    leader.review()
+    assert set(leader.isr.proposed or ()) == {1, 2}, "who lacks least stays"
+    cluster.change(1, 0, (1, 2))
+    leader.review()
+    assert cluster.proposed() is None, "it has the time that others have"
+    cluster.nodes[1].replicas.host.now_ms += LAG_MS + 1
+    leader.review()
+    assert set(leader.isr.proposed or ()) == {1}
+    cluster.change(1, 0, (1,))
+    cluster.fetch(3)
+    assert cluster.proposed() is None, "what was committed is not enough: it would leave again"
+    cluster.fetch(3, times=2)
+    assert set(leader.isr.proposed or ()) == {1, 3}
+
+
 def test_nobody_joins_who_was_registered_again_since_it_fetched() -> None:
     cluster = Cluster((1, 2), isr=(1,))
     cluster.append(b"a")
