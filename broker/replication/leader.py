@@ -37,7 +37,7 @@ from quorate.errors import (
     UnknownLeaderEpochError,
     known_code,
 )
-from quorate.model import UNKNOWN_EPOCH, TopicPartition
+from quorate.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, TopicPartition
 from quorate.quorum.metadata.image import PartitionState
 from quorate.records.batch import BatchHeader
 from quorate.records.control import TransactionEnd
@@ -445,7 +445,7 @@ class LeaderReplica(Replica):
             f
             for f in members
             if f.broker_id not in late
-            and f.log_end_offset != end_offset
+            and UNKNOWN_OFFSET < f.log_end_offset < end_offset
             and host.cannot_write(f.broker_id)
         ]
         unable.sort(key=lambda f: f.log_end_offset)

@@ -299,6 +299,21 @@ def test_who_cannot_write_is_in_sync_while_it_lacks_nothing_and_not_a_moment_lon
     assert set(leader.isr.proposed or ()) == {1, 2, 3}
 
 
+def test_who_cannot_write_is_heard_first_by_a_leader_that_begins() -> None:
+    """It may have everything, as it has of all partitions that are idle."""
+    cluster = Cluster(flush_messages="9")
+    full = r.BrokerChanged("test", 0, 3, cluster.epochs[3], cannot_write=True)
+    cluster.apply(r.FeatureLevelSet("test", 0, "metadata.version", NEWEST_LEVEL), full)
+    cluster.nodes[1].replicas.host.now_ms += 1
+    cluster.leader().review()
+    assert cluster.proposed() is None
+    cluster.append(b"a")
+    cluster.fetch(3)
+    cluster.nodes[1].replicas.host.now_ms += 1
+    cluster.leader().review()
+    assert set(cluster.leader().isr.proposed or ()) == {1, 2}
+
+
 def test_who_cannot_write_is_like_others_where_nothing_is_committed_without_it() -> None:
     """Its disk may have refused something once: it is not kept out for a minute for that."""
     cluster = Cluster(flush_messages="9", min_insync_replicas="2")
