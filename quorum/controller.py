@@ -506,9 +506,10 @@ class Controller:
         if request.cannot_write:
             self._sessions.refuse(request.broker_id, _session_clock_ms())
         was_refused = self._sessions.was_refused(request.broker_id, _session_clock_ms())
+        unable = self._sessions.unable(_session_clock_ms())
         answer = await self._decide_unless_nothing(
             lambda image: brokers.heartbeat(
-                image, request, self._clock_ms(), was_refused=was_refused
+                image, request, self._clock_ms(), was_refused=was_refused, unable=unable
             ),
             asked,
         )

@@ -1,6 +1,7 @@
 """Registration, heartbeats, fencing, and blocks of producer ids."""
 
 from collections import deque
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final
 
@@ -28,7 +29,7 @@ from quorate.quorum.control.elections import (
     on_broker_unregistered,
     on_brokers_fenced,
 )
-from quorate.quorum.control.succession import check_level, keeps_elr, knows_unwritable
+from quorate.quorum.control.succession import NOBODY, check_level, keeps_elr, knows_unwritable
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.features import supports
 from quorate.quorum.metadata.image import BrokerImage, MetadataImage
@@ -66,6 +67,10 @@ class Sessions:
     def was_refused(self, broker_id: int, now_ms: int) -> bool:
         """Whether a broker's disk refused something lately, or may have."""
         return now_ms < self._refused_ms.get(broker_id, self._active_since_ms) + UNABLE_MS
+
+    def unable(self, now_ms: int) -> frozenset[int]:
+        """Return the brokers whose disks are known to have refused something lately."""
+        return frozenset(b for b, at_ms in self._refused_ms.items() if now_ms < at_ms + UNABLE_MS)
 
     def forget(self, broker_id: int) -> None:
         """End a broker's session."""
@@ -214,11 +219,13 @@ def heartbeat(
     now_ms: int,
     *,
     was_refused: bool = False,
+    unable: AbstractSet[int] = NOBODY,
 ) -> Decision[m.BrokerHeartbeatAnswer]:
     """Take a broker into service once it has caught up, or out of it if it asks for that.
 
     One that cannot write stays in service for those who read, but others lead as far as they can,
-    until its disk ``was_refused`` nothing for a while.
+    until its disk ``was_refused`` nothing for a while. Where not every node knows that, all that
+    happens is that others lead, but for those who are known to be ``unable``, too.
 
     Raises:
         KafkaError: the broker is not registered, or was registered again since; or it was told
@@ -239,7 +246,11 @@ def heartbeat(
         records = _fence(image, frozenset({broker.broker_id}), cause, now_ms)
     elif broker.fenced and caught_up and not request.wants_fence:
         records = _unfence(image, broker, now_ms)
-    elif knows_unwritable(image) and (request.cannot_write or broker.cannot_write):
+    elif request.cannot_write and not knows_unwritable(image):
+        reason = Reason(f"broker {broker.broker_id} cannot write", now_ms)
+        moved = on_broker_unable(image, broker.broker_id, reason, unable)
+        records = tuple(moved[:MOVED_TOGETHER_MAX])
+    elif request.cannot_write or broker.cannot_write:
         records = _written_to(
             image, broker, now_ms, cannot_write=request.cannot_write or was_refused
         )

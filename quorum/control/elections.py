@@ -214,10 +214,11 @@ def on_broker_draining(
 
 
 def on_broker_unable(
-    image: MetadataImage, broker_id: int, reason: Reason
+    image: MetadataImage, broker_id: int, reason: Reason, others: AbstractSet[int] = NOBODY
 ) -> list[PartitionChanged]:
-    """Move leaders away from a broker that cannot write, as far as others can lead."""
-    return _relieved(image, broker_id, electorate_of(image).with_unable(broker_id), reason)
+    """Move leaders away from a broker that cannot write, as ``others`` cannot, either."""
+    electorate = electorate_of(image).with_unable(others | {broker_id})
+    return _relieved(image, broker_id, electorate, reason)
 
 
 def _relieved(

@@ -59,9 +59,9 @@ class Electorate:
         """Return it with a broker that is drained."""
         return replace(self, draining=self.draining | {broker_id})
 
-    def with_unable(self, broker_id: int) -> "Electorate":
-        """Return it with a broker that cannot write."""
-        return replace(self, unable=self.unable | {broker_id})
+    def with_unable(self, broker_ids: AbstractSet[int]) -> "Electorate":
+        """Return it with brokers that cannot write."""
+        return replace(self, unable=self.unable | broker_ids)
 
     def may_lead(self, broker_id: int) -> bool:
         """Return whether a broker may be elected."""

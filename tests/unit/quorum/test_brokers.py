@@ -308,8 +308,14 @@ def test_who_is_drained_but_can_write_leads_rather_than_who_cannot() -> None:
 
 
 def test_what_not_every_node_knows_is_not_done_about_a_broker_that_cannot_write() -> None:
-    image = cluster(partition(), level=NEWEST_LEVEL - 1)
-    assert brokers.heartbeat(image, cannot_write(1), 0).records == ()
+    image = with_records(
+        cluster(partition(), level=NEWEST_LEVEL - 1), r.ClusterFormatted("c", 1, "cluster")
+    )
+    after = commit(image, brokers.heartbeat(image, cannot_write(1), 0, unable=frozenset({1, 2})))
+    assert not after.brokers[1].cannot_write
+    assert the_partition(after).leader_id == 3, "others lead, as they always could"
+    everybody = frozenset({1, 2, 3})
+    assert brokers.heartbeat(after, cannot_write(3), 0, unable=everybody).records == ()
 
 
 def test_a_disk_that_refused_something_is_spared_for_a_while() -> None:
@@ -319,6 +325,13 @@ def test_a_disk_that_refused_something_is_spared_for_a_while() -> None:
     spared.refuse(1, 99_000)
     assert spared.was_refused(1, 99_000 + UNABLE_MS - 1)
     assert not spared.was_refused(1, 99_000 + UNABLE_MS)
+
+
+def test_whose_disk_refused_something_is_known_for_a_while() -> None:
+    spared = sessions()
+    spared.refuse(1, 1000)
+    assert spared.unable(1000 + UNABLE_MS - 1) == {1}
+    assert spared.unable(1000 + UNABLE_MS) == frozenset()
 
 
 def test_heartbeats_of_strangers_and_of_former_lives_are_refused() -> None:
