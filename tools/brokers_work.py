@@ -18,7 +18,7 @@ from quorate.protocol.apis import APIS
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.cluster_looking import min_isr_of
 from quorate.tools.clusters.health import BrokerLoad, Health, health_lines, health_of, loads_of
-from quorate.tools.clusters.picture import broker_state
+from quorate.tools.clusters.picture import READ_ONLY, broker_state
 from quorate.tools.controllers import ask_once
 from quorate.tools.output import Column, Table, bytes_text
 from quorate.tools.partitions.retiring import (
@@ -56,12 +56,17 @@ class ClusterStatus:
 
     brokers: Table
     fenced: tuple[int, ...]
+    read_only: tuple[int, ...]
     health: Health
 
     @property
     def problems(self) -> list[str]:
         """What is not as it should be, in a few words each."""
         found = [f"broker {broker_id} is out of service" for broker_id in self.fenced]
+        found += [
+            f"broker {broker_id} is read-only: its disk is full, or was a minute ago, or fails"
+            for broker_id in self.read_only
+        ]
         return found if self.health.is_good else [*found, health_lines(self.health)]
 
 
@@ -74,7 +79,8 @@ async def cluster_status(client: Client) -> ClusterStatus:
         sizes = await replicas_on_brokers(admin)
     table = brokers_table(cluster.brokers, loads_of(topics), sizes, cluster.cluster_id)
     fenced = tuple(broker.broker_id for broker in cluster.brokers if broker.is_fenced)
-    return ClusterStatus(table, fenced, health_of(topics, least))
+    read_only = tuple(b.broker_id for b in cluster.brokers if broker_state(b) == READ_ONLY)
+    return ClusterStatus(table, fenced, read_only, health_of(topics, least))
 
 
 async def describe(options: GlobalOptions, client: Client, broker_id: int) -> None:

@@ -11,6 +11,24 @@ from quorate.errors import StorageError
 from quorate.model import TopicPartition
 
 
+@dataclass(slots=True, eq=False)
+class DiskRefusals:
+    """How often logs could not be written to for now, and why since somebody last took note."""
+
+    count: int = 0
+    _first: StorageError | None = None
+
+    def note(self, error: StorageError) -> None:
+        """Note that a log could not be written to."""
+        self.count += 1
+        self._first = self._first or error
+
+    def take(self) -> StorageError | None:
+        """Return why one could not, once."""
+        first, self._first = self._first, None
+        return first
+
+
 @dataclass(frozen=True, slots=True)
 class LogContext:
     """The disk below the logs of one directory."""
@@ -34,8 +52,7 @@ class LogContext:
     error no sync in the directory says anything any more, nor does one that was under way then.
     """
 
-    refusals: list[StorageError] = field(default_factory=list[StorageError])
-    """Why a log could not be written to for now, since somebody last took note: one such error."""
+    refusals: DiskRefusals = field(default_factory=DiskRefusals)
 
     def set_aside(self, path: str, delay_ms: int) -> None:
         """Take a file's name away; what it stands for is removed later, not on the loop.

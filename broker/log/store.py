@@ -332,7 +332,12 @@ class LogStore:
 
     def take_refusal(self) -> StorageError | None:
         """Return why a log could not be written to since this was last asked, if one could not."""
-        return self._context.refusals.pop() if self._context.refusals else None
+        return self._context.refusals.take()
+
+    @property
+    def refusal_count(self) -> int:
+        """How often a log could not be written to for now."""
+        return self._context.refusals.count
 
     def start_flush(self, logs: Iterable[Log]) -> Flush:
         """Return one flush for several logs (group commit).

@@ -149,8 +149,8 @@ class StoredLog(LogReader):
     def _fail_if_fatal(self, error: StorageError) -> StorageError:
         if isinstance(error, FatalStorageError):
             self.fail(error)
-        elif not self._context.refusals:
-            self._context.refusals.append(error)
+        else:
+            self._context.refusals.note(error)
         return error
 
     # Changes in several steps

@@ -96,6 +96,7 @@ BROKER: Final[Mapping[str, Spec]] = {
     "kafka_log_log_numlogsegments": Spec("gauge", "Segments of logs here.", ("topic",)),
     "quorate_log_syncs": Spec("counter", "Times that logs were made durable for acknowledgements."),
     "quorate_log_sync_seconds": Spec("counter", "How long that took in all."),
+    "quorate_log_refusals": Spec("counter", "Times that a full or broken disk refused records."),
     "quorate_metadata_version": Spec("gauge", "Offset of the metadata that this broker is at."),
     "quorate_groups": Spec("gauge", "Groups coordinated here.", ("type", "state")),
     "quorate_transactions": Spec("gauge", "Transactional ids coordinated here.", ("state",)),

@@ -6,7 +6,9 @@ from quorate.client import BrokerDescription, TopicPartition
 from quorate.model import Endpoint
 from quorate.net.rpc import VersionRange
 from quorate.protocol.apis import APIS, ApiKey
-from quorate.tools.brokers_work import api_table, check_unregister
+from quorate.tools.brokers_work import ClusterStatus, api_table, check_unregister
+from quorate.tools.clusters.health import Health
+from quorate.tools.output import Table
 from quorate.tools.problems import RefusedError
 
 LEFT = [TopicPartition("t", 0)]
@@ -27,6 +29,13 @@ def test_replicas_are_left_behind_only_if_that_is_said() -> None:
         check_unregister(broker(is_fenced=True), LEFT, with_replicas=False)
     check_unregister(broker(is_fenced=True), LEFT, with_replicas=True)
     check_unregister(broker(is_fenced=True), [], with_replicas=False)
+
+
+def test_a_broker_that_is_read_only_is_a_problem_though_all_is_in_sync() -> None:
+    nobody = Table("brokers", (), ())
+    assert ClusterStatus(nobody, (), (), Health()).problems == []
+    (problem,) = ClusterStatus(nobody, (), (3,), Health()).problems
+    assert problem.startswith("broker 3 is read-only: its disk is full")
 
 
 def test_an_api_is_used_in_the_newest_version_that_both_speak() -> None:

@@ -137,6 +137,7 @@ def test_that_something_was_refused_is_told_once() -> None:
     disk.capacity_bytes = None
     assert append(log, b"b") == 1
     assert store.take_refusal() is None
+    assert store.refusal_count == 2
 
 
 def test_a_full_disk_takes_no_snapshot_but_the_records_are_safe() -> None:
