@@ -31,6 +31,7 @@ from quorate.tools.why.past import (
     no_partition,
     past_of,
     placed_line,
+    read_only,
     removal_of,
     setting_of,
 )
@@ -170,20 +171,24 @@ def _missing_lines(decided: Sequence[Decided], past: Past, broker_id: int) -> It
     else:
         since_offset = left.decided.offset
         outage = newest(events, until=since_offset)
-        if outage is not None and outage.is_outage:
-            yield outage.line()
+        full = read_only(events, until=since_offset)
+        for event in (outage if outage is not None and outage.is_outage else None, full):
+            if event is not None:
+                yield event.line()
+        departure = _departure(left, is_full=full is not None)
         yield cite(
-            left.decided,
-            f"{broker_id} left the ISR, {numbers(left.isr)} remained: {_departure(left)}",
+            left.decided, f"{broker_id} left the ISR, {numbers(left.isr)} remained: {departure}"
         )
     event = newest(events, after=since_offset)
     if event is not None:
         yield event.line()
 
 
-def _departure(left: Step) -> str:
+def _departure(left: Step, *, is_full: bool) -> str:
     cause = left.cause
     if cause.endswith("(AlterPartition)"):
+        if is_full:
+            return f"it could not write what it lacked, so {cause}"
         return f"it had not kept up for replica.lag.time.max.ms, so {cause}"
     return cause
 
@@ -193,6 +198,9 @@ def _missing_hint(decided: Sequence[Decided], missing: Sequence[int]) -> str:
     gone = [b for b, event in outages.items() if event is not None and event.is_outage]
     if gone:
         return f"start {'broker' if len(gone) == 1 else 'brokers'} {numbers(gone)}"
+    full = [b for b in missing if read_only(broker_events(decided, b)) is not None]
+    if full:
+        return f"make room on the disk of broker {numbers(full)}, or look at its log"
     return "quorate partitions describe shows how far behind they are; wait, or look at their logs"
 
 

@@ -229,8 +229,24 @@ def _change_text(changed: r.BrokerChanged) -> str:
     if changed.shutting_down:
         return "began to shut down"
     if changed.cannot_write is not None:
-        return "cannot write" if changed.cannot_write else "can write again"
+        return "is read-only" if changed.cannot_write else "is read-only no more"
     return DRAINED if changed.draining else "is drained no more"
+
+
+def read_only(events: Iterable[BrokerEvent], until: int | None = None) -> BrokerEvent | None:
+    """Return since when a broker cannot write, None if it can (or nobody knows)."""
+    found: BrokerEvent | None = None
+    for event in events:
+        if until is not None and event.decided.offset > until:
+            break
+        match event.record:
+            case r.BrokerRegistered():
+                found = None
+            case r.BrokerChanged(cannot_write=bool() as cannot_write):
+                found = event if cannot_write else None
+            case _:
+                pass
+    return found
 
 
 def broker_events(decided: Iterable[Decided], broker_id: int) -> list[BrokerEvent]:

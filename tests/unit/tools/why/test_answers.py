@@ -134,6 +134,25 @@ def test_a_replica_that_did_not_keep_up_is_told(diary: Diary) -> None:
     assert answer.hint.startswith("quorate partitions describe")
 
 
+def test_a_replica_that_could_not_write_is_told(diary: Diary) -> None:
+    full = r.BrokerChanged("broker 3 cannot write", diary.now_ms, 3, 0, cannot_write=True)
+    diary.write(full)
+    diary.write(diary.change(1, 0, (1, 2), "AlterPartition by leader 1"))
+    answer = asked(why_isr(diary.decided(), T0), diary)
+    assert texts(answer)[-2:] == [
+        "broker 3 is read-only: broker 3 cannot write",
+        (
+            "3 left the ISR, 1,2 remained: it could not write what it lacked, so its leader, 1, "
+            "asked for it (AlterPartition)"
+        ),
+    ]
+    assert answer.hint == "make room on the disk of broker 3, or look at its log"
+    diary.write(replace(full, cause="broker 3 can write again", cannot_write=False))
+    answer = asked(why_isr(diary.decided(), T0), diary)
+    assert texts(answer)[-1] == "broker 3 is read-only no more: broker 3 can write again"
+    assert answer.hint.startswith("quorate partitions describe")
+
+
 def test_replicas_whose_brokers_died_are_told_and_what_acks_all_does(diary: Diary) -> None:
     diary.write(r.ConfigSet("AlterConfigs", diary.now_ms, "topic", "t", "min.insync.replicas", "2"))
     diary.fence(3, diary.change(1, 0, (1, 2), "broker 3 is gone"))
