@@ -14,6 +14,7 @@ from quorate.quorum.metadata.features import (
     METADATA_VERSION,
     REPLICATION_LEVEL,
     SUPPORTED,
+    UNWRITABLE_LEVEL,
     level_in,
     level_of,
     public_name,
@@ -67,6 +68,9 @@ def _problem(image: MetadataImage, update: FeatureUpdate, before: int) -> str:
 def _metadata_problem(image: MetadataImage, level: int) -> str:
     if level < FIRST_LEVEL:
         return "metadata always has a level"
+    read_only = [str(each.broker_id) for each in image.brokers.values() if each.cannot_write]
+    if level < UNWRITABLE_LEVEL and read_only:
+        return f"broker {', '.join(read_only)} is read-only: make room on its disk first"
     newer = {type(each).__name__ for each in scarce_records(image) if level_of(each) > level}
     if newer:
         return f"there are records of a newer level: {', '.join(sorted(newer))}"

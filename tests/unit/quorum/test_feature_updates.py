@@ -13,7 +13,7 @@ from quorate.quorum.control.features import update_features
 from quorate.quorum.metadata import features
 from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.applying import apply_records
-from quorate.quorum.metadata.features import METADATA_VERSION, metadata_level
+from quorate.quorum.metadata.features import METADATA_VERSION, NEWEST_LEVEL, metadata_level
 from quorate.quorum.metadata.image import EMPTY_IMAGE, MetadataImage
 
 DOWN = Upgrade.SAFE_DOWNGRADE
@@ -66,6 +66,16 @@ def test_the_level_that_is_so_already_makes_no_record() -> None:
 def test_validate_only_changes_nothing() -> None:
     image = cluster(1, NEW)
     assert update(image, FeatureUpdate(METADATA_VERSION, 2), validate_only=True) is image
+
+
+def test_a_level_is_not_lowered_while_a_broker_is_read_only_and_it_is_said_which() -> None:
+    newest = SupportedFeature(METADATA_VERSION, 1, NEWEST_LEVEL)
+    image = cluster(NEWEST_LEVEL, newest)
+    full = r.BrokerChanged("c", 1, 1, image.brokers[1].broker_epoch, cannot_write=True)
+    lower = FeatureUpdate(METADATA_VERSION, NEWEST_LEVEL - 1, DOWN)
+    with pytest.raises(KafkaError, match="broker 1 is read-only: make room on its disk first"):
+        update(apply_records(image, image.version + 1, [full]), lower)
+    assert metadata_level(update(image, lower).features) == NEWEST_LEVEL - 1
 
 
 def test_a_level_is_lowered_as_long_as_nothing_needs_it() -> None:
