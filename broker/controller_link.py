@@ -121,6 +121,7 @@ class ControllerLink:
         self._end_turn = end_turn
         self._epoch = -1
         self._leaving = False
+        self._was_refused = False
         self._lost_since_s = math.inf
         self._delta = unchanged(broker.replicas.image)
         self._checksum = UNKNOWN_CHECKSUM
@@ -199,13 +200,15 @@ class ControllerLink:
                 return
 
     async def _beat(self) -> BrokerHeartbeatAnswer:
+        # It is said until somebody has heard it.
+        self._was_refused |= self._broker.replicas.store.take_refusal() is not None
         request = BrokerHeartbeat(
             broker_id=self._broker.config.node_id,
             broker_epoch=self._epoch,
             metadata_version=self._broker.replicas.image.version,
             # Whichever task it is: who says otherwise once fenced is taken into service again.
             wants_shut_down=self._leaving,
-            cannot_write=self._broker.replicas.store.take_refusal() is not None,
+            cannot_write=self._was_refused,
         )
         try:
             answer = await self._call(request)
@@ -213,6 +216,7 @@ class ControllerLink:
             if error.code == ErrorCode.INCONSISTENT_CLUSTER_ID:
                 self._note_lost(error)
             raise
+        self._was_refused = False
         self._lost_since_s = math.inf
         return answer
 

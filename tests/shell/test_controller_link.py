@@ -212,6 +212,24 @@ async def test_heartbeats_say_when_the_disk_refused_something(
     assert [beat.cannot_write for beat in script.of(BrokerHeartbeat)] == [False, True, False]
 
 
+async def test_what_the_disk_refused_is_said_until_a_controller_has_heard_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script()
+    script.commit(12, *topic_records("appLogs"))
+    async with trio.open_nursery() as nursery:
+        link = await started(nursery, script)
+        disk = link.node.disk
+        disk.capacity_bytes = disk.used_bytes()
+        with pytest.raises(StorageError):
+            link.node.append(b"a")
+        script.fail(BrokerHeartbeat, ErrorCode.NETWORK_EXCEPTION)
+        await trio.sleep(7)
+        nursery.cancel_scope.cancel()
+    told = [beat.cannot_write for beat in script.of(BrokerHeartbeat)]
+    assert told == [False, True, True, False]
+
+
 async def test_a_broker_ends_when_controllers_have_other_metadata_where_its_own_end(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
