@@ -43,7 +43,12 @@ from quorate.protocol.messages.offsets import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from quorate.protocol.messages.session import ApiVersionsRequest, ApiVersionsResponse
+from quorate.protocol.messages.session import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+)
 from quorate.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from quorate.records.batch import CONTROL_BIT, CRC_COVERS_FROM
 from quorate.records.checksum import crc32c
@@ -416,6 +421,21 @@ def test_only_offsets_of_what_exists_are_forgotten(wire: Wire, stored: str) -> N
     assert {partition.partition_index: error_of(partition) for partition in told.partitions} == {
         0: "NONE", 1: unknown, -1: unknown,
     }  # fmt: skip
+
+
+@pytest.mark.feature("SASL, on a listener without: ILLEGAL_SASL_STATE")
+def test_who_begins_sasl_is_told_that_it_has_no_place_here(wire: Wire) -> None:
+    assert {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE} <= {
+        api.api_key for api in wire.ask(ApiKey.API_VERSIONS, 0, ApiVersionsRequest()).api_keys
+    }
+    for version in (0, 1):
+        handshake = SaslHandshakeRequest(mechanism="SCRAM-SHA-256")
+        told = wire.ask(ApiKey.SASL_HANDSHAKE, version, handshake)
+        assert (error_of(told), told.mechanisms) == ("ILLEGAL_SASL_STATE", [])
+    credentials = SaslAuthenticateRequest(auth_bytes=b"\0user\0password")
+    for version in (0, 2):
+        told = wire.ask(ApiKey.SASL_AUTHENTICATE, version, credentials)
+        assert (error_of(told), told.auth_bytes) == ("ILLEGAL_SASL_STATE", b"")
 
 
 @pytest.mark.feature("access rules, without an authorizer: SECURITY_DISABLED")

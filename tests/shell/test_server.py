@@ -240,7 +240,7 @@ def head(key: int, version: int, client_id_bytes: int, rest: bytes) -> bytes:
     ("frame", "complaint"),
     [
         (head(999, 0, -1, b""), "API key 999 is not served"),
-        (head(ApiKey.SASL_HANDSHAKE, 1, -1, b""), "is not served"),
+        (head(50, 0, -1, b""), "API key 50 is not served"),
         (head(ApiKey.METADATA, 99, -1, b""), "version 99 is not supported; there are"),
         (head(ApiKey.METADATA, 12, 500, b""), "header does not fit"),
         (head(ApiKey.METADATA, 12, -1, b""), "header does not fit"),
