@@ -31,7 +31,7 @@ from quorate.broker.log.checkpoints import (
     load_checkpoints,
     promises_of,
 )
-from quorate.broker.log.context import LogContext
+from quorate.broker.log.context import DiskRefusals, LogContext
 from quorate.broker.log.directory import (
     UNKNOWN_BROKER_EPOCH,
     DirectoryError,
@@ -322,22 +322,17 @@ class LogStore:
         """Return where a log waits to be removed: another one of it may, if it moved here again."""
         suffix = STRAY_SUFFIX if leaving.delay_ms is None else DELETE_SUFFIX
         endings = (f".{again}{suffix}" if again > 1 else suffix for again in count(1))
+        topic_id = leaving.topic_id.hex()
         paths = (
-            path_beside(
-                self.directory, leaving.topic_partition, f".{leaving.topic_id.hex()}{ending}"
-            )
+            path_beside(self.directory, leaving.topic_partition, f".{topic_id}{ending}")
             for ending in endings
         )
         return next(path for path in paths if not self._context.fs.exists(path))
 
-    def take_refusal(self) -> StorageError | None:
-        """Return why a log could not be written to since this was last asked, if one could not."""
-        return self._context.refusals.take()
-
     @property
-    def refusal_count(self) -> int:
-        """How often a log could not be written to for now."""
-        return self._context.refusals.count
+    def refusals(self) -> DiskRefusals:
+        """How often logs could not be written to for now, and why."""
+        return self._context.refusals
 
     def start_flush(self, logs: Iterable[Log]) -> Flush:
         """Return one flush for several logs (group commit).

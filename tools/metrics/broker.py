@@ -79,7 +79,7 @@ class BrokerMetrics:
         broker = self._broker
         yield Sample("quorate_log_syncs", broker.sync_count)
         yield Sample("quorate_log_sync_seconds", broker.sync_s)
-        yield Sample("quorate_log_refusals", broker.replicas.store.refusal_count)
+        yield Sample("quorate_log_refusals", broker.replicas.store.refusals.count)
         yield Sample("quorate_metadata_version", broker.replicas.image.version)
 
     def _network(self) -> Iterator[Sample]:

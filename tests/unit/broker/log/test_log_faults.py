@@ -127,17 +127,17 @@ def test_that_something_was_refused_is_told_once() -> None:
     store = open_data(disk)
     log = create(store)
     append(log, b"a")
-    assert store.take_refusal() is None
+    assert store.refusals.take() is None
     disk.capacity_bytes = disk.used_bytes()
     for _ in range(2):
         with pytest.raises(StorageError):
             append(log, b"b")
-    assert "No space left on device" in str(store.take_refusal())
-    assert store.take_refusal() is None
+    assert "No space left on device" in str(store.refusals.take())
+    assert store.refusals.take() is None
     disk.capacity_bytes = None
     assert append(log, b"b") == 1
-    assert store.take_refusal() is None
-    assert store.refusal_count == 2
+    assert store.refusals.take() is None
+    assert store.refusals.count == 2
 
 
 def test_a_full_disk_takes_no_snapshot_but_the_records_are_safe() -> None:
