@@ -91,7 +91,7 @@ class RemoteController:
         warned = False
         while True:
             try:
-                connection = await self._connected_to(known)
+                connection = await self._connected_in(known)
             except (NetworkError, NotControllerError) as error:
                 if not warned:
                     logger.warning("waiting for a controller: %s", error.message)
@@ -169,7 +169,8 @@ class RemoteController:
                 self._connection = await self._connect()
             return self._connection
 
-    async def _connected_to(self, known: str) -> ControlConnection:
+    async def _connected_in(self, known: str) -> ControlConnection:
+        """Return a connection within a cluster, to any other if it cannot be found."""
         if known:
             self._cluster_id = known
             with suppress(NetworkError, NotControllerError):
