@@ -2,31 +2,49 @@
 
 from collections.abc import Callable
 from dataclasses import field
+from typing import Final
 
 from quorate.broker.log.files import FileSystem, OpenFiles
 from quorate.broker.log.lookup import LogSegment
 from quorate.broker.log.trash import DELETED_SUFFIX, Trash
 from quorate.dataclass import dataclass
-from quorate.errors import StorageError
 from quorate.model import TopicPartition
 
+ROOM_BYTES: Final = 1 << 20
+"""A disk with less room than this would refuse the next records of somebody."""
 
-@dataclass(slots=True, eq=False)
+
 class DiskRefusals:
-    """How often logs could not be written to for now, and why since somebody last took note."""
+    """How often the disk refused for now what logs were to write, and whether it still would."""
 
-    count: int = 0
-    _first: StorageError | None = None
+    __slots__ = ("_directory", "_fs", "_last", "_told", "count")
 
-    def note(self, error: StorageError) -> None:
+    def __init__(self, fs: FileSystem, directory: str) -> None:
+        self._fs = fs
+        self._directory = directory
+        self.count = 0
+        self._told = 0
+        self._last = False
+
+    def note(self) -> None:
         """Note that a log could not be written to."""
         self.count += 1
-        self._first = self._first or error
 
-    def take(self) -> StorageError | None:
-        """Return why one could not, once."""
-        first, self._first = self._first, None
-        return first
+    def go_on(self) -> bool:
+        """Whether the disk refused anything since this was asked last, or has had no room since.
+
+        A full disk to which nobody writes refuses nothing, but would.
+        """
+        refused = self.count > self._told
+        self._told = self.count
+        self._last = refused or (self._last and self._is_full())
+        return self._last
+
+    def _is_full(self) -> bool:
+        try:
+            return self._fs.space(self._directory).usable_bytes < ROOM_BYTES
+        except OSError:
+            return False  # who cannot tell is heard of when something is written
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +55,7 @@ class LogContext:
     fs: FileSystem
     files: OpenFiles
     trash: Trash
+    refusals: DiskRefusals
     save_checkpoints: Callable[[], None]
     """Writes down durably how far each log may be relied on after a crash.
 
@@ -51,8 +70,6 @@ class LogContext:
     The system tells of what it could not write once, to whoever syncs next. So after the first such
     error no sync in the directory says anything any more, nor does one that was under way then.
     """
-
-    refusals: DiskRefusals = field(default_factory=DiskRefusals)
 
     def set_aside(self, path: str, delay_ms: int) -> None:
         """Take a file's name away; what it stands for is removed later, not on the loop.

@@ -152,6 +152,7 @@ class LogStore:
             fs,
             OpenFiles(fs, OPEN_FILES_MAX),
             Trash(),
+            DiskRefusals(fs, directory),
             self._save_now,
             self._promised_of,
         )
@@ -162,10 +163,7 @@ class LogStore:
         return self._context.fs
 
     def space(self) -> Space:
-        """Return the space on the disk that holds the directory.
-
-        Raises OSError.
-        """
+        """Return the space on the disk that holds the directory; raises OSError."""
         return self.fs.space(self.directory)
 
     @property
@@ -331,7 +329,7 @@ class LogStore:
 
     @property
     def refusals(self) -> DiskRefusals:
-        """How often logs could not be written to for now, and why."""
+        """How often logs could not be written to for now, and whether that goes on."""
         return self._context.refusals
 
     def start_flush(self, logs: Iterable[Log]) -> Flush:

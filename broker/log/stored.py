@@ -150,7 +150,7 @@ class StoredLog(LogReader):
         if isinstance(error, FatalStorageError):
             self.fail(error)
         else:
-            self._context.refusals.note(error)
+            self._context.refusals.note()
         return error
 
     # Changes in several steps

@@ -183,7 +183,7 @@ class BrokerHeartbeatAnswer(Answer):
 class BrokerHeartbeat(Request[BrokerHeartbeatAnswer]):
     """A broker lives, and has applied metadata up to ``metadata_version``.
 
-    With ``cannot_write``, its disk has refused something since its last one.
+    With ``cannot_write``, its disk has refused something since its last one, or has no room yet.
     """
 
     broker_id: Annotated[int, Key(1)]

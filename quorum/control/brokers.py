@@ -39,7 +39,7 @@ PRODUCER_ID_MAX: Final = 2**63 - 1
 INCARNATION_BYTES: Final = 16
 REPLACED_REMEMBERED: Final = 1024
 UNABLE_MS: Final = 60_000
-"""How long a broker cannot write after its disk refused something: idle, it may not notice."""
+"""How long a broker cannot write after its disk refused something: it may not have room yet."""
 
 
 class Sessions:

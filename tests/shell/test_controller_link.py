@@ -196,7 +196,7 @@ async def test_a_broker_ends_when_controllers_go_on_lacking_what_it_was_told(
     assert LOST_S <= trio.current_time() - refused_since[0] < LOST_S + 10
 
 
-async def test_heartbeats_say_when_the_disk_refused_something(
+async def test_heartbeats_say_that_the_disk_refused_something_until_there_is_room(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     script = Script()
@@ -208,8 +208,11 @@ async def test_heartbeats_say_when_the_disk_refused_something(
         with pytest.raises(StorageError):
             link.node.append(b"a")
         await trio.sleep(5)
+        disk.capacity_bytes = None
+        await trio.sleep(2)
         nursery.cancel_scope.cancel()
-    assert [beat.cannot_write for beat in script.of(BrokerHeartbeat)] == [False, True, False]
+    told = [beat.cannot_write for beat in script.of(BrokerHeartbeat)]
+    assert told == [False, True, True, False]
 
 
 async def test_what_the_disk_refused_is_said_until_a_controller_has_heard_it(
@@ -223,6 +226,7 @@ async def test_what_the_disk_refused_is_said_until_a_controller_has_heard_it(
         disk.capacity_bytes = disk.used_bytes()
         with pytest.raises(StorageError):
             link.node.append(b"a")
+        disk.capacity_bytes = None
         script.fail(BrokerHeartbeat, ErrorCode.NETWORK_EXCEPTION)
         await trio.sleep(7)
         nursery.cancel_scope.cancel()

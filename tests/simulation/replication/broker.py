@@ -255,7 +255,7 @@ class BrokerProcess:
             self._epoch,
             self._replicas.image.version,
             wants_shut_down=self._shutting_down is not None,
-            cannot_write=self._store.refusals.take() is not None,
+            cannot_write=self._store.refusals.go_on(),
         )
         self._ask(request, self._beaten, CONTROL_TIMEOUT_S)
 

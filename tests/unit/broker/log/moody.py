@@ -4,6 +4,7 @@ import os
 from random import Random
 from typing import Any
 
+from quorate.broker.log.files import Space
 from tests.simulation.disk import SimDisk
 
 
@@ -36,3 +37,7 @@ class MoodyDisk(SimDisk):
     def sync_directory(self, path: str) -> None:
         self._ask("sync_directory", path)
         super().sync_directory(path)
+
+    def space(self, path: str) -> Space:
+        self._ask("space", path)
+        return super().space(path)

@@ -10,6 +10,7 @@ import pytest
 
 from quorate.broker.log.appended import AppendResult
 from quorate.broker.log.checkpoints import load_checkpoints
+from quorate.broker.log.context import ROOM_BYTES
 from quorate.broker.log.files import FatalStorageError, OpenFiles, replace_file
 from quorate.broker.log.index import FIRST, TIME_ENTRY, Index
 from quorate.broker.log.log import Log
@@ -122,22 +123,36 @@ def test_if_one_file_of_checkpoints_is_damaged_the_other_is_not_believed(name: s
 # --- errors --------------------------------------------------------------------------------------
 
 
-def test_that_something_was_refused_is_told_once() -> None:
+def test_a_full_disk_refuses_until_there_is_room_though_nobody_writes() -> None:
     disk = new_disk()
     store = open_data(disk)
     log = create(store)
     append(log, b"a")
-    assert store.refusals.take() is None
+    assert not store.refusals.go_on()
     disk.capacity_bytes = disk.used_bytes()
+    assert not store.refusals.go_on(), "nobody has tried"
     for _ in range(2):
-        with pytest.raises(StorageError):
+        with pytest.raises(StorageError, match="No space left on device"):
             append(log, b"b")
-    assert "No space left on device" in str(store.refusals.take())
-    assert store.refusals.take() is None
-    disk.capacity_bytes = None
+    assert [store.refusals.go_on() for _ in range(3)] == [True] * 3
+    disk.capacity_bytes = disk.used_bytes() + ROOM_BYTES - 1
+    assert store.refusals.go_on()
+    disk.capacity_bytes += 1
+    assert not store.refusals.go_on()
     assert append(log, b"b") == 1
-    assert store.refusals.take() is None
     assert store.refusals.count == 2
+
+
+def test_a_disk_that_cannot_tell_its_space_refuses_only_while_it_does() -> None:
+    disk = MoodyDisk()
+    store = open_data(disk)
+    log = create(store)
+    disk.capacity_bytes = disk.used_bytes()
+    disk.refused["space", "/data"] = errno.EIO
+    with pytest.raises(StorageError):
+        append(log, b"a")
+    assert store.refusals.go_on()
+    assert not store.refusals.go_on()
 
 
 def test_a_full_disk_takes_no_snapshot_but_the_records_are_safe() -> None:
