@@ -220,7 +220,7 @@ class ProducerStates:
             InvalidProducerEpochError: a newer epoch has written since.
             OutOfOrderSequenceError: a sequence is missing, or was written too long ago to know
                 where.
-            UnknownProducerIdError: its sequences were written in a transaction that has ended.
+            UnknownProducerIdError: its first sequence was used in a transaction that has ended.
             InvalidTxnStateError: it would begin a transaction that the coordinator may not know of,
                 or is not transactional while a transaction is open.
             InvalidRecordError: it has no sequence.
@@ -242,7 +242,7 @@ class ProducerStates:
         if written is None:
             self._check_next(header, producer, guard)
         elif header.attributes & TRANSACTIONAL_BIT:
-            _check_same_transaction(written, producer)
+            _check_unused(header, producer)
         return written
 
     def check_unsequenced(self, header: BatchHeader, guard: Guard | None) -> None:
@@ -334,6 +334,8 @@ class ProducerStates:
         is_transactional = header.is_transactional
         if is_transactional and not producer.is_open_in(header.producer_epoch):
             self._check_guarded(header, guard)
+        if is_transactional:
+            _check_unused(header, producer)
         _check_turn(header, self._guard_of(header.producer_id), has_written=bool(producer.batches))
         _check_follows(header, producer.epoch, producer.next_sequence)
         if producer.transactional and not is_transactional:
@@ -537,19 +539,27 @@ def _fenced(producer_id: int, producer_epoch: int, epoch: int) -> InvalidProduce
     )
 
 
-def _check_same_transaction(written: WrittenBatch, producer: Producer) -> None:
-    """Refuse sequences that were written before, in a transaction that has ended.
+def _check_unused(header: BatchHeader, producer: Producer) -> None:
+    """Refuse a transactional batch that begins with a sequence of a transaction that has ended.
 
-    Nobody waits for the answer to that batch any more: producers end a transaction when all of it
-    is answered. But librdkafka (2.16) gives the sequences of batches that it has sent, and purged
-    when it aborted, to the next transaction. Kafka acknowledges those as repeated, and they are
-    lost; this error makes producers abort, and go on in another epoch (KIP-360).
+    Nobody waits for the answer to that one any more: producers end a transaction when all of it is
+    answered. But librdkafka (2.16) gives the sequences of batches that it has sent, and purged
+    when it aborted, to the next transaction. If that is a batch of the same sequences, Kafka
+    acknowledges it as repeated, and it is lost; if not, it tells of a gap (OUT_OF_ORDER_SEQUENCE_
+    NUMBER), which librdkafka gives up for. This error makes producers abort, and go on in another
+    epoch (KIP-360).
     """
-    if not producer.transactional or written.base_offset < producer.transaction_start:
-        raise UnknownProducerIdError(
-            f"the sequences from {written.base_sequence} on were written at {written.base_offset},"
-            " in a transaction that has ended"
-        )
+    if header.producer_epoch != producer.epoch:
+        return
+    for batch in reversed(producer.batches):
+        if producer.transactional and batch.base_offset >= producer.transaction_start:
+            continue
+        if not is_behind(header.base_sequence, batch.last_sequence):
+            raise UnknownProducerIdError(
+                f"the sequence {header.base_sequence} was used in a transaction that has ended, and"
+                f" so were all up to {batch.last_sequence}, at offset {batch.last_offset}"
+            )
+        return
 
 
 def _check_turn(header: BatchHeader, guard: Guard | None, *, has_written: bool) -> None:

@@ -197,6 +197,39 @@ def test_sequences_of_a_transaction_that_has_ended_are_not_taken_for_repeated_on
     assert writer.write(log) == 4
 
 
+@pytest.mark.parametrize(("sequence", "count"), [(0, 1), (2, 4), (3, 1), (3, 9)])
+@pytest.mark.parametrize("is_open", [False, True])
+def test_nor_are_they_a_gap_in_other_batches_than_before(
+    sequence: int, count: int, *, is_open: bool
+) -> None:
+    log = new_log()
+    writer = Writer(1)
+    writer.write(log, 2)
+    writer.write(log, 2)
+    writer.end(log, committed=False)
+    if is_open:
+        writer.write(log)
+    end_offset = log.log_end_offset
+    writer.sequence = sequence
+    with pytest.raises(UnknownProducerIdError, match="has ended"):
+        writer.write(log, count)
+    assert log.log_end_offset == end_offset
+    writer.sequence = 6
+    with pytest.raises(OutOfOrderSequenceError):
+        writer.write(log)
+
+
+def test_what_came_in_other_batches_in_the_same_transaction_is_out_of_order() -> None:
+    log = new_log()
+    writer = Writer(1)
+    writer.write(log)
+    writer.end(log, committed=True)
+    writer.write(log, 2)
+    writer.sequence = 1
+    with pytest.raises(OutOfOrderSequenceError):
+        writer.write(log)
+
+
 def test_a_batch_that_comes_again_in_its_transaction_is_answered_with_its_offset() -> None:
     log = new_log()
     writer = Writer(1)
