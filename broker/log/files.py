@@ -71,7 +71,10 @@ class File(Protocol):
         ...
 
     def write_at(self, data: bytes | bytearray | memoryview, position: int) -> None:
-        """Write all of it, or raise OSError; then any part of it may have been written."""
+        """Write all of it, or raise OSError; then any part of it may have been written.
+
+        In both cases nobody has a view of ``data`` any more, which may be about to grow or shrink.
+        """
         ...
 
     def read_at(self, size_bytes: int, position: int) -> bytes:
@@ -397,15 +400,17 @@ class OsFile:
     def write_at(self, data: bytes | bytearray | memoryview, position: int) -> None:
         written = os.pwrite(self.fd, data, position)
         if written != len(data):
-            self._write_rest(memoryview(data)[written:], position + written)
+            self._write_rest(data, written, position)
 
-    def _write_rest(self, data: memoryview, position: int) -> None:
+    def _write_rest(
+        self, data: bytes | bytearray | memoryview, written: int, position: int
+    ) -> None:
         # A disk that fills up takes a part first and says why it took no more only when asked
-        # again.
-        while data:
-            written = os.pwrite(self.fd, data, position)
-            data = data[written:]
-            position += written
+        # again.  Views are let go of, or whoever keeps the error would keep them, too.
+        with memoryview(data) as view:
+            while written < len(view):
+                with view[written:] as rest:
+                    written += os.pwrite(self.fd, rest, position + written)
 
     def read_at(self, size_bytes: int, position: int) -> bytes:
         data = os.pread(self.fd, size_bytes, position)

@@ -232,6 +232,27 @@ def test_reads_and_writes_that_the_system_does_by_halves_are_completed(
     assert file.read_at(70, 5) == data[:70]
 
 
+def test_what_a_disk_took_a_part_of_can_grow_and_shrink_though_somebody_keeps_the_error(
+    fs: OsFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = fs.open(f"{tmp_path}/file", create=True)
+    pwrite, room = os.pwrite, [3, 2]
+
+    def fill(fd: int, data: bytes, position: int) -> int:
+        if not room:
+            raise OSError(errno.ENOSPC, "full")
+        return pwrite(fd, bytes(data)[: room.pop(0)], position)
+
+    monkeypatch.setattr(os, "pwrite", fill)
+    pending = bytearray(b"entries")
+    with pytest.raises(OSError, match="full") as kept:
+        file.write_at(pending, 0)
+    pending += b" and more"
+    pending.clear()
+    assert kept.value.errno == errno.ENOSPC
+    assert file.read_at(100, 0) == b"entri"
+
+
 def test_folders_that_are_all_gone_are_named(fs: OsFileSystem, tmp_path: Path) -> None:
     paths = [f"{tmp_path}/{number}" for number in range(SYNC_PATIENTLY_MAX + 1)]
     assert list(fs.sync_directories(paths)) == paths

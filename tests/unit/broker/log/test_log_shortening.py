@@ -2,10 +2,15 @@
 
 # pyright: reportPrivateUsage=false
 
+import errno
+import os
+from pathlib import Path
+
 import pytest
 
-from quorate.broker.log.files import FatalStorageError
+from quorate.broker.log.files import FatalStorageError, OsFileSystem
 from quorate.broker.log.log import Log
+from quorate.broker.log.store import open_store
 from quorate.errors import StorageError
 from quorate.settings import TopicConfig
 from tests.simulation.disk import SimDisk
@@ -236,3 +241,26 @@ def test_a_disk_that_fails_during_a_truncation_ends_the_log() -> None:
         log.reset_to(0, now_ms=NOW_MS)
     with pytest.raises(StorageError):
         append(log, b"v")
+
+
+def test_a_cut_for_which_the_disk_had_room_for_half_an_index_entry_is_made_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(OsFileSystem(), str(tmp_path), cluster_id="c", node_id=1, now_ms=NOW_MS)
+    log = store.create(PARTITION, TOPIC_ID, TopicConfig(index_interval_bytes=1), now_ms=NOW_MS)
+    for number in range(20):
+        append(log, b"%d" % number)
+    pwrite, room_bytes = os.pwrite, [12, 0]
+
+    def fill(fd: int, data: bytes, position: int) -> int:
+        room = room_bytes.pop(0) if room_bytes else len(data)
+        if not room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return pwrite(fd, bytes(data)[:room], position)
+
+    monkeypatch.setattr(os, "pwrite", fill)
+    with pytest.raises(StorageError, match="No space left"):
+        log.truncate_to(10, now_ms=NOW_MS)
+    log.truncate_to(10, now_ms=NOW_MS)  # the store keeps the error until a controller hears of it
+    assert log.log_end_offset == 10
+    assert append(log, b"more") == 10
