@@ -69,8 +69,8 @@ class Transactions(Session):
         self.names = [f"t{number}-{self.stamp}" for number in range(3)]
         self.producers: dict[str, Producer] = {}
         self.sequences: dict[tuple[Producer, str, int], int] = {}
-        self.repeatable: set[tuple[Producer, str, int]] = set()
-        """Who has written where in a transaction that is under way."""
+        self.repeatable: dict[tuple[Producer, str, int], int] = {}
+        """Who has written where in a transaction that is under way, from which sequence on."""
         self.at_ms = self.stamp // 1_000_000 - 60_000
 
     # --- who asks --------------------------------------------------------------
@@ -257,7 +257,7 @@ class Transactions(Session):
         sequence = self.sequences.get(where, 0)
         if rng.random() < 0.1:
             # What was used in a transaction of before is refused on purpose.
-            back = max(sequence - rng.choice([1, count]), 0)
+            back = max(sequence - rng.choice([1, count]), self.repeatable.get(where, 0))
             sequence = (
                 rng.choice([sequence + 1, back]) if where in self.repeatable else sequence + 1
             )
@@ -280,7 +280,7 @@ class Transactions(Session):
         told = self.ask(ApiKey.PRODUCE, version, make)
         if told["responses"][0]["partition_responses"][0]["error_code"] == "NONE":
             self.sequences[where] = sequence + count
-            self.repeatable.add(where)
+            self.repeatable.setdefault(where, sequence)
 
     # --- what others ask -------------------------------------------------------
 
