@@ -5,7 +5,6 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import pytest
@@ -214,12 +213,16 @@ class _Raced(deque[PendingDelivery]):
 def test_records_go_out_after_an_abort_that_was_quicker_to_take_others(
     topic: str, producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    aborted = partial(producer.drop_queue, TransactionAbortedError("the transaction was aborted"))
-    monkeypatch.setattr(producer, "_queue", _Raced(aborted))
+    dropped = threading.Event()
+
+    def abort() -> None:
+        producer.drop_queue(TransactionAbortedError("the transaction was aborted"))
+        dropped.set()  # earlier, it would drop the next record, too
+
+    monkeypatch.setattr(producer, "_queue", _Raced(abort))
     with producer.transaction() as transaction:
         lost = transaction.enqueue(topic, b"lost")
-        while not lost.done:
-            producer.background.call(trio.lowlevel.checkpoint)
+        assert dropped.wait(TIMEOUT_S)
         sent = transaction.enqueue(topic, b"sent")
         waiting = threading.Thread(target=sent.result, daemon=True)
         waiting.start()
