@@ -18,7 +18,7 @@ from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.model import Endpoint, looks_like_option
 from quorate.quorum.raft.forming import CLUSTER_ID_BYTES, cluster_id_of
-from quorate.quorum.raft.journal import FILE_NAME as JOURNAL
+from quorate.quorum.raft.journal_file import FILE_NAME as JOURNAL
 from quorate.quorum.raft.storage import FileStorage
 from quorate.quorum.raft.voters import (
     DIRECTORY_ID_BYTES,

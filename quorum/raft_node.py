@@ -118,6 +118,7 @@ class RaftNode:
         self._send = send
         self._woken = Bell()
         self._running = False
+        self._ready = trio.Event()
         self._standing = self._look()
         self._changed = trio.Event()
         self._snapshot_written: Flush | None = None
@@ -155,18 +156,18 @@ class RaftNode:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Drive the rounds until cancelled; started once this node is ready to lead or follow.
 
+        That is after the first round, or when its disk turns out to be full: it goes on by itself.
+
         Raises:
             OSError: the disk failed. Nobody knows what is on it: end the process.
         """
         try:
             async with trio.open_nursery() as nursery:
-                await self._round(nursery)
                 self._running = True
-                self._tell()
+                nursery.start_soon(self._drive, nursery)
+                await self._ready.wait()
                 task_status.started()
-                while True:
-                    await self._woken.wait_until(self._rounds.next_deadline_s)
-                    await self._round(nursery)
+                await trio.sleep_forever()
         finally:
             self._running = False
             self._rounds.stop()
@@ -261,6 +262,12 @@ class RaftNode:
 
     # --- rounds
 
+    async def _drive(self, nursery: trio.Nursery) -> None:
+        while True:
+            await self._round(nursery)
+            self._ready.set()
+            await self._woken.wait_until(self._rounds.next_deadline_s)
+
     async def _round(self, nursery: trio.Nursery) -> None:
         """Take in what arrived, make it durable, and say what follows, in that order."""
         rounds = self._rounds
@@ -293,6 +300,7 @@ class RaftNode:
                 self._send(self._rounds.storage_full())
                 self._rounds.abandon_expired(trio.current_time())
                 self._tell()
+                self._ready.set()
                 await trio.sleep(FULL_RETRY_S)
             else:
                 return

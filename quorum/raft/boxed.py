@@ -21,7 +21,8 @@ from pysyncobj.transport import Transport
 from pysyncobj.version import VERSION
 
 from quorate.dataclass import dataclass
-from quorate.quorum.raft.journal import Entry, Journal, SnapshotEnd
+from quorate.quorum.raft.journal import Journal
+from quorate.quorum.raft.journal_file import Entry, SnapshotEnd
 from quorate.quorum.raft.messages import (
     APPEND_BYTES_TARGET,
     Append,

@@ -2,7 +2,7 @@
 
 from quorate.control.codec import DecodeError, dump_cbor, load_cbor
 from quorate.quorum.raft.engine import VOTERS, EngineError
-from quorate.quorum.raft.journal import Entry
+from quorate.quorum.raft.journal_file import Entry
 from quorate.quorum.raft.snapshots import Configuration
 from quorate.quorum.raft.voters import ReplicaKey, VoterSet, decode_voters, encode_voters
 

@@ -16,7 +16,8 @@ from quorate.quorum.raft.configurations import (
 )
 from quorate.quorum.raft.elections import Elections
 from quorate.quorum.raft.engine import REGULAR, VOTERS, Engine, EngineError
-from quorate.quorum.raft.journal import Entry, Flush, Journal, ReplaceFlush, SnapshotEnd
+from quorate.quorum.raft.journal import Flush, Journal, ReplaceFlush
+from quorate.quorum.raft.journal_file import Entry, SnapshotEnd
 from quorate.quorum.raft.messages import (
     Append,
     AppendAnswer,
@@ -481,7 +482,8 @@ class RaftCore(Generic[R]):
         else:
             self._journal.finish_flush(flush)
             if isinstance(flush, ReplaceFlush):
-                self._compacted_bytes = self._journal.size_bytes
+                # The one of a start leaves out nothing: what was there before counts as grown.
+                self._compacted_bytes = min(self._compacted_bytes, self._journal.size_bytes)
 
 
 def _first_configuration(found: Snapshot | None, bootstrap: VoterSet) -> Configuration:

@@ -28,7 +28,8 @@ from quorate.quorum.raft.boxed import (
 from quorate.quorum.raft.boxed import REGULAR as REGULAR  # noqa: PLC0414
 from quorate.quorum.raft.boxed import VOTERS as VOTERS  # noqa: PLC0414
 from quorate.quorum.raft.boxed import EngineError as EngineError  # noqa: PLC0414
-from quorate.quorum.raft.journal import Entry, Journal, SnapshotEnd
+from quorate.quorum.raft.journal import Journal
+from quorate.quorum.raft.journal_file import Entry, SnapshotEnd
 from quorate.quorum.raft.messages import Append, AppendAnswer, VoteRequest
 from quorate.quorum.raft.voters import ReplicaKey
 

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from quorate.control.codec import INT64_MAX, DecodeError, as_array, dump_cbor, load_cbor
 from quorate.dataclass import dataclass
-from quorate.quorum.raft.journal import Entry
+from quorate.quorum.raft.journal_file import Entry
 
 FRAME_BYTES_MAX: Final = 4 * 2**20
 """No encoded message is larger."""

@@ -11,7 +11,8 @@ from quorate.quorum.raft.messages import Append, AppendAnswer, Heartbeat, RaftMe
 from quorate.quorum.raft.voters import ReplicaKey
 
 if TYPE_CHECKING:
-    from quorate.quorum.raft.journal import Entry, Journal
+    from quorate.quorum.raft.journal import Journal
+    from quorate.quorum.raft.journal_file import Entry
 
 Send = Callable[[ReplicaKey, RaftMessage], None]
 

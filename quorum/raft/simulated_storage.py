@@ -58,7 +58,7 @@ class SimulatedStorage:
     def write_at(self, name: str, position: int, data: bytes) -> None:
         """Write to the page cache; when the space ends, some of it."""
         self._step()
-        file = self._files[name]
+        file = self._files.setdefault(name, _File(bytearray(), bytearray()))
         if self.full:
             written = data[: self._rng.randrange(len(data) + 1)]
             _overwrite(file.seen, position, written)
@@ -80,13 +80,17 @@ class SimulatedStorage:
         """Do nothing: there are no descriptors."""
 
     def crash(self, *, power_cut: bool) -> None:
-        """End the process; without power, a random part of the unsynced sectors is lost."""
-        for file in self._files.values():
-            survives = self._power_cut_fate() if power_cut else _everything
-            for position, data in file.unsynced:
-                _overwrite_sectors(file.durable, position, data, survives)
-            file.unsynced.clear()
-            file.seen = bytearray(file.durable)
+        """End the process. With the power, a random part of the unsynced sectors is lost, too.
+
+        Without a power cut nothing is lost, but what was not synced is not durable, either.
+        """
+        if power_cut:
+            for file in self._files.values():
+                survives = self._power_cut_fate()
+                for position, data in file.unsynced:
+                    _overwrite_sectors(file.durable, position, data, survives)
+                file.unsynced.clear()
+                file.seen = bytearray(file.durable)
         self._dead = False
         self.fuse = None
 
@@ -113,10 +117,6 @@ class SimulatedStorage:
             if self.fuse <= 0:
                 self._dead = True
                 raise SimulatedCrash
-
-
-def _everything() -> bool:
-    return True
 
 
 def _overwrite(content: bytearray, position: int, data: bytes) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from quorate.control.codec import DecodeError, as_array, dump_cbor, load_cbor
 from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
-from quorate.quorum.raft.journal import Entry, SnapshotEnd
+from quorate.quorum.raft.journal_file import Entry, SnapshotEnd
 from quorate.quorum.raft.voters import VoterSet, decode_voters, encode_voters
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ class Storage(Protocol):
         ...
 
     def write_at(self, name: str, position: int, data: bytes) -> None:
-        """Write into an existing file; not durable before ``sync``."""
+        """Write into a file, made if there is none; not durable before ``sync``."""
         ...
 
     def sync(self, name: str) -> None:
@@ -72,7 +72,7 @@ class FileStorage:
         self._descriptors[name] = descriptor
 
     def write_at(self, name: str, position: int, data: bytes) -> None:
-        """Write into an existing file; not durable before ``sync``."""
+        """Write into a file, made if there is none; not durable before ``sync``."""
         _write_all(self._descriptor(name), position, data)
 
     def sync(self, name: str) -> None:
@@ -88,7 +88,18 @@ class FileStorage:
     def _descriptor(self, name: str) -> int:
         descriptor = self._descriptors.get(name)
         if descriptor is None:
-            descriptor = self._descriptors[name] = os.open(self._directory / name, os.O_RDWR)
+            descriptor = self._descriptors[name] = self._open(name)
+        return descriptor
+
+    def _open(self, name: str) -> int:
+        path = self._directory / name
+        is_new = not path.exists()
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        except OSError as error:
+            raise _or_full(error) from None
+        if is_new:
+            self._sync_directory()
         return descriptor
 
     def _sync_directory(self) -> None:

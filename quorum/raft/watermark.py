@@ -7,7 +7,7 @@ ahead; two places are written in turn, so that one of them is whole.
 
 import struct
 import zlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from quorate.quorum.raft.storage import Storage
@@ -27,18 +27,23 @@ class Watermark(NamedTuple):
     number: int
 
     def write(self, storage: "Storage") -> None:
-        """Note it in the file, which must exist."""
+        """Note it in the file; one that is lost before it is durable is missed by nobody."""
         content = _CONTENT.pack(*self)
         slot = content + _CRC.pack(zlib.crc32(content))
         storage.write_at(FILE_NAME, self.number % _SLOTS * _SLOT_BYTES, slot)
 
 
-def open_watermarks(storage: "Storage") -> list[Watermark]:
-    """Return what can be read, making an empty file if there is none."""
-    content = storage.read(FILE_NAME)
-    if content is None:
-        storage.put(FILE_NAME, bytes(_SLOTS * _SLOT_BYTES))
-        return []
+class Readable(Protocol):
+    """Files that can be read."""
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file's content, or ``None`` if there is no such file."""
+        ...
+
+
+def read_watermarks(storage: Readable) -> list[Watermark]:
+    """Return what can be read; of a file that is not there, nothing."""
+    content = storage.read(FILE_NAME) or b""
     slots = [content[n * _SLOT_BYTES :][: _CONTENT.size + _CRC.size] for n in range(_SLOTS)]
     return [Watermark(*_CONTENT.unpack_from(slot)) for slot in slots if _is_whole(slot)]
 

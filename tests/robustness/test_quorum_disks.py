@@ -172,6 +172,38 @@ def test_a_quorum_whose_disks_are_all_full_goes_on_when_they_have_space(loaded: 
     loaded.wait_for_writes(SOME)
 
 
+def test_a_controller_starts_on_a_full_disk_and_joins_in_when_there_is_space(
+    loaded: Loaded,
+) -> None:
+    victim = follower_of(loaded.cluster)
+    victim.kill()
+    victim.shim.set("space_bytes", 0)
+    loaded.cluster.start()
+    wait_until(lambda: local_view(loaded, victim) is not None)
+    loaded.wait_for_writes(SOME)  # others go on
+    loaded.cluster.check_alive()
+
+    victim.shim.set("space_bytes", UNLIMITED)
+    next(machine for machine in loaded.cluster.machines if machine is not victim).kill()
+    loaded.wait_for_writes(SOME)  # now its vote and its disk are needed
+    loaded.start_all()
+
+
+def test_controllers_that_all_start_on_full_disks_go_on_when_they_have_space(
+    loaded: Loaded,
+) -> None:
+    for machine in loaded.cluster.machines:
+        machine.kill()
+        machine.shim.set("space_bytes", 0)
+    loaded.cluster.start()
+    wait_until(lambda: all(local_view(loaded, each) for each in loaded.cluster.machines))
+    assert loaded.cluster.leader(LOOK_S) is None
+    loaded.cluster.check_alive()
+    for machine in loaded.cluster.machines:
+        machine.shim.set("space_bytes", UNLIMITED)
+    loaded.wait_for_writes(SOME)
+
+
 # --- damaged files
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from random import Random
 from typing import Final
 
 from quorate.quorum.directory import SUBDIRECTORY
@@ -11,7 +10,8 @@ from quorate.quorum.metadata.machine import decode_command
 from quorate.quorum.metadata.snapshot import decode_image
 from quorate.quorum.raft.configurations import decode_voters_entry
 from quorate.quorum.raft.engine import REGULAR, VOTERS
-from quorate.quorum.raft.journal import FILE_NAME, Entry, Journal, JournalDamagedError
+from quorate.quorum.raft.journal_file import FILE_NAME, Entry, JournalDamagedError
+from quorate.quorum.raft.recovery import Recovery
 from quorate.quorum.raft.snapshots import FILE_NAME as SNAPSHOT
 from quorate.quorum.raft.snapshots import decode_snapshot
 from quorate.quorum.raft.watermark import FILE_NAME as WATERMARK
@@ -22,7 +22,7 @@ TRIES: Final = 5
 
 
 class ReadOnlyFiles:
-    """Files of a folder, each as it was when it was first read; written to memory only."""
+    """Files of a folder, each as it was when it was first read."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -36,21 +36,6 @@ class ReadOnlyFiles:
             except FileNotFoundError:
                 return None
         return self._content[name]
-
-    def put(self, name: str, data: bytes) -> None:
-        """Keep a file's new content in memory."""
-        self._content[name] = data
-
-    def write_at(self, name: str, position: int, data: bytes) -> None:
-        """Change a file's content in memory."""
-        content = self.read(name) or b""
-        self._content[name] = content[:position] + data + content[position + len(data) :]
-
-    def sync(self, name: str) -> None:
-        """Do nothing: nothing of it is to last."""
-
-    def close(self) -> None:
-        """Do nothing: nothing is open."""
 
 
 def controller_folder(path: Path) -> Path:
@@ -110,16 +95,16 @@ def _consistent(folder: Path) -> tuple[Batch | None, list[Entry]]:
         snapshot = None if data is None else decode_snapshot(data)
         end = snapshot.end if snapshot else None
         try:
-            journal = Journal(files, end, rng=Random(0), retained_entries=0)  # noqa: S311 - a salt that nobody keeps
+            entries = Recovery(files, end).log
         except JournalDamagedError:
             if not tries_left:
                 raise
             continue
         if snapshot is None:
-            return None, journal.entries
+            return None, entries
         last = snapshot.end.last
         image = decode_image(snapshot.state)
-        later = [entry for entry in journal.entries if entry.log_index > last.log_index]
+        later = [entry for entry in entries if entry.log_index > last.log_index]
         return Batch(image.version, last.term, image=image), later
     raise AssertionError("the last try returns or raises")
 

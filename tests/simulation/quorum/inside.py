@@ -4,7 +4,7 @@
 from typing import NamedTuple
 from zlib import crc32
 
-from quorate.quorum.raft.journal import Entry
+from quorate.quorum.raft.journal_file import Entry
 from quorate.quorum.raft.rounds import Rounds
 from quorate.quorum.raft.voters import VoterSet
 from tests.simulation.quorum.registers import Answer

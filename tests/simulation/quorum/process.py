@@ -92,12 +92,7 @@ class Process:
         timeline: Timeline,
         surroundings: Surroundings,
     ) -> None:
-        """Recover from the disk.
-
-        Raises:
-            SimulatedCrash: it did not come that far.
-            StorageFullError: likewise.
-        """
+        """Recover from the disk, which may be full."""
         self.key = replica.key
         self.disk = replica.disk
         self.alive = True

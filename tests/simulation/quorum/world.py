@@ -6,8 +6,6 @@ from random import Random
 from quorate.model import Endpoint
 from quorate.quorum.raft.messages import encode_message
 from quorate.quorum.raft.rounds import Outgoing
-from quorate.quorum.raft.simulated_storage import SimulatedCrash
-from quorate.quorum.raft.storage import StorageFullError
 from quorate.quorum.raft.voters import NO_VOTERS, ReplicaKey, Voter, VoterSet
 from tests.simulation.quorum.disk import Disk
 from tests.simulation.quorum.invariants import Invariants
@@ -94,19 +92,14 @@ class World:
             return
         voters = self.bootstrap if host.key in self.bootstrap else NO_VOTERS
         replica = Replica(host.key, voters, host.disk, Clock(self._clock_rng))
-        try:
-            process = Process(replica, self.scenario, self._cores_rng, self.timeline, self)
-        except SimulatedCrash:
-            self._died(host, "in recovery")
-        except StorageFullError:
-            self.trace.note("no space", f"{host.number} cannot start")
-            self._start_again(host)
-        else:
-            self.trace.note("start", str(host.number))
-            host.process = process
-            self.invariants.started(process)
-            self.mesh.started(process)
-            process.wake()
+        process = Process(replica, self.scenario, self._cores_rng, self.timeline, self)
+        self.trace.note(
+            "start", f"{host.number}, on a full disk" if host.disk.full else str(host.number)
+        )
+        host.process = process
+        self.invariants.started(process)
+        self.mesh.started(process)
+        process.wake()
 
     def stop(self, host: Host) -> None:
         """End a process as SIGTERM does: it answers everybody."""

@@ -19,7 +19,8 @@ from quorate.quorum.raft.boxed import (
     Hooks,
 )
 from quorate.quorum.raft.engine import REGULAR, Engine, EngineError
-from quorate.quorum.raft.journal import Entry, Journal, SnapshotEnd
+from quorate.quorum.raft.journal import Journal
+from quorate.quorum.raft.journal_file import Entry, SnapshotEnd
 from quorate.quorum.raft.messages import Append, AppendAnswer, RaftMessage, VoteRequest
 from quorate.quorum.raft.simulated_storage import SimulatedStorage
 from quorate.quorum.raft.timing import Timing

@@ -12,7 +12,7 @@ import pytest
 
 from quorate.quorum.raft.engine import EngineError
 from quorate.quorum.raft.hardening import ALL
-from quorate.quorum.raft.journal import Entry, SnapshotEnd
+from quorate.quorum.raft.journal_file import Entry, SnapshotEnd
 from quorate.quorum.raft.messages import (
     Append,
     AppendAnswer,
@@ -30,8 +30,9 @@ from quorate.quorum.raft.messages import (
 )
 from quorate.quorum.raft.outcomes import ChangeRefused, Refusal, Unknown
 from quorate.quorum.raft.rules import Rules
-from quorate.quorum.raft.simulated_storage import SimulatedStorage
+from quorate.quorum.raft.simulated_storage import SimulatedCrash, SimulatedStorage
 from quorate.quorum.raft.snapshots import Configuration, Snapshot, encode_snapshot
+from quorate.quorum.raft.storage import StorageFullError
 from quorate.quorum.raft.timing import Timing
 from tests.unit.quorum.cluster import RULES, TIMING, Cluster, Node, Puppet, key, voters
 
@@ -319,6 +320,42 @@ def test_d07_nothing_is_promised_before_it_is_durable() -> None:
 
     assert leaving_before_the_flush(RULES) == []
     assert len(leaving_before_the_flush(without("barrier"))) == 2
+
+
+def test_what_a_killed_process_had_not_synced_is_synced_before_it_is_acknowledged() -> None:
+    for seed in range(9):
+        storage = SimulatedStorage(Random(seed))
+        puppet = Puppet(THREE, RULES, storage)
+        storage.fuse = 2  # between writing and syncing
+        with pytest.raises(SimulatedCrash):
+            puppet.hear(2, Append(1, 1, 0, 1, entries(2, 4, 1)))
+        storage.crash(power_cut=False)
+        again = Node(key(1), THREE, storage, RULES)
+        assert again.rounds.last_index == 4
+        again.rounds.receive(key(2), Append(1, 4, 1, 1, []))
+        acknowledged = again.round(7.0)
+        storage.crash(power_cut=True)
+        assert acknowledged == [(key(2), AppendAnswer(1, 5, True, False, 0))]
+        assert Node(key(1), THREE, storage, RULES).rounds.last_index == 4
+
+
+def test_on_a_full_disk_a_start_says_nothing_until_there_is_space() -> None:
+    storage = SimulatedStorage(Random(1))
+    Puppet(THREE, RULES, storage).hear(2, Append(1, 1, 0, 1, entries(2, 4, 1)))
+    storage.full = True
+    again = Node(key(1), THREE, storage, RULES)
+    again.rounds.receive(key(2), Append(1, 4, 1, 4, []))
+    again.rounds.receive(key(3), VoteRequest(2, 9, 9))
+    assert again.rounds.start(7.0) == []
+    flush = again.rounds.start_flush()
+    assert flush is not None
+    with pytest.raises(StorageFullError):
+        flush.run()
+    assert again.rounds.storage_full() == []
+    storage.full = False
+    flush.run()
+    again.rounds.finish_flush(flush)
+    assert {type(message) for _, message in again.rounds.finish()} == {AppendAnswer, Vote}
 
 
 def test_a_leaders_appends_leave_before_its_own_flush_but_not_before_its_term_is_durable() -> None:

@@ -10,24 +10,33 @@ from hypothesis import strategies as st
 
 from quorate.quorum.raft import journal as journal_module
 from quorate.quorum.raft import watermark
-from quorate.quorum.raft.journal import (
+from quorate.quorum.raft.journal import Journal, ReplaceFlush
+from quorate.quorum.raft.journal_file import (
     FILE_NAME,
+    Content,
     Entry,
-    Journal,
     JournalDamagedError,
-    ReplaceFlush,
     SnapshotEnd,
-    _entry_payload,
-    _Kind,
+    entry_added,
+    truncated_from,
 )
 from quorate.quorum.raft.simulated_storage import SimulatedCrash, SimulatedStorage
 from quorate.quorum.raft.storage import StorageFullError
 
 
-def open_journal(
+def read_journal(
     storage: SimulatedStorage, snapshot_end: SnapshotEnd | None = None, *, retained: int = 0
 ) -> Journal:
     return Journal(storage, snapshot_end, rng=Random(7), retained_entries=retained)
+
+
+def open_journal(
+    storage: SimulatedStorage, snapshot_end: SnapshotEnd | None = None, *, retained: int = 0
+) -> Journal:
+    """Read it, and begin its new generation."""
+    journal = read_journal(storage, snapshot_end, retained=retained)
+    flush(journal)
+    return journal
 
 
 def flush(journal: Journal) -> None:
@@ -202,7 +211,7 @@ def test_what_is_no_journal_is_refused(storage: SimulatedStorage, content: bytes
 def test_records_that_cannot_follow_each_other_are_refused(storage: SimulatedStorage) -> None:
     journal = open_journal(storage)
     fill(journal, 1, 2)
-    journal._buffer.append((_Kind.ENTRY, _entry_payload(entry(4))))
+    journal._buffer.append(entry_added(entry(4)))
     flush(journal)
     with pytest.raises(JournalDamagedError, match="hole between 2 and 4"):
         open_journal(storage)
@@ -210,7 +219,7 @@ def test_records_that_cannot_follow_each_other_are_refused(storage: SimulatedSto
 
 def test_records_of_the_future_are_refused(storage: SimulatedStorage) -> None:
     journal = open_journal(storage)
-    journal._buffer.append((9, b""))  # type: ignore[arg-type]
+    journal._buffer.append(Content(9, b""))  # type: ignore[arg-type]
     flush(journal)
     with pytest.raises(JournalDamagedError, match="unknown record type 9"):
         open_journal(storage)
@@ -221,7 +230,7 @@ def test_truncating_an_empty_log_is_replayed_too(storage: SimulatedStorage) -> N
     fill(journal, 1, 2)
     journal.truncate_from(0)
     journal.clear()
-    journal._buffer.append((_Kind.TRUNCATE, (1).to_bytes(8, "little")))
+    journal._buffer.append(truncated_from(1))
     flush(journal)
     assert open_journal(storage).entries == []
 
@@ -313,8 +322,9 @@ def test_one_of_two_watermarks_is_enough(storage: SimulatedStorage) -> None:
         journal = open_journal(storage)
         fill(journal, journal.last_index + 1, journal.last_index + 5)
         flush(journal)
+        storage.sync(watermark.FILE_NAME)
         storage.damage(watermark.FILE_NAME, damaged + 3, 0xEE)
-        assert len(watermark.open_watermarks(storage)) == 1
+        assert len(watermark.read_watermarks(storage)) == 1
         assert open_journal(storage).last_index == journal.last_index
 
 
@@ -379,3 +389,28 @@ def test_what_was_flushed_survives_a_crash_at_any_step(seed: int, power_cut: boo
     found = open_journal(storage)
     assert found.entries[: len(durable)] == durable
     assert found.term >= term
+
+
+def test_a_full_disk_does_not_keep_what_was_synced_from_being_read(
+    storage: SimulatedStorage,
+) -> None:
+    journal = open_journal(storage)
+    journal.set_term(3, "2")
+    fill(journal, 1, 5)
+    flush(journal)
+    storage.full = True
+    again = read_journal(storage)
+    assert (again.entries, again.term, again.vote) == (journal.entries, 3, "2")
+    assert again.dirty, "a new generation is due"
+    assert again.term_dirty, "what was read may be in the page cache only"
+    work = again.start_flush()
+    assert isinstance(work, ReplaceFlush)
+    with pytest.raises(StorageFullError):
+        work.run()
+    storage.crash(power_cut=True)
+    assert read_journal(storage).entries == journal.entries
+    storage.full = False
+    work.run()
+    again.finish_flush(work)
+    assert not again.term_dirty
+    assert open_journal(storage).entries == journal.entries

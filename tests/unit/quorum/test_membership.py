@@ -7,7 +7,7 @@ from quorate.control.codec import dump_cbor
 from quorate.promise import Promise
 from quorate.quorum.raft.configurations import Configurations
 from quorate.quorum.raft.engine import VOTERS, EngineError
-from quorate.quorum.raft.journal import Entry
+from quorate.quorum.raft.journal_file import Entry
 from quorate.quorum.raft.messages import Append, AppendAnswer, PreVoteRequest, TimeoutNow
 from quorate.quorum.raft.outcomes import ChangeOutcome, ChangeRefused, Refusal, VotersChanged
 from quorate.quorum.raft.snapshots import Configuration

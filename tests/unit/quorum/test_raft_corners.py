@@ -2,7 +2,7 @@
 # pyright: reportPrivateUsage=false
 
 from quorate.quorum.raft.boxed import SILENT, HookedTransport, LibraryJournal
-from quorate.quorum.raft.journal import Entry
+from quorate.quorum.raft.journal_file import Entry
 from quorate.quorum.raft.messages import (
     Append,
     AppendAnswer,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from quorate.control.codec import DecodeError, dump_cbor, load_cbor
 from quorate.quorum.raft import messages as m
-from quorate.quorum.raft.journal import Entry
+from quorate.quorum.raft.journal_file import Entry
 from quorate.quorum.raft.messages import RaftMessage, decode_message, encode_message
 
 number = st.integers(0, 2**63 - 1)

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from quorate.quorum.raft import rounds as rounds_module
-from quorate.quorum.raft.journal import Entry
+from quorate.quorum.raft.journal_file import Entry
 from quorate.quorum.raft.messages import (
     Append,
     AppendAnswer,

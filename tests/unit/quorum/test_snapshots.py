@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.control.codec import dump_cbor
-from quorate.quorum.raft.journal import Entry, SnapshotEnd
+from quorate.quorum.raft.journal_file import Entry, SnapshotEnd
 from quorate.quorum.raft.simulated_storage import SimulatedStorage
 from quorate.quorum.raft.snapshots import (
     FILE_NAME,

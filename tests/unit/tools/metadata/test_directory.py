@@ -17,7 +17,8 @@ from quorate.quorum.metadata.machine import encode_command
 from quorate.quorum.metadata.snapshot import encode_image
 from quorate.quorum.raft.configurations import encode_voters_command
 from quorate.quorum.raft.engine import VOTERS
-from quorate.quorum.raft.journal import FILE_NAME, Entry, Journal, JournalDamagedError, SnapshotEnd
+from quorate.quorum.raft.journal import Journal
+from quorate.quorum.raft.journal_file import FILE_NAME, Entry, JournalDamagedError, SnapshotEnd
 from quorate.quorum.raft.snapshots import FILE_NAME as SNAPSHOT
 from quorate.quorum.raft.snapshots import Configuration, Snapshot, encode_snapshot
 from quorate.quorum.raft.storage import FileStorage
