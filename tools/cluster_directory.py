@@ -17,6 +17,7 @@ from quorate.tools.clusters.layout import Layout, LayoutError, decode, encode
 from quorate.tools.nearby import LAYOUT_NAME, write_listening
 from quorate.tools.problems import CommandError, RefusedError
 from quorate.tools.processes import ProcessId, is_running, process_id
+from quorate.tools.whole_files import replace_file
 
 LOCK_NAME: Final = "cluster.lock"
 PIDS_NAME: Final = "pids.json"
@@ -208,9 +209,4 @@ class ClusterDirectory:
         return self.path / LOGS_NAME / f"{name}.log"
 
     def _write(self, name: str, text: str, *, mode: int = 0o666) -> None:
-        """Replace a file as a whole: a reader sees the old or the new one."""
-        temporary = self.path / f"{name}.new"
-        temporary.unlink(missing_ok=True)  # it would keep its mode
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:  # noqa: PTH123
-            file.write(text + "\n")
-        temporary.replace(self.path / name)
+        replace_file(self.path / name, text + "\n", mode=mode)

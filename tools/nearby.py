@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from quorate.tools.processes import ProcessId, is_running
+from quorate.tools.whole_files import replace_file
 
 LISTENING_NAME: Final = "listening.json"
 LAYOUT_NAME: Final = "cluster.json"
@@ -18,9 +19,7 @@ def write_listening(directory: Path, bootstrap: str, processes: Iterable[Process
     """Remember where brokers listen, as long as any of these processes runs."""
     known = [[process.pid, process.started] for process in processes]
     document = {"bootstrap": bootstrap, "processes": known}
-    temporary = directory / f"{LISTENING_NAME}.new"
-    temporary.write_text(json.dumps(document) + "\n")
-    temporary.replace(directory / LISTENING_NAME)
+    replace_file(directory / LISTENING_NAME, json.dumps(document) + "\n")
 
 
 def nearby_bootstrap(directory: Path = DEFAULT_DIRECTORY) -> str:

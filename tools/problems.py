@@ -208,7 +208,8 @@ def _split_advice(message: str) -> tuple[str, str]:
 def _explain_system(error: OSError) -> Problem:
     name = f"{error.filename}: " if error.filename else ""
     hint = _SYSTEM_HINTS.get(error.errno or 0, "")
-    return Problem(f"{name}{error.strerror or error}", type(error).__name__, hint, EXIT_FAILED)
+    why = "" if type(error) is OSError else type(error).__name__
+    return Problem(f"{name}{error.strerror or error}", why, hint, EXIT_FAILED)
 
 
 def _hint_for_text(text: str) -> str:

@@ -6,7 +6,6 @@ its owner may read it, because passwords of keys may stand in it.
 
 import difflib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, field, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from quorate.dataclass import dataclass
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.output import Column, Table
 from quorate.tools.problems import CommandError, UsageError
+from quorate.tools.whole_files import replace_file
 
 FILE_VARIABLE: Final = "QUORATE_PROFILES"
 """Where the file is, if it is elsewhere."""
@@ -136,11 +136,7 @@ def write_profiles(path: Path, profiles: Profiles) -> None:
     document = {"version": VERSION, "current": profiles.current, "profiles": said}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(".new")
-        temporary.unlink(missing_ok=True)
-        with os.fdopen(os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600), "w") as out:
-            out.write(json.dumps(document, indent=2) + "\n")
-        temporary.replace(path)
+        replace_file(path, json.dumps(document, indent=2) + "\n", mode=0o600)
     except OSError as error:
         raise CommandError(
             f"cannot write {path}", why=error.strerror or str(error), hint=f"{FILE_VARIABLE}=FILE"

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from quorate.tools.groups.undoing import Before, decode_before, encode_before
 from quorate.tools.problems import CommandError
+from quorate.tools.whole_files import replace_file
 
 KEPT_MAX = 50
 NAME_CHARACTERS_MAX = 200
@@ -33,9 +34,7 @@ class UndoFiles:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             path = self._folder / f"{before.time_ms:015d}.json"
-            part = path.with_suffix(".part")
-            part.write_text(encode_before(before), encoding="utf-8")
-            part.replace(path)
+            replace_file(path, encode_before(before))
             for old in self._paths()[KEPT_MAX:]:
                 old.unlink()
         except OSError as error:
