@@ -27,6 +27,7 @@ from quorate.quorum.raft.outcomes import (
     ReadOutcome,
     TransferOutcome,
 )
+from quorate.quorum.raft.room import Room
 from quorate.quorum.raft.rounds import Flush, Outgoing, Rounds
 from quorate.quorum.raft.rules import Rules
 from quorate.quorum.raft.snapshots import InstallFlush
@@ -122,6 +123,12 @@ class RaftNode:
         self._standing = self._look()
         self._changed = trio.Event()
         self._snapshot_written: Flush | None = None
+        self._log_room, self._snapshot_room = Room(), Room()
+
+    @property
+    def disk_full(self) -> bool:
+        """Whether the log or a snapshot waits for space on the disk."""
+        return self._log_room.is_missing or self._snapshot_room.is_missing
 
     @property
     def rounds(self) -> Rounds[Result]:
@@ -276,7 +283,7 @@ class RaftNode:
             rounds.finish_snapshot(written)
         self._send(rounds.start(trio.current_time()))
         while (flush := rounds.start_flush()) is not None:
-            await self._run_until_there_is_space(flush)
+            await self._make_durable(flush)
             rounds.finish_flush(flush)
         self._send(rounds.finish())
         snapshot = rounds.start_snapshot()
@@ -286,35 +293,31 @@ class RaftNode:
         # Readers that have frames already get their turn, so that a round takes in many.
         await trio.lowlevel.checkpoint()
 
-    async def _run_until_there_is_space(self, flush: Flush) -> None:
-        while True:
-            try:
-                # To read a large snapshot takes long, wherever the disk is not waited for.
-                wait = in_thread if isinstance(flush, InstallFlush) else self._run_blocking
-                begin_s = trio.current_time()
-                await wait(flush.run)
-                self.flush_count += 1
-                self.flush_s += trio.current_time() - begin_s
-            except StorageFullError as error:
-                logger.error("metadata cannot be written, waiting for space: %s", error)  # noqa: TRY400
-                self._send(self._rounds.storage_full())
-                self._rounds.abandon_expired(trio.current_time())
-                self._tell()
-                self._ready.set()
-                await trio.sleep(FULL_RETRY_S)
-            else:
-                return
+    async def _make_durable(self, flush: Flush) -> None:
+        # To read a large snapshot takes long, wherever the disk is not waited for.
+        wait = in_thread if isinstance(flush, InstallFlush) else self._run_blocking
+
+        async def write() -> None:
+            begin_s = trio.current_time()
+            await wait(flush.run)
+            self.flush_count += 1
+            self.flush_s += trio.current_time() - begin_s
+
+        def give_way() -> None:
+            self._send(self._rounds.storage_full())
+            self._rounds.abandon_expired(trio.current_time())
+            self._tell()
+            self._ready.set()
+
+        await _until_there_is_space(self._log_room, "metadata", write, give_way)
 
     async def _write_snapshot(self, flush: Flush) -> None:
         """Write a snapshot beside the rounds; the next round notes that it is there."""
-        while True:
-            try:
-                await in_thread(flush.run)
-            except StorageFullError as error:
-                logger.error("a snapshot cannot be written, waiting for space: %s", error)  # noqa: TRY400
-                await trio.sleep(FULL_RETRY_S)
-            else:
-                break
+
+        async def write() -> None:
+            await in_thread(flush.run)
+
+        await _until_there_is_space(self._snapshot_room, "a snapshot", write, lambda: None)
         self._snapshot_written = flush
         self._woken.ring()
 
@@ -330,3 +333,22 @@ class RaftNode:
         if standing != self._standing:
             self._standing = standing
             self.wake_waiting()
+
+
+async def _until_there_is_space(
+    room: Room, what: str, write: Callable[[], Awaitable[None]], give_way: Callable[[], None]
+) -> None:
+    """Write; while the disk is full, say so, ``give_way``, and try again."""
+    while True:
+        try:
+            await write()
+        except StorageFullError as error:
+            if room.refused(trio.current_time()):
+                logger.error("%s cannot be written, waiting for space: %s", what, error)  # noqa: TRY400
+            give_way()
+            await trio.sleep(FULL_RETRY_S)
+        else:
+            break
+    waited_s = room.found(trio.current_time())
+    if waited_s is not None:
+        logger.warning("%s can be written again, after %.0f s without space", what, waited_s)

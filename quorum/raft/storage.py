@@ -73,7 +73,10 @@ class FileStorage:
 
     def write_at(self, name: str, position: int, data: bytes) -> None:
         """Write into a file, made if there is none; not durable before ``sync``."""
-        _write_all(self._descriptor(name), position, data)
+        try:
+            _write_all(self._descriptor(name), position, data)
+        except OSError as error:
+            raise _or_full(error, self._directory / name) from None
 
     def sync(self, name: str) -> None:
         """Make everything written to a file durable."""
@@ -94,10 +97,7 @@ class FileStorage:
     def _open(self, name: str) -> int:
         path = self._directory / name
         is_new = not path.exists()
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-        except OSError as error:
-            raise _or_full(error) from None
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         if is_new:
             self._sync_directory()
         return descriptor
@@ -115,30 +115,27 @@ def _new_file(path: Path, data: bytes) -> int:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
     except OSError as error:
-        raise _or_full(error) from None
+        raise _or_full(error, path) from None
     try:
         _write_all(descriptor, 0, data)
         os.fsync(descriptor)
     except OSError as error:
         os.close(descriptor)
         path.unlink()
-        raise _or_full(error) from None
+        raise _or_full(error, path) from None
     return descriptor
 
 
-def _or_full(error: OSError) -> OSError:
-    """Return the error, as one of a full disk if it is."""
+def _or_full(error: OSError, path: Path) -> OSError:
+    """Return the error, as one of a full disk if it is, with the file that needs room."""
     if error.errno in _NO_SPACE:
-        return StorageFullError(error.errno, error.strerror)
+        return StorageFullError(error.errno, error.strerror, str(path))
     return error
 
 
 def _write_all(descriptor: int, position: int, data: bytes) -> None:
     rest = memoryview(data)
-    try:
-        while rest:
-            written = os.pwrite(descriptor, rest, position)
-            position += written
-            rest = rest[written:]
-    except OSError as error:
-        raise _or_full(error) from None
+    while rest:
+        written = os.pwrite(descriptor, rest, position)
+        position += written
+        rest = rest[written:]

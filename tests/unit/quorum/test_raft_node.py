@@ -1,9 +1,13 @@
 """The Trio shell around the rounds: outcomes, durability, a full disk, a broken one."""
 
+import errno
 import math
+import os
+import re
 import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -13,10 +17,13 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from quorate.model import Endpoint
 from quorate.quorum.metadata.machine import Committed, Conflict, Refused
 from quorate.quorum.metadata.records import ConfigSet, TopicRemoved
+from quorate.quorum.raft import snapshots
 from quorate.quorum.raft.outcomes import NotLeader, ReadDone, Unknown
 from quorate.quorum.raft.rounds import CommandTooLargeError
 from quorate.quorum.raft.rules import PRODUCTION_RULES
 from quorate.quorum.raft.simulated_storage import SimulatedStorage
+from quorate.quorum.raft.storage import StorageFullError
+from quorate.quorum.raft.timing import PRODUCTION_TIMING
 from quorate.quorum.raft.voters import ReplicaKey, Voter, VoterSet
 from quorate.quorum.raft_node import Outcome, RaftNode, RaftPlan, RunBlocking, in_thread, inline
 
@@ -142,6 +149,74 @@ async def test_a_full_disk_ends_leading_until_there_is_space(
         await node.wait_until(lambda standing: standing.is_leader)
         assert outcomes in ([Unknown()], [Committed(3)])
         assert isinstance(await propose(node, node.image.version, "3"), Committed)
+
+
+async def test_a_full_disk_is_told_when_it_begins_each_minute_and_when_it_ends(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage = SimulatedStorage(Random(1))
+    async with running(storage) as node, trio.open_nursery() as nursery:
+        assert not node.disk_full
+        for _ in range(2):  # each time anew
+            caplog.clear()
+            storage.full = True
+            nursery.start_soon(propose, node, node.image.version, "1")
+            await trio.sleep(150)
+            assert node.disk_full
+            assert [record.levelname for record in caplog.records] == ["ERROR"] * 3
+            assert "No space left on device" in caplog.records[-1].getMessage()
+            storage.full = False
+            await node.wait_until(lambda standing: standing.is_leader)
+            assert not node.disk_full
+            (ended,) = caplog.records[3:]
+            assert ended.levelname == "WARNING"
+            assert re.fullmatch(
+                r"metadata can be written again, after 15\d s without space", ended.getMessage()
+            )
+
+
+async def happens(condition: Callable[[], bool]) -> None:
+    """Wait until something is so that nobody is woken for."""
+    while not condition():  # noqa: ASYNC110
+        await trio.sleep(1)
+
+
+class FullForSnapshots(SimulatedStorage):
+    """A disk with room for the log only."""
+
+    room = False
+
+    def put(self, name: str, data: bytes) -> None:
+        if name == snapshots.FILE_NAME and not self.room:
+            raise StorageFullError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
+        super().put(name, data)
+
+
+async def test_a_snapshot_for_which_there_is_no_room_is_a_full_disk_too(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage = FullForSnapshots(Random(1))
+    timing = replace(PRODUCTION_TIMING, snapshot_entries=3, retained_entries=0)
+    rules = replace(PRODUCTION_RULES, timing=timing)
+    node = RaftNode(RaftPlan(ME, ALONE, rules, inline), storage, lambda _: None, Random(1))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(node.run)
+        await node.wait_until(lambda standing: standing.is_leader)
+        for value in ("1", "2", "3", "4"):
+            assert isinstance(await propose(node, node.image.version, value), Committed)
+        begin_s = trio.current_time()
+        await happens(lambda: len(caplog.records) == 2)
+        assert trio.current_time() - begin_s >= 60
+        why = "[Errno 28] No space left on device: 'snapshot'"
+        assert {record.getMessage() for record in caplog.records} == {
+            f"a snapshot cannot be written, waiting for space: {why}"
+        }
+        assert node.disk_full
+        assert node.is_leader, "its log has room"
+        storage.room = True
+        await happens(lambda: not node.disk_full)
+        assert "a snapshot can be written again" in caplog.records[-1].getMessage()
+        nursery.cancel_scope.cancel()
 
 
 class BrokenDiskError(OSError):

@@ -56,10 +56,12 @@ def test_no_space_leaves_the_old_file_and_no_temporary_one(
     storage = FileStorage(tmp_path)
     storage.put("a", b"old")
     monkeypatch.setattr(os, "pwrite", failing_write(errno.ENOSPC))
-    with pytest.raises(StorageFullError):
+    with pytest.raises(StorageFullError) as found:
         storage.put("a", b"new")
-    with pytest.raises(StorageFullError):
+    assert found.value.filename == str(tmp_path / "a.tmp"), "who makes room has to know where"
+    with pytest.raises(StorageFullError) as found:
         storage.write_at("a", 0, b"new")
+    assert found.value.filename == str(tmp_path / "a")
     monkeypatch.undo()
     assert storage.read("a") == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
@@ -73,8 +75,9 @@ def test_no_space_for_a_new_file_is_a_full_disk_too(
 ) -> None:
     storage = FileStorage(tmp_path)
     monkeypatch.setattr(os, "open", failing_write(errno.ENOSPC))
-    with pytest.raises(StorageFullError):
+    with pytest.raises(StorageFullError) as found:
         storage.put("a", b"new")
+    assert found.value.filename == str(tmp_path / "a.tmp")
     storage.close()
 
 

@@ -14,7 +14,11 @@ def test_what_was_there_stays_when_the_disk_is_full_and_the_file_is_named(
 ) -> None:
     path, full = tmp_path / "listening.json", os.open("/dev/full", os.O_WRONLY)
     replace_file(path, "before", mode=0o600)
-    monkeypatch.setattr(os, "open", lambda *_arguments: full)
+
+    def opened(_path: Path, _flags: int, _mode: int) -> int:
+        return full
+
+    monkeypatch.setattr(os, "open", opened)
     with pytest.raises(OSError, match="No space") as caught:
         replace_file(path, "after")
     monkeypatch.undo()
