@@ -102,6 +102,7 @@ class QuorumRequests:
             node_id=self._me.key.node_id,
             commit_index=rounds.commit_index,
             last_index=rounds.last_index,
+            disk_full=self._raft.disk_full,
         )
 
     def _replica(self, key: ReplicaKey) -> m.QuorumReplica:

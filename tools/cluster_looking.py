@@ -60,6 +60,7 @@ async def _ask_controllers(layout: Layout, heard: _Heard) -> None:
         heard.look,
         leader_id=None if newest is None else newest.node_id,
         voters=frozenset(one.answer.node_id for one in said),
+        full=frozenset(one.answer.node_id for one in said if one.answer.disk_full),
         cluster_id=said[0].cluster_id if said else heard.look.cluster_id,
     )
 

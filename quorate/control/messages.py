@@ -295,7 +295,8 @@ class DescribeQuorumAnswer(Answer):
 
     ``leader_id`` is ``NO_NODE`` if it knows of none; then, and if it does not lead itself, it knows
     about the other replicas only who they are. The sizes, ``snapshot_index`` (the last index that
-    its snapshot holds, 0 without one) and the time since its start are its own.
+    its snapshot holds, 0 without one), the time since its start and ``disk_full`` (its log or a
+    snapshot waits for space) are its own.
     """
 
     leader_id: Annotated[int, Key(1)]
@@ -311,6 +312,7 @@ class DescribeQuorumAnswer(Answer):
     node_id: Annotated[int, Key(11)] = NO_NODE
     commit_index: Annotated[int, Key(12)] = 0
     last_index: Annotated[int, Key(13)] = 0
+    disk_full: Annotated[bool, Key(14)] = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ ENDS_S_MAX = 15.0
 ASIDE_S = 2.0
 FLIPS = 2
 LOOK_S = 2.5
+MAJORITY = 2
 
 
 class Loaded:
@@ -118,6 +119,12 @@ def local_view(loaded: Loaded, machine: Machine) -> m.DescribeQuorumAnswer | Non
     return answer if isinstance(answer, m.DescribeQuorumAnswer) else None
 
 
+def says_full(loaded: Loaded, machine: Machine) -> bool:
+    """Return whether a controller says that its disk is full."""
+    view = local_view(loaded, machine)
+    return view is not None and view.disk_full
+
+
 def follower_of(cluster: Cluster) -> Machine:
     leader = cluster.leader(WAIT_S_MAX)
     return next(machine for machine in cluster.machines if machine is not leader)
@@ -152,9 +159,10 @@ def test_a_leader_whose_disk_is_full_leads_no_more_serves_reads_and_recovers(
     assert reader.image.version > 0
     assert reader.value(str(loaded.history.first_key)) is not None
     reader.close()
-    assert local_view(loaded, leader) is not None
+    assert says_full(loaded, leader)
 
     leader.shim.set("space_bytes", UNLIMITED)
+    wait_until(lambda: not says_full(loaded, leader))
     others = [machine for machine in loaded.cluster.machines if machine is not leader]
     others[0].kill()  # now its vote and its disk are needed
     loaded.wait_for_writes(SOME)
@@ -168,6 +176,10 @@ def test_a_quorum_whose_disks_are_all_full_goes_on_when_they_have_space(loaded: 
     loaded.cluster.check_alive()
     for machine in loaded.cluster.machines:
         assert local_view(loaded, machine) is not None
+    # A disk that nothing is written to is not found full: two that are keep all else from it.
+    machines = loaded.cluster.machines
+    wait_until(lambda: sum(says_full(loaded, machine) for machine in machines) >= MAJORITY)
+    for machine in loaded.cluster.machines:
         machine.shim.set("space_bytes", UNLIMITED)
     loaded.wait_for_writes(SOME)
 

@@ -9,7 +9,7 @@ from quorate.dataclass import dataclass
 from quorate.tools.clusters.health import BrokerLoad, Health, health_lines
 from quorate.tools.clusters.layout import BROKER, Layout, Member
 from quorate.tools.output import Column, Table, bytes_text
-from quorate.tools.quorum.text import duration_text
+from quorate.tools.quorum.text import DISK_FULL, duration_text
 
 UNKNOWN: Final = "-"
 STARTING: Final = "starting"
@@ -22,7 +22,7 @@ READ_ONLY: Final = "read-only"
 IN_SERVICE: Final = "in service"
 LEADER: Final = "leader"
 FOLLOWER: Final = "follower"
-TROUBLED: Final = frozenset({PAUSED, DEAD, STOPPED, FENCED, READ_ONLY})
+TROUBLED: Final = frozenset({PAUSED, DEAD, STOPPED, FENCED, READ_ONLY, DISK_FULL})
 HEADINGS: Final = (
     "NODE", "ADDRESS", "PID", "STATE", "LEADS", "REPLICAS", "BEHIND", "MEMORY", "UP",
 )  # fmt: skip
@@ -48,11 +48,13 @@ class Look:
     Attributes:
         leader_id: the controller that leads, None if none does or none answered.
         voters: the controllers that answered.
+        full: those of them whose disks are full.
     """
 
     cluster_id: str = ""
     leader_id: int | None = None
     voters: frozenset[int] = frozenset()
+    full: frozenset[int] = frozenset()
     brokers: Mapping[int, BrokerDescription] = field(default_factory=dict[int, BrokerDescription])
     loads: Mapping[int, BrokerLoad] = field(default_factory=dict[int, BrokerLoad])
     health: Health | None = None
@@ -102,6 +104,8 @@ def state_of(picture: Picture, node: NodeState) -> str:
         if broker is None:
             return STARTING if look.brokers else RUNNING
         return broker_state(broker)
+    if node_id in look.full:
+        return DISK_FULL
     if node_id == look.leader_id:
         return LEADER
     return FOLLOWER if node_id in look.voters else RUNNING
@@ -155,11 +159,12 @@ def summary(picture: Picture) -> list[tuple[str, str]]:
 
 def _controllers_text(picture: Picture) -> str:
     look = picture.look
+    full = f"; {DISK_FULL}: {', '.join(map(str, sorted(look.full)))}" if look.full else ""
     if look.leader_id is None:
         what = "nobody leads" if look.voters else "none answers"
-        return f"{what}; {picture.majority} of {len(picture.layout.controllers)} have to run"
-    spare = len(look.voters) - picture.majority
-    return f"{look.leader_id} leads; {max(0, spare)} more may fail"
+        return f"{what}; {picture.majority} of {len(picture.layout.controllers)} have to run{full}"
+    spare = len(look.voters - look.full) - picture.majority
+    return f"{look.leader_id} leads; {max(0, spare)} more may fail{full}"
 
 
 def problems(picture: Picture) -> list[str]:
@@ -167,7 +172,7 @@ def problems(picture: Picture) -> list[str]:
     if picture.running == 0:
         return ["none of its nodes runs"]
     states = ((node.member.title, state_of(picture, node)) for node in picture.nodes)
-    found = [f"{title} is {state}" for title, state in states if state in TROUBLED]
+    found = [_news(title, state) for title, state in states if state in TROUBLED]
     if picture.look.leader_id is None:
         found.append("no controller leads")
     health = picture.look.health
@@ -176,6 +181,10 @@ def problems(picture: Picture) -> list[str]:
     elif not health.is_good:
         found.append(health_lines(health))
     return found
+
+
+def _news(title: str, state: str) -> str:
+    return f"the disk of {title} is full" if state == DISK_FULL else f"{title} is {state}"
 
 
 def deaths(picture: Picture) -> list[str]:
@@ -216,7 +225,7 @@ def changes(before: Picture | None, after: Picture) -> list[str]:
             lines.append(f"{node.member.title} is dead: {node.ended}; the others go on")
             lines += [f"    {line}" for line in node.last_lines]
         elif old != new and (old in TROUBLED or new in TROUBLED):
-            lines.append(f"{node.member.title} is {new}")
+            lines.append(_news(node.member.title, new))
     leader = after.look.leader_id
     if leader != before.look.leader_id:
         lines.append("no controller leads" if leader is None else f"controller {leader} leads")

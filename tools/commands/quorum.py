@@ -33,8 +33,10 @@ def status(context: typer.Context) -> None:
     """Show who leads, what is committed, how far each is.
 
     Asks the controllers of -C, or a broker. A controller that answers also tells how large its log
-    and snapshot are and how long it has run. Exit code 3 if nobody leads.
+    and snapshot are, how long it has run, and whether its disk is full. Exit code 3 if nobody
+    leads.
     """
+    from quorate.tools.quorum.text import unled_text
     from quorate.tools.quorum.view import status_table
 
     options = options_of(context)
@@ -46,8 +48,10 @@ def status(context: typer.Context) -> None:
     if view.leader_id is None:
         raise ProblemFoundError(
             "nobody leads the quorum",
-            why=f"none of {len(view.voters)} voters has been elected; {view.majority} have to run",
-            hint="quorate quorum watch shows when one is; see the controllers' output",
+            why=unled_text(view),
+            hint="make room on these disks; quorate quorum watch shows when one is"
+            if view.full
+            else "quorate quorum watch shows when one is; see the controllers' output",
         )
 
 

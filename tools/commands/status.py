@@ -79,8 +79,9 @@ def _problem(picture: "Picture") -> ProblemFoundError:
     from quorate.tools.clusters.picture import problems
 
     missing = len(picture.nodes) - picture.running
+    other = "make room on these disks" if picture.look.full else "see the logs in its directory"
     return ProblemFoundError(
         "the cluster is not as it should be",
         why="; ".join(problems(picture)),
-        hint="quorate up starts what is missing" if missing else "see the logs in its directory",
+        hint="quorate up starts what is missing" if missing else other,
     )

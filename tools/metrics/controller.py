@@ -99,6 +99,7 @@ class ControllerMetrics:
         yield Sample("quorate_quorum_elections", rounds.term - self._first_term)
         yield Sample("quorate_quorum_log_syncs", raft.flush_count)
         yield Sample("quorate_quorum_log_sync_seconds", raft.flush_s)
+        yield Sample("quorate_quorum_disk_full", int(raft.disk_full))
 
     def _metadata(self) -> Iterator[Sample]:
         image = self._controller.image

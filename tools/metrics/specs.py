@@ -138,6 +138,7 @@ CONTROLLER: Final[Mapping[str, Spec]] = {
     "quorate_quorum_elections": Spec("counter", "Terms that began, since this process knows."),
     "quorate_quorum_log_syncs": Spec("counter", "Times that the log was made durable."),
     "quorate_quorum_log_sync_seconds": Spec("counter", "How long that took in all."),
+    "quorate_quorum_disk_full": Spec("gauge", "1: its log or a snapshot waits for space."),
 }
 
 PROCESS: Final[Mapping[str, Spec]] = {

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from quorate.tools.quorum.text import HEADINGS, SILENT, rows, summary
+from quorate.tools.quorum.text import DISK_FULL, HEADINGS, SILENT, rows, summary
 from quorate.tools.quorum.view import LEADER, OBSERVER, QuorumView, Replica
 
 RIGHT: Final = frozenset({"LOG-END", "LAG", "BEHIND", "LOG", "SNAPSHOT", "UP"})
@@ -27,7 +27,7 @@ def _summary_grid(view: QuorumView, commits_per_s: float | None) -> Table:
         text = Text(said)
         if label == "leader":
             text.stylize("bold green" if view.leader is not None else "bold red")
-        if label == SILENT:
+        if label in {SILENT, DISK_FULL}:
             text.stylize("bold red")
         if label == "committed" and commits_per_s is not None:
             text.append(f"; {commits_per_s:.1f} a second")
@@ -49,6 +49,6 @@ def _replicas_table(view: QuorumView) -> Table:
 
 
 def _role_style(view: QuorumView, replica: Replica) -> str:
-    if replica in view.silent:
+    if replica in view.silent or replica.disk_full:
         return "red"
     return {LEADER: "bold green", OBSERVER: "cyan"}.get(replica.role, "")

@@ -9,6 +9,7 @@ from quorate.tools.quorum.view import LEADER, QuorumView, Replica
 
 UNKNOWN: Final = "-"
 SILENT: Final = "no answer"
+DISK_FULL: Final = "disk full"
 GAP: Final = "  "
 SECOND_MS: Final = 1000
 MINUTE_S: Final = 60
@@ -27,7 +28,8 @@ def summary(view: QuorumView) -> list[tuple[str, str]]:
         ("voters", _voters_text(view)),
         ("observers", _ids(view.observers)),
     ]
-    return [*lines, (SILENT, _ids(view.silent))] if view.silent else lines
+    troubled = ((SILENT, view.silent), (DISK_FULL, view.full))
+    return [*lines, *((label, _ids(replicas)) for label, replicas in troubled if replicas)]
 
 
 def _ids(replicas: Sequence[Replica]) -> str:
@@ -51,6 +53,12 @@ def _committed_text(view: QuorumView) -> str:
 
 def _voters_text(view: QuorumView) -> str:
     return f"{_ids(view.voters)}; {view.majority} decide, {view.spare} more may fail"
+
+
+def unled_text(view: QuorumView) -> str:
+    """Return why nobody leads, as far as that can be seen."""
+    text = f"none of {len(view.voters)} voters has been elected; {view.majority} have to run"
+    return f"{text}; {DISK_FULL}: {_ids(view.full)}" if view.full else text
 
 
 def rows(view: QuorumView) -> list[tuple[str, ...]]:

@@ -23,13 +23,15 @@ OBSERVER: Final = "observer"
 class OwnState:
     """What a controller knows about itself only; ``snapshot_offset`` is what its snapshot ends at.
 
-    Both are exclusive ends, like all offsets; 0 means that there is no snapshot.
+    Both are exclusive ends, like all offsets; 0 means that there is no snapshot. With ``disk_full``
+    its log or a snapshot waits for space: it cannot acknowledge what others decide.
     """
 
     log_bytes: int
     snapshot_bytes: int
     snapshot_offset: int
     uptime_ms: int
+    disk_full: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,11 @@ class Replica:
     def votes(self) -> bool:
         """Whether its vote counts."""
         return self.role != OBSERVER
+
+    @property
+    def disk_full(self) -> bool:
+        """Whether it says that its disk is full."""
+        return self.own is not None and self.own.disk_full
 
     @property
     def directory_text(self) -> str:
@@ -96,6 +103,17 @@ class QuorumView:
         return silent if len(silent) < len(self.replicas) else []
 
     @property
+    def full(self) -> list[Replica]:
+        """Those that say that their disks are full."""
+        return [replica for replica in self.replicas if replica.disk_full]
+
+    @property
+    def able(self) -> list[Replica]:
+        """The voters that can decide now: not those that are silent, or have a full disk."""
+        unable = [*self.silent, *self.full]
+        return [voter for voter in self.voters if voter not in unable]
+
+    @property
     def leader(self) -> Replica | None:
         """The one that leads."""
         return next((replica for replica in self.replicas if replica.role == LEADER), None)
@@ -107,10 +125,8 @@ class QuorumView:
 
     @property
     def spare(self) -> int:
-        """How many voters more may fail: those that do not answer have."""
-        silent = self.silent
-        answering = [voter for voter in self.voters if voter not in silent]
-        return max(0, len(answering) - self.majority)
+        """How many voters more may fail: those that do not answer, or have a full disk, have."""
+        return max(0, len(self.able) - self.majority)
 
     def lag(self, replica: Replica) -> int | None:
         """Return how many entries of the leader's log a replica lacks, if that is known."""
@@ -219,6 +235,7 @@ def own_state(answer: DescribeQuorumAnswer) -> OwnState:
         snapshot_bytes=answer.snapshot_bytes,
         snapshot_offset=answer.snapshot_index + 1 if answer.snapshot_index else 0,
         uptime_ms=answer.uptime_ms,
+        disk_full=answer.disk_full,
     )
 
 
@@ -261,16 +278,19 @@ _COLUMNS: Final = (
     Column("last_caught_up_ms", wide_only=True), Column("directory_id", wide_only=True),
     Column("log_bytes", wide_only=True), Column("snapshot_bytes", wide_only=True),
     Column("snapshot_offset", wide_only=True), Column("uptime_ms", wide_only=True),
+    Column("disk_full", wide_only=True),
 )  # fmt: skip
 
 
 def _row(view: QuorumView, replica: Replica) -> tuple[Any, ...]:
     own = replica.own
-    sizes = (
-        (None, None, None, None)
+    own_cells = (
+        (None, None, None, None, None)
         if own is None
-        else (own.log_bytes, own.snapshot_bytes, own.snapshot_offset, own.uptime_ms)
-    )
+        else (
+            own.log_bytes, own.snapshot_bytes, own.snapshot_offset, own.uptime_ms, own.disk_full,
+        )
+    )  # fmt: skip
     return (
         replica.node_id,
         replica.role,
@@ -281,7 +301,7 @@ def _row(view: QuorumView, replica: Replica) -> tuple[Any, ...]:
         _known(replica.last_fetch_ms),
         _known(replica.last_caught_up_ms),
         None if replica.directory_id == NO_DIRECTORY else replica.directory_text,
-        *sizes,
+        *own_cells,
     )
 
 

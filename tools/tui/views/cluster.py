@@ -7,6 +7,7 @@ from quorate.client.admin_results import BrokerDescription
 from quorate.model import UNKNOWN_OFFSET
 from quorate.tools.clusters.health import BrokerLoad
 from quorate.tools.clusters.picture import FENCED, IN_SERVICE, broker_state
+from quorate.tools.quorum.text import DISK_FULL
 from quorate.tools.quorum.view import LEADER, OBSERVER, QuorumView, Replica
 from quorate.tools.tui.views.cells import (
     UNKNOWN,
@@ -109,12 +110,11 @@ def quorum_frame(snapshot: Snapshot) -> Frame:
 def _replica_row(view: QuorumView, replica: Replica) -> Row:
     own, lag, behind = replica.own, view.lag(replica), view.behind_ms(replica)
     heard = 0 if replica.role == LEADER else view.since_ms(replica.last_fetch_ms)
-    is_silent = replica in view.silent
     lag_tone = Tone.GOOD if lag == 0 else Tone.WARN
     end = None if replica.log_end_offset == UNKNOWN_OFFSET else replica.log_end_offset
     cells = (
         id_cell(replica.node_id, Tone.STRONG),
-        _role_cell(replica, is_silent=is_silent),
+        _role_cell(view, replica),
         text_cell(None if replica.endpoint is None else str(replica.endpoint)),
         number_cell(end),
         number_cell(lag, lag_tone),
@@ -129,9 +129,11 @@ def _replica_row(view: QuorumView, replica: Replica) -> Row:
     return Row(f"{replica.node_id}/{replica.directory_text}", cells, replica.node_id)
 
 
-def _role_cell(replica: Replica, *, is_silent: bool) -> Cell:
-    if is_silent:
+def _role_cell(view: QuorumView, replica: Replica) -> Cell:
+    if replica in view.silent:
         return Cell(f"{BAD_SIGN} {replica.role}, silent", Tone.BAD, 0)
+    if replica.disk_full:
+        return Cell(f"{BAD_SIGN} {replica.role}, {DISK_FULL}", Tone.BAD, 0)
     if replica.role == LEADER:
         return Cell("▸ leader", Tone.ACCENT, 1)
     if replica.role == OBSERVER:
@@ -159,9 +161,9 @@ def _who(snapshot: Snapshot) -> Line:
     elif view.leader_id is None:
         leads = (Part(f"{BAD_SIGN} no leader, term {view.leader_epoch}", Tone.BAD),)
     else:
-        answering = len(view.voters) - len([r for r in view.silent if r.votes])
-        of = f" ({answering}/{len(view.voters)})"
-        tone = Tone.PLAIN if answering == len(view.voters) else Tone.WARN
+        able, voters = len(view.able), len(view.voters)
+        of = f" ({able}/{voters})"
+        tone = Tone.PLAIN if able == voters else Tone.WARN
         leads = (
             Part(f"controller {view.leader_id}", Tone.STRONG),
             Part(f" term {view.leader_epoch}"),

@@ -13,6 +13,7 @@ from quorate.tools.metadata.decided import Decided
 from quorate.tools.output import id_text
 from quorate.tools.partitions.listing import Found, describe_lines, described
 from quorate.tools.positions import time_text
+from quorate.tools.quorum.text import DISK_FULL
 from quorate.tools.tui.views import cells, places
 from quorate.tools.tui.views.cells import Frame, Part, Row, Tone
 from quorate.tools.tui.views.places import Place
@@ -178,7 +179,7 @@ def _controller_lines(node_id: int, snapshot: Snapshot) -> list[str]:
             caught = "-" if replica.last_caught_up_ms < 0 else time_text(replica.last_caught_up_ms)
             lines += [
                 f"controller  {node_id}",
-                f"role        {replica.role}",
+                f"role        {replica.role}{f', {DISK_FULL}' if replica.disk_full else ''}",
                 f"address     {replica.endpoint or 'unknown'}",
                 f"directory   {replica.directory_text}",
                 f"log end     {replica.log_end_offset}",

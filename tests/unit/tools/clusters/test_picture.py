@@ -133,6 +133,25 @@ def test_what_is_wrong_is_named() -> None:
     assert deaths(seen) == ["controller 101 is dead: killed by SIGKILL", "    its last word"]
 
 
+def test_a_controller_whose_disk_is_full_is_named_and_not_counted_on() -> None:
+    third = Member("controller", 103, 20_002)
+    layout = Layout((VOTER, OTHER, third, ONE, TWO))
+    nodes = tuple(NodeState(member, RUNNING) for member in layout.members)
+    well = Picture("dir", layout, nodes, replace(look(), voters=frozenset({101, 102, 103})))
+    full = replace(well, look=replace(well.look, full=frozenset({102})))
+    assert dict(summary(well))["controllers"] == "101 leads; 1 more may fail"
+    assert dict(summary(full))["controllers"] == "101 leads; 0 more may fail; disk full: 102"
+    assert [state_of(full, node) for node in nodes[:3]] == ["leader", "disk full", "follower"]
+    assert not full.is_good
+    assert problems(full) == ["the disk of controller 102 is full"]
+    assert changes(well, full) == ["the disk of controller 102 is full"]
+    assert changes(full, well) == ["controller 102 is follower"]
+    unled = replace(full, look=replace(full.look, leader_id=None, full=frozenset({102, 103})))
+    assert dict(summary(unled))["controllers"] == (
+        "nobody leads; 2 of 3 have to run; disk full: 102, 103"
+    )
+
+
 def test_the_summary_tells_where_the_cluster_is() -> None:
     assert dict(summary(GOOD)) == {
         "cluster": "cluster, data in dir",

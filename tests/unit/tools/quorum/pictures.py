@@ -27,7 +27,12 @@ def replica(
 
 
 def said(
-    node_id: int, *, leader_id: int = 1, term: int = 5, observers: tuple[QuorumReplica, ...] = ()
+    node_id: int,
+    *,
+    leader_id: int = 1,
+    term: int = 5,
+    observers: tuple[QuorumReplica, ...] = (),
+    disk_full: bool = False,
 ) -> Said:
     """What a controller of three says; only the leader knows how far the others are."""
     voters = [replica(1, 1235), replica(2, 1235), replica(3, 1230, 2_100)]
@@ -38,6 +43,7 @@ def said(
         metadata_version=1200, observers=observers, log_bytes=1_234_567, snapshot_bytes=34_000,
         snapshot_index=1000 if node_id == 1 else 0, uptime_ms=node_id * 3_600_000,
         node_id=node_id, commit_index=1234, last_index=1234 if node_id < 3 else 1229,
+        disk_full=disk_full,
     )  # fmt: skip
     return Said(CLUSTER, DISK[node_id], answer)
 
@@ -45,6 +51,12 @@ def said(
 def three(*observers: QuorumReplica) -> QuorumView:
     """Three voters, the third behind; led by the first; the third cannot be asked itself."""
     return view_of_answers([said(2), said(1, observers=observers)], NOW_MS)
+
+
+def full(*node_ids: int, leader_id: int = 1) -> QuorumView:
+    """Three voters that all answer; the disks of some are full."""
+    answers = [said(n, leader_id=leader_id, disk_full=n in node_ids) for n in (1, 2, 3)]
+    return view_of_answers(answers, NOW_MS)
 
 
 def one() -> QuorumView:

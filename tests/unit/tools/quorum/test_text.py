@@ -5,13 +5,15 @@ import io
 import pytest
 from rich.console import Console
 
+from quorate.control.messages import NO_NODE
 from quorate.tools.quorum.screen import screen
-from quorate.tools.quorum.text import duration_text, one_line, status_lines
+from quorate.tools.quorum.text import duration_text, one_line, status_lines, unled_text
 from quorate.tools.quorum.view import QuorumView, view_of_description
 from tests.unit.tools.quorum.pictures import (
     CLUSTER,
     NOW_MS,
     description,
+    full,
     leaderless,
     one,
     replica,
@@ -76,6 +78,30 @@ def test_who_does_not_answer_is_named_unless_nobody_can_be_asked() -> None:
     combined = view_of_description(description(), [], CLUSTER, NOW_MS)
     assert "voters     1, 2, 3; 2 decide, 1 more may fail" in status_lines(combined)
     assert not any(line.startswith("no answer") for line in status_lines(combined))
+
+
+def test_who_has_a_full_disk_is_named_and_not_counted_on() -> None:
+    lines = status_lines(full(3))
+    assert "voters     1, 2, 3; 2 decide, 0 more may fail" in lines
+    assert "disk full  3" in lines
+    assert "voters     1, 2, 3; 2 decide, 1 more may fail" in status_lines(full())
+    assert not any(line.startswith("disk full") for line in status_lines(full()))
+
+
+def test_the_screen_shows_whose_disk_is_full_in_red() -> None:
+    console = Console(file=io.StringIO(), width=SCREEN_COLUMNS, force_terminal=True)
+    with console.capture() as captured:
+        console.print(screen(full(3), None))
+    lines = captured.get().splitlines()
+    assert "\x1b[1;31m3" in next(line for line in lines if "disk full" in line)
+    assert "\x1b[31mfollower" in next(line for line in lines if "9192" in line)
+
+
+def test_where_nobody_leads_full_disks_are_told_as_the_reason() -> None:
+    assert unled_text(leaderless()) == "none of 3 voters has been elected; 2 have to run"
+    assert unled_text(full(2, 3, leader_id=NO_NODE)) == (
+        "none of 3 voters has been elected; 2 have to run; disk full: 2, 3"
+    )
 
 
 def test_where_nothing_can_move_it_is_a_line_each_time() -> None:

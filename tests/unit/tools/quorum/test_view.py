@@ -20,6 +20,7 @@ from tests.unit.tools.quorum.pictures import (
     NOW_MS,
     description,
     endpoint,
+    full,
     leaderless,
     one,
     replica,
@@ -48,10 +49,17 @@ def test_the_leader_knows_how_far_everybody_is() -> None:
 
 def test_each_tells_its_own_sizes_and_age_and_those_that_do_not_answer_none() -> None:
     first, second, third = three().replicas
-    assert first.own == OwnState(1_234_567, 34_000, 1001, 3_600_000)
+    assert first.own == OwnState(1_234_567, 34_000, 1001, 3_600_000, disk_full=False)
     assert second.own is not None
     assert (second.own.snapshot_offset, second.own.uptime_ms) == (0, 7_200_000)
     assert third.own is None
+
+
+def test_programs_are_told_whose_disk_is_full() -> None:
+    (item,) = status_table(full(2)).items()
+    assert [voter["disk_full"] for voter in item["voters"]] == [False, True, False]
+    (item,) = status_table(three()).items()
+    assert [voter["disk_full"] for voter in item["voters"]] == [False, False, None]
 
 
 def test_a_controller_with_a_new_disk_does_not_speak_for_the_lost_one() -> None:
@@ -94,6 +102,7 @@ def test_for_programs_a_quorum_is_one_row_with_a_list_of_replicas() -> None:
         "lag": 5, "behind_ms": 2_100, "last_fetch_ms": NOW_MS - 2_100,
         "last_caught_up_ms": NOW_MS - 2_100, "directory_id": "AwMDAwMDAwMDAwMDAwMDAw",
         "log_bytes": None, "snapshot_bytes": None, "snapshot_offset": None, "uptime_ms": None,
+        "disk_full": None,
     }  # fmt: skip
     assert [o["node_id"] for o in item["observers"]] == [4]
     (item,) = status_table(leaderless()).items()

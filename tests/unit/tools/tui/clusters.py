@@ -50,8 +50,10 @@ def replica(end: int, watermark: int | None = None) -> LogDirReplica:
     )
 
 
-def controller(node_id: int, role: str, end: int, *, silent: bool = False) -> Replica:
-    own = None if silent else OwnState(4_000, 0, 0, 60_000)
+def controller(
+    node_id: int, role: str, end: int, *, silent: bool = False, disk_full: bool = False
+) -> Replica:
+    own = None if silent else OwnState(4_000, 0, 0, 60_000, disk_full)
     heard = NOW_MS - 100 if role == FOLLOWER else -1
     return Replica(
         node_id,

@@ -8,6 +8,7 @@ import pytest
 
 from quorate.jepsen.store import RunFolder
 from quorate.model import TopicPartition
+from quorate.tools.quorum.view import FOLLOWER
 from quorate.tools.tui.views import places
 from quorate.tools.tui.views.cells import Frame, Tone
 from quorate.tools.tui.views.cluster import header_lines
@@ -113,6 +114,18 @@ def test_the_quorum_tells_who_lags_by_how_much_and_who_is_silent() -> None:
     ]
     assert "2 of 3 decide, 0 more may fail" in frame.title
     assert shown(places.QUORUM, "", replace(SNAPSHOT, quorum=None)).rows == ()
+
+
+def test_a_controller_whose_disk_is_full_is_told() -> None:
+    quorum = clusters.quorum()
+    full = clusters.controller(101, FOLLOWER, 50, disk_full=True)
+    well = clusters.controller(103, FOLLOWER, 50)
+    seen = replace(quorum, replicas=(full, quorum.replicas[1], well))
+    snapshot = replace(SNAPSHOT, quorum=seen)
+    frame = shown(places.QUORUM, "", snapshot)
+    assert texts(frame, "role") == [("✗ follower, disk full",), ("▸ leader",), ("● follower",)]
+    assert "2 of 3 decide, 0 more may fail" in frame.title
+    assert "controller 102 term 7 (2/3)" in header(snapshot)[0]
 
 
 def test_groups_tell_lag_in_records_and_seconds() -> None:

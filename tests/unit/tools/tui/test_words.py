@@ -214,6 +214,10 @@ def test_everything_can_be_described() -> None:
     assert "is behind in\n  orders:2" in described("brokers", 1)
     assert "no broker 9" in described("brokers", 9)
     assert "lag         8" in described("quorum", 103)
+    replicas = (clusters.controller(101, "follower", 50, disk_full=True),)
+    full = replace(SNAPSHOT, quorum=replace(clusters.quorum(), replicas=replicas))
+    told = lines_of(Place("quorum", ""), 101, full, {})
+    assert "role        follower, disk full" in told
     assert "reads      orders:0,1" in described("groups", "billing")
     assert "no group gone" in described("groups", "gone")
     assert "What retention.ms means." in described("configs", "retention.ms", "topic/orders")
