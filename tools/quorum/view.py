@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from quorate.client import admin_results as client
@@ -170,11 +171,20 @@ def view_of_answers(said: Sequence[Said], now_ms: int) -> QuorumView:
     """Return the picture that controllers give: as their newest leader sees it.
 
     If none of them leads, it is as the one sees it that knows of the newest term: who votes is
-    known then, how far they are only of those that answered.
+    known then, how far they are only of those that answered. One that gave up leading says so
+    itself, while others, whose disks are full or who have not noticed, still name it.
     """
     assert said, "somebody answered"
     newest = max(said, key=_how_well_it_knows)
-    return _view(newest.answer, said, newest.cluster_id, newest.answer.metadata_version, now_ms)
+    told = newest.answer
+    if any(_denies_leading(one.answer, told) for one in said):
+        told = replace(told, leader_id=NO_NODE)
+    return _view(told, said, newest.cluster_id, told.metadata_version, now_ms)
+
+
+def _denies_leading(itself: DescribeQuorumAnswer, told: DescribeQuorumAnswer) -> bool:
+    is_meant = itself.node_id == told.leader_id and itself.leader_epoch >= told.leader_epoch
+    return is_meant and itself.leader_id != itself.node_id
 
 
 def _how_well_it_knows(said: Said) -> tuple[int, bool, int]:

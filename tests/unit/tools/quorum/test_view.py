@@ -77,6 +77,13 @@ def test_who_led_before_is_not_believed() -> None:
     assert view.lag(view.replicas[2]) == 5, "of those in one term the leader knows most"
 
 
+def test_a_leader_that_says_itself_that_it_leads_no_more_is_believed() -> None:
+    view = view_of_answers([said(2, leader_id=1), said(1, leader_id=NO_NODE)], NOW_MS)
+    assert (view.leader_id, view.leader_epoch) == (None, 5)
+    view = view_of_answers([said(1, leader_id=NO_NODE, term=4), said(2, leader_id=1)], NOW_MS)
+    assert view.leader_id == 1, "that was before it was elected"
+
+
 def test_without_a_leader_those_that_answer_tell_how_far_they_are() -> None:
     view = leaderless()
     assert (view.leader_id, view.leader, view.leader_epoch) == (None, None, 5)
