@@ -60,9 +60,16 @@ class QuorumRequests:
         self._started_ms = clock_ms()
 
     def not_active(self) -> NotControllerError:
-        """Return the refusal of a controller that does not lead: who does, if it knows."""
+        """Return the refusal of a controller that does not lead: who does, if it knows.
+
+        One that is alone, in a node that is a broker too, tells here alone that its disk is full.
+        """
         leader = self._raft.rounds.leader
         if leader is None or leader == self._me.key:
+            if self._raft.disk_full:
+                return NotControllerError(
+                    "this controller's disk is full, and it knows nobody who leads"
+                )
             return NotControllerError("this controller does not lead, and knows nobody who does")
         return NotControllerError(
             f"controller {leader.node_id} leads, not this one",

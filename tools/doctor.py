@@ -13,11 +13,14 @@ from typing import Any, Final
 import trio
 
 from quorate import __version__
+from quorate.broker.log.context import ROOM_BYTES
+from quorate.broker.log.directory import META_NAME
 from quorate.client.admin import Admin
 from quorate.client.admin_results import ClusterDescription
 from quorate.dataclass import dataclass
 from quorate.errors import QuorateError
 from quorate.model import Endpoint
+from quorate.quorum.directory import META, SUBDIRECTORY
 from quorate.tools.output import Column, Table, bytes_text
 
 OK: Final = "ok"
@@ -153,8 +156,8 @@ async def _same_cluster(
 
 
 def look_at_machine(directory: Path, port: int) -> list[Finding]:
-    """Look at what a node needs of this machine."""
-    return [_python(), _disk(directory), _open_files(), _port(port), _clock()]
+    """Look at what a node needs of this machine: one that is in a directory, or will be."""
+    return [_python(), *_disks(directory), _open_files(), _port(port), _clock()]
 
 
 def _python() -> Finding:
@@ -164,17 +167,45 @@ def _python() -> Finding:
     return Finding("versions", OK if new_enough else BAD, detail)
 
 
-def _disk(directory: Path) -> Finding:
-    place = next(
-        path for path in (directory.absolute(), *directory.absolute().parents) if path.exists()
-    )
+def _disks(directory: Path) -> list[Finding]:
+    """Look at the disk of a directory, and those of a cluster's nodes in it that have others."""
+    wanted = directory.absolute()
+    if wanted.name == SUBDIRECTORY and (wanted / META).exists():
+        wanted = wanted.parent  # a controller names this one as its own when it starts
+    place = next(path for path in (wanted, *wanted.parents) if path.exists())
+    if place != wanted:
+        return [_disk("disk", place, f", where {wanted} would be")]
+    nodes = [path for path in sorted(place.glob("*")) if _is_broker(path) or _is_controller(path)]
+    apart = [path for path in nodes if device_of(path) != device_of(place)]
+    return [_disk("disk", place), *(_disk(f"disk of {path.name}", path) for path in apart)]
+
+
+def device_of(path: Path) -> object:
+    """Return what tells the disk below a directory from others."""
+    return path.stat().st_dev
+
+
+def _is_broker(path: Path) -> bool:
+    return (path / META_NAME).exists()
+
+
+def _is_controller(path: Path) -> bool:
+    return (path / SUBDIRECTORY / META).exists()
+
+
+def _disk(check: str, place: Path, remark: str = "") -> Finding:
     usage = shutil.disk_usage(place)
-    detail = f"{bytes_text(usage.free)} of {bytes_text(usage.total)} free at {place}"
+    detail = f"{bytes_text(usage.free)} of {bytes_text(usage.total)} free at {place}{remark}"
     if not os.access(place, os.W_OK):
-        return Finding("disk", BAD, f"{place} cannot be written", "another --dir, or its rights")
+        return Finding(check, BAD, f"{place} cannot be written", "another --dir, or its rights")
+    advice = "a full disk refuses records; see retention.bytes"
+    if _is_controller(place) and not _is_broker(place):
+        advice = "a full disk refuses metadata: make room there, or give it a larger one"
+    if usage.free < ROOM_BYTES:
+        return Finding(check, BAD, detail, advice)
     if usage.free < FREE_BYTES_MIN or usage.free < usage.total * FREE_SHARE_MIN:
-        return Finding("disk", WARNING, detail, "a full disk refuses records; see retention.bytes")
-    return Finding("disk", OK, detail)
+        return Finding(check, WARNING, detail, advice)
+    return Finding(check, OK, detail)
 
 
 def _open_files() -> Finding:

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from quorate.broker.log.context import ROOM_BYTES
 from quorate.client.admin import Admin
 from quorate.client.admin_results import (
     ConfigEntry,
     ConfigResource,
+    LogDir,
     LogDirReplica,
     OffsetSpec,
 )
@@ -19,6 +21,7 @@ from quorate.client.transactions.describing import (
 )
 from quorate.errors import QuorateError
 from quorate.model import NO_LEADER, TopicPartition
+from quorate.tools.output import bytes_text
 from quorate.tools.quorum_work import wall_clock_ms
 from quorate.tools.topics import Client
 from quorate.tools.why.looks import Look, Opened, Reached, Standing
@@ -135,6 +138,7 @@ async def reached_by_number(admin: Admin, pasts: Sequence[Past]) -> dict[int, Re
 
     async def ask(leader_id: int, led: Sequence[Past]) -> None:
         disk = ""
+        log_dirs: Sequence[LogDir] = ()
         ends: Mapping[TopicPartition, TimestampOffset | QuorateError] = {}
         error: QuorateError | None = QuorateError(f"no answer in {ANSWER_S:.0f} s")
         with trio.move_on_after(ANSWER_S):
@@ -142,13 +146,15 @@ async def reached_by_number(admin: Admin, pasts: Sequence[Past]) -> dict[int, Re
             if isinstance(told, QuorateError):
                 error = told
             else:
-                disk = "; ".join(str(each.error) for each in told.log_dirs if each.error)
+                log_dirs = told.log_dirs
+                disk = "; ".join(str(each.error) for each in log_dirs if each.error)
                 ends = await admin.list_offsets({p.partition: OffsetSpec.LATEST for p in led})
                 error = None
         for past in led:
             end = ends.get(past.partition)
             wrong = end if isinstance(end, QuorateError) else error
-            found[past.partition.partition] = Reached(leader_id, wall_clock_ms(), wrong, disk)
+            full = full_text(log_dirs, past.partition)
+            found[past.partition.partition] = Reached(leader_id, wall_clock_ms(), wrong, disk, full)
 
     by_leader: dict[int, list[Past]] = {}
     for past in pasts:
@@ -158,6 +164,15 @@ async def reached_by_number(admin: Admin, pasts: Sequence[Past]) -> dict[int, Re
         for leader_id, led in by_leader.items():
             nursery.start_soon(ask, leader_id, led)
     return found
+
+
+def full_text(log_dirs: Sequence[LogDir], partition: TopicPartition) -> str:
+    """Return that the directory of a partition has next to no room; empty if it has, or may."""
+    return "; ".join(
+        f"{each.path}: {bytes_text(each.usable_bytes)} free"
+        for each in log_dirs
+        if partition in each.replicas and 0 <= each.usable_bytes < ROOM_BYTES
+    )
 
 
 async def settings_of(admin: Admin, topic: str) -> dict[str, ConfigEntry]:

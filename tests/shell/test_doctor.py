@@ -1,19 +1,23 @@
 """quorate doctor: which hop on the way to a cluster is in the way, and what this machine lacks."""
 
+import shutil
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from quorate.broker.log.directory import META_NAME
 from quorate.client.admin_results import BrokerDescription, ClusterDescription
 from quorate.errors import ErrorCode, KafkaError
 from quorate.model import Endpoint
+from quorate.quorum.directory import META, SUBDIRECTORY
 from quorate.tools import doctor
 from quorate.tools.doctor import (
     BAD,
     OK,
     WARNING,
+    Finding,
     findings_table,
     is_loopback,
     look_at_connection,
@@ -101,6 +105,71 @@ def test_addresses_that_mean_something_else_elsewhere_are_told() -> None:
     assert judge("broker 1", asked, asked)[0].state == OK
     assert is_loopback("::1")
     assert not is_loopback("b1")
+
+
+def free_at(monkeypatch: pytest.MonkeyPatch, free: dict[Path, int]) -> None:
+    """Let disks have so many bytes left."""
+    somewhere = shutil.disk_usage("/")
+
+    def usage(path: Path) -> object:
+        return somewhere._replace(total=10**12, free=free.get(path, 10**12))
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+
+
+def disks_at(directory: Path) -> list[Finding]:
+    return [f for f in look_at_machine(directory, 0) if f.check.startswith("disk")]
+
+
+def test_a_full_disk_is_bad_and_the_advice_is_for_the_node_that_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller, broker, both = (tmp_path / name for name in ("c", "b", "cb"))
+    for path in (controller, both):
+        (path / SUBDIRECTORY).mkdir(parents=True)
+        (path / SUBDIRECTORY / META).touch()
+    for path in (broker, both):
+        path.mkdir(exist_ok=True)
+        (path / META_NAME).touch()
+    for path, helps, not_here in (
+        (controller, "make room", "retention"),
+        (broker, "retention.bytes", "controller"),
+        (both, "retention.bytes", "controller"),
+    ):
+        for left, state in ((0, BAD), (2**20 - 1, BAD), (2**20, WARNING), (10**12, OK)):
+            free_at(monkeypatch, {path: left})
+            (disk,) = disks_at(path)
+            assert (path.name, left, disk.state) == (path.name, left, state)
+            if state != OK:
+                assert helps in disk.advice
+                assert not_here not in disk.advice
+    free_at(monkeypatch, {controller: 0})
+    (disk,) = disks_at(controller / SUBDIRECTORY)
+    assert (disk.state, "make room" in disk.advice) == (BAD, True)
+
+
+def test_the_disks_of_a_clusters_nodes_are_looked_at_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "logs").mkdir()
+    first, second = tmp_path / "broker-1", tmp_path / "controller-101"
+    first.mkdir()
+    (first / META_NAME).touch()
+    (second / SUBDIRECTORY).mkdir(parents=True)
+    (second / SUBDIRECTORY / META).touch()
+    (disk,) = disks_at(tmp_path)
+    assert disk.check == "disk", "they are on one"
+    monkeypatch.setattr(doctor, "device_of", str)
+    free_at(monkeypatch, {second: 0})
+    found = {f.check: f.state for f in disks_at(tmp_path)}
+    assert found == {"disk": OK, "disk of broker-1": OK, "disk of controller-101": BAD}
+
+
+def test_a_directory_that_is_not_there_yet_is_said_to_be_so(tmp_path: Path) -> None:
+    (disk,) = disks_at(tmp_path / "not" / "yet")
+    assert disk.detail.endswith(f"free at {tmp_path}, where {tmp_path}/not/yet would be")
+    (disk,) = disks_at(tmp_path)
+    assert disk.detail.endswith(f"free at {tmp_path}")
 
 
 def test_the_machine_is_looked_at(tmp_path: Path) -> None:

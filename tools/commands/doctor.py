@@ -46,9 +46,9 @@ def connect(
 def machine(
     context: typer.Context,
     *,
-    directory: Annotated[Path, typer.Option("--dir", help="Where data is to be.")] = Path(
-        ".quorate"
-    ),
+    directory: Annotated[
+        Path, typer.Option("--dir", help="A node's, a cluster's, or where it is to be.")
+    ] = Path(".quorate"),
     port: Annotated[
         int, typer.Option("--port", min=0, max=65_535, help="That a broker is to listen on.")
     ] = 9092,

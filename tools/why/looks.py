@@ -93,13 +93,14 @@ class Reached:
     """What a partition's leader answered when it was asked for the log's end.
 
     ``error`` is what it refused with, or how it could not be reached; ``disk`` is what is wrong
-    with its directory, empty if nothing is.
+    with its directory, and ``full`` that it has next to no room, empty if neither is so.
     """
 
     leader_id: int
     now_ms: int
     error: QuorateError | None = None
     disk: str = ""
+    full: str = ""
 
 
 def silence(broker_id: int, text: str, now_ms: int) -> Line:

@@ -118,6 +118,8 @@ def refusals_of(decided: Sequence[Decided], past: Past, told: Reached | None) ->
         return
     if told is not None and (told.error is not None or told.disk):
         yield _unreached(past, told)
+    elif told is not None and told.full:
+        yield _full(past, told)
     needed = setting_of(decided, past.partition.topic, MIN_ISR, "1")
     if len(now.isr) < min(int(needed.value), len(now.replicas)):
         lines = [cite(now.decided, f"in sync with {past.name}: {numbers(now.isr)}; {now.cause}")]
@@ -144,6 +146,17 @@ def _unreached(past: Past, told: Reached) -> Refusal:
     why = f"broker {told.leader_id}, which leads it by the metadata, does not answer as its leader"
     hint = f"quorate why leader {past.argument}; look at the output of broker {told.leader_id}"
     return Refusal(ALL, code, why, tuple(lines), hint)
+
+
+def _full(past: Past, told: Reached) -> Refusal:
+    """Return that the leader has no room: what is small may still find some."""
+    who = broker_name(told.leader_id)
+    return Refusal(
+        "writes that find no room", "KAFKA_STORAGE_ERROR",
+        f"the disk of broker {told.leader_id} is full",
+        (leader_line(past), measured(f"its directory: {told.full}", who, DIRS, told.now_ms)),
+        "make room there: a shorter retention.ms, a larger disk",
+    )  # fmt: skip
 
 
 def _message(error: QuorateError | None) -> str:

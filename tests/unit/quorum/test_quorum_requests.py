@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from quorate.control import messages as m
-from quorate.errors import ErrorCode, KafkaError
+from quorate.errors import ErrorCode, KafkaError, NotControllerError
 from quorate.model import Endpoint
 from quorate.quorum.deciding import Asked
 from quorate.quorum.metadata.records import TopicRemoved
@@ -79,6 +79,8 @@ async def test_a_controller_tells_whether_its_disk_is_full(autojump_clock: MockC
         await trio.sleep(5)
         told = await requests.describe(local, asked)
         assert (told.disk_full, told.leader_id) == (True, m.NO_NODE)
+        with pytest.raises(NotControllerError, match="this controller's disk is full, and it know"):
+            await requests.describe(m.DescribeQuorum(), asked)
         storage.full = False
         await node.wait_until(lambda standing: standing.is_leader)
         assert not (await requests.describe(local, asked)).disk_full

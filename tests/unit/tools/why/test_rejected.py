@@ -158,6 +158,17 @@ def test_a_leader_that_does_not_lead_is_told_as_it_answered(
     assert any(line.citation.startswith("broker-1/") for line in answer.lines)
 
 
+def test_a_leader_whose_disk_is_full_refuses_what_finds_no_room(diary: Diary) -> None:
+    answer = asked(diary, {0: Reached(1, NOW_MS, full="/d: 0 B free"), 1: Reached(2, NOW_MS)})
+    assert answer.headline == (
+        "1 of 2 partitions of t refuse writes that find no room to t-0 (KAFKA_STORAGE_ERROR): "
+        "the disk of broker 1 is full."
+    )
+    assert "its directory: /d: 0 B free" in texts(answer)
+    assert "broker-1/DescribeLogDirs" in [line.citation for line in answer.lines]
+    assert answer.hint == "make room there: a shorter retention.ms, a larger disk"
+
+
 def test_nobody_writes_to_internal_topics(diary: Diary) -> None:
     diary.topic((1,), name=PLACE.topic, topic_id=b"i" * 16)
     assert "INVALID_TOPIC_EXCEPTION" in asked(diary, FINE, topic=PLACE.topic).headline
