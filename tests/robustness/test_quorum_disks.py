@@ -191,7 +191,7 @@ def test_a_controller_starts_on_a_full_disk_and_joins_in_when_there_is_space(
     victim.kill()
     victim.shim.set("space_bytes", 0)
     loaded.cluster.start()
-    wait_until(lambda: local_view(loaded, victim) is not None)
+    wait_until(lambda: says_full(loaded, victim))
     loaded.wait_for_writes(SOME)  # others go on
     loaded.cluster.check_alive()
 
@@ -208,7 +208,7 @@ def test_controllers_that_all_start_on_full_disks_go_on_when_they_have_space(
         machine.kill()
         machine.shim.set("space_bytes", 0)
     loaded.cluster.start()
-    wait_until(lambda: all(local_view(loaded, each) for each in loaded.cluster.machines))
+    wait_until(lambda: all(says_full(loaded, each) for each in loaded.cluster.machines))
     assert loaded.cluster.leader(LOOK_S) is None
     loaded.cluster.check_alive()
     for machine in loaded.cluster.machines:
