@@ -53,6 +53,9 @@ ANSWER_GRACE_MS: Final = 2_000
 
 INLINE_COMPRESSION_BYTES: Final = 32 * 1024
 
+_NO_IDS: Final = "the controllers have given that broker none; does one of them lead?"
+"""What COORDINATOR_LOAD_IN_PROGRESS means for who asks without a transactional id."""
+
 
 @dataclass(frozen=True, slots=True)
 class SenderSettings:
@@ -273,7 +276,8 @@ class Sender:
             return error
         code = known_code(response.error_code)
         if code != ErrorCode.NONE:
-            return KafkaError(f"no producer id: {MEANINGS[code]}", code=code)
+            why = _NO_IDS if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else MEANINGS[code]
+            return KafkaError(f"no producer id: {why}", code=code)
         identity = ProducerIdentity(response.producer_id, response.producer_epoch)
         self._accumulator.identity = identity
         return None

@@ -361,6 +361,17 @@ async def test_a_refused_producer_id_is_fatal(
             await p.send("t", b"x")
 
 
+async def test_who_waits_in_vain_for_a_producer_id_hears_of_the_controllers(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    cluster = cluster_of(nursery)
+    none_left = InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    cluster.script(InitProducerIdRequest, *[none_left] * 50)
+    async with producer(cluster, delivery_timeout_ms=3_000) as p:
+        with pytest.raises(KafkaError, match=r"no producer id: the controllers .* lead\?"):
+            await p.send("t", b"x")
+
+
 async def test_a_topic_that_does_not_exist_is_named_and_never_created(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
