@@ -89,7 +89,7 @@ class Clients:
                 client.close()
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
     """What JVMs and nodes that were killed leave behind goes where pytest sweeps."""
     folder = str(tmp_path_factory.mktemp("left"))
@@ -99,7 +99,7 @@ def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]
         yield
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def clients(pytestconfig: pytest.Config) -> Generator[Clients]:
     made = Clients(pytestconfig.stash[VERSIONS])
     yield made
@@ -117,13 +117,13 @@ def client(request: pytest.FixtureRequest, clients: Clients) -> Client:
     return made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def ours() -> Ours:
     """The client for what a test needs beside the one that it tests."""
     return Ours()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def jvm(clients: Clients) -> Java:
     """Kafka's tools in a JVM that runs already."""
     client = clients.get(Java.name)
@@ -131,7 +131,14 @@ def jvm(clients: Clients) -> Java:
     return client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
+def apache_kafka() -> Generator[serving.Broker]:
+    """One node of Apache Kafka for all tests."""
+    with serving.kafka_if_it_can_be_had(IN_A_HURRY) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="package")
 def broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Generator[serving.Broker]:
@@ -152,7 +159,7 @@ def twins(apache_kafka: serving.Broker, broker: serving.Broker) -> Generator[Twi
         yield connected_to_both
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(broker: serving.Broker) -> Server:
     return broker.server
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trustme
 
 from quorate.records.batch import BatchHeader, parse_header
 from tests.compat.clients.model import Server
-from tests.compat.peers import nodes
+from tests.compat.peers import cache, java, nodes
 
 POLL_S = 0.01
 START_TIMEOUT_S = 60.0
@@ -84,6 +85,18 @@ def kafka(properties: Mapping[str, str]) -> Generator[Broker]:
     """Run Apache Kafka instead, to learn whether a test asks what Kafka does."""
     with nodes.kafka(properties={"log.initial.task.delay.ms": "100", **properties}) as node:
         yield Broker("kafka", node, node.directory / "data", Server(node.bootstrap), None)
+
+
+@contextmanager
+def kafka_if_it_can_be_had(properties: Mapping[str, str]) -> Generator[Broker]:
+    """Run Apache Kafka, or skip the test that asks for it, with the reason."""
+    try:
+        java.kafka_folder()
+        cache.program("java")
+    except cache.PeerUnavailableError as error:
+        pytest.skip(error.reason)
+    with kafka(properties) as broker:
+        yield broker
 
 
 def certify(directory: Path) -> dict[str, str]:

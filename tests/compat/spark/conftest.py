@@ -69,7 +69,7 @@ def temporary_files() -> str:
     return f"-Djava.io.tmpdir={tempfile.gettempdir()}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[Any]:
     """The session; workers import Quorate from here."""
     reason = missing()
@@ -109,7 +109,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[Any]:
     session.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Generator[serving.Broker]:
     """A node of ours."""
     properties = {**IN_A_HURRY, "log.retention.ms": "-1"}  # records here are of other days
@@ -117,7 +117,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Generator[serving.Broker]:
         yield node
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def servers(node: serving.Broker) -> str:
     """Where it listens."""
     return node.server.bootstrap
