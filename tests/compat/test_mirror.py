@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.client("Java connect-mirror")]
 
-DEADLINE_S = 60.0
+DEADLINE_S = 300.0
 GROUP = "mirrored-readers"
 FIRST, LATER = [f"first {n}" for n in range(60)], [f"later {n}" for n in range(20)]
 
