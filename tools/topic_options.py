@@ -2,15 +2,21 @@
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from quorate.tools.arguments import GlobalOptions
 from quorate.tools.problems import UsageError
 from quorate.tools.session import bootstrap, client_properties, connection_options
-from quorate.tools.topics import Client
+
+if TYPE_CHECKING:
+    from quorate.tools.topics import Client
 
 
-def client_of(options: GlobalOptions) -> Client:
+def client_of(options: GlobalOptions) -> "Client":
     """Return how to make the client that the options describe."""
+    # Here, for `broker start`, which is one of these commands, and `--help` do without a client.
+    from quorate.tools.topics import Client
+
     properties = client_properties(options)
     return Client(bootstrap(options, os.environ), connection_options(options, properties))
 

@@ -31,3 +31,9 @@ def test_a_controller_does_without_a_broker_and_a_broker_without_a_controller() 
     broker = imported_by("quorate.tools.starting_broker")
     assert "quorate.broker.app" in broker
     assert not broker & {"quorate.quorum.controller", "pysyncobj"}
+
+
+def test_a_node_that_starts_does_without_clients() -> None:
+    commands = ("quorate.tools.cli", "quorate.tools.commands.broker", "quorate.tools.commands.up")
+    nodes = ("quorate.tools.starting_broker", "quorate.tools.starting_up")
+    assert not {name for name in imported_by(*commands, *nodes) if "quorate.client" in name}
