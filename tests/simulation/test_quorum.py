@@ -14,7 +14,7 @@ from tests.simulation.quorum.campaign import QUORUMS, run_seed
 from tests.simulation.quorum.scenario import SHAPES
 from tests.simulation.seeds import promises_are_kept, regressions, replayed
 
-SEEDS = int(os.environ.get("QUORUM_SEEDS", "160"))
+SEEDS = int(os.environ.get("QUORUM_SEEDS", "200"))
 CHUNK = 20
 
 
