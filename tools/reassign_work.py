@@ -234,7 +234,11 @@ async def under_way(client: Client) -> list[Progress]:
 
 async def _under_way(admin: Admin) -> list[Progress]:
     moves = await admin.list_partition_reassignments()
-    return progress_of(moves, await replicas_on_brokers(admin) if moves else {})
+    if not moves:
+        return []
+    cluster = await admin.describe_cluster()
+    read_only = {b.broker_id for b in cluster.brokers if b.cannot_write}
+    return progress_of(moves, await replicas_on_brokers(admin), read_only)
 
 
 async def follow(

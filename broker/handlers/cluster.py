@@ -20,6 +20,7 @@ from quorate.protocol.messages.metadata import (
     DescribeClusterResponse,
 )
 from quorate.protocol.messages.placement import UnregisterBrokerRequest, UnregisterBrokerResponse
+from quorate.quorum.metadata.image import BrokerImage
 from quorate.quorum.metadata.topic_names import check_topic_name
 from quorate.records.batch import NO_SEQUENCE
 
@@ -51,7 +52,7 @@ def describe_cluster(
             is_fenced=node.fenced,
             is_shutting_down=request.include_own_fields and node.shutting_down,
             is_draining=request.include_own_fields and node.draining,
-            cannot_write=request.include_own_fields and node.cannot_write,
+            cannot_write=request.include_own_fields and _cannot_write(broker, node),
         )
         for node in image.brokers.values()
         if (endpoint := node.endpoints.get(caller.listener)) is not None
@@ -63,6 +64,15 @@ def describe_cluster(
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = ON_CLUSTER
     return response
+
+
+def _cannot_write(broker: Broker, node: BrokerImage) -> bool:
+    """Whether a broker's disk is full; of this one we know it ourselves.
+
+    The controllers do not note it of a broker that is alone, for nothing follows from it.
+    """
+    is_ours = node.broker_id == broker.config.node_id
+    return node.cannot_write or (is_ours and broker.replicas.store.refusals.last)
 
 
 def unregister_broker(

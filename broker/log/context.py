@@ -17,14 +17,15 @@ ROOM_BYTES: Final = 1 << 20
 class DiskRefusals:
     """How often the disk refused for now what logs were to write, and whether it still would."""
 
-    __slots__ = ("_directory", "_fs", "_last", "_told", "count")
+    __slots__ = ("_directory", "_fs", "_told", "count", "last")
 
     def __init__(self, fs: FileSystem, directory: str) -> None:
         self._fs = fs
         self._directory = directory
         self.count = 0
         self._told = 0
-        self._last = False
+        self.last = False
+        """What was answered last when somebody asked whether it goes on."""
 
     def note(self) -> None:
         """Note that a log could not be written to."""
@@ -37,8 +38,8 @@ class DiskRefusals:
         """
         refused = self.count > self._told
         self._told = self.count
-        self._last = refused or (self._last and self._is_full())
-        return self._last
+        self.last = refused or (self.last and self._is_full())
+        return self.last
 
     def _is_full(self) -> bool:
         try:

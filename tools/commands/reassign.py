@@ -166,7 +166,7 @@ def _targets(sources: "Sequence[str]") -> "dict[TopicPartition, tuple[int, ...]]
 def status(context: typer.Context, *, wait: Wait = False) -> None:
     """Show the moves that are under way; once all are done, throttles are taken back."""
     from quorate.tools import reassign_work as work
-    from quorate.tools.partitions.moving import progress_table
+    from quorate.tools.partitions.moving import progress_table, waiting_text
 
     options = options_of(context)
     moves: list[Progress] = run(work.under_way, client_of(options))
@@ -177,6 +177,8 @@ def status(context: typer.Context, *, wait: Wait = False) -> None:
     elif wait:
         follow(options, None)
         return
+    elif waiting := waiting_text(moves):
+        note(options, waiting)
     if not moves and run(work.unthrottle, client_of(options)):
         say(options, "took back the throttles")
 
@@ -184,14 +186,19 @@ def status(context: typer.Context, *, wait: Wait = False) -> None:
 def follow(options: "GlobalOptions", only: "list[TopicPartition] | None") -> None:
     """Show how far moves are until all are done; then throttles are taken back, if none is left."""
     from quorate.tools import reassign_work as work
+    from quorate.tools.partitions.moving import waiting_text
     from quorate.tools.progress import Bar
 
     def show(moves: "list[Progress]") -> None:
+        waiting = waiting_text(moves)
+        if waiting not in told:
+            note(options, waiting)
+        told[:] = "", waiting
         totals[0] = max(totals[0], sum(move.total_bytes for move in moves))
         left = sum(move.total_bytes - move.copied_bytes for move in moves)
         bar.show(totals[0] - left, totals[0], f"{len(moves)} partitions on the move")
 
-    totals = [0]
+    totals, told = [0], [""]
     client = client_of(options)
     with Bar(options, "moving") as bar:
         run(work.follow, client, show, only)

@@ -1,7 +1,7 @@
 """Moves of partitions as they are written down, throttled, and followed."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from quorate.client.admin_results import LogDirReplica, Reassignment
@@ -164,6 +164,8 @@ class Progress:
     move: Reassignment
     copied_bytes: int
     total_bytes: int
+    waits_for: tuple[int, ...] = ()
+    """Those to which it copies and that cannot write."""
 
     @property
     def part(self) -> float:
@@ -171,15 +173,33 @@ class Progress:
         return min(1.0, self.copied_bytes / self.total_bytes) if self.total_bytes else 1.0
 
 
-def progress_of(moves: Mapping[TopicPartition, Reassignment], sizes: Sizes) -> list[Progress]:
-    """Return how far moves are, from the sizes of replicas."""
+def progress_of(
+    moves: Mapping[TopicPartition, Reassignment], sizes: Sizes, read_only: Collection[int]
+) -> list[Progress]:
+    """Return how far moves are, from the sizes of replicas and who cannot write."""
     found: list[Progress] = []
     for partition, move in sorted(moves.items()):
         have = {b: known[partition].size_bytes for b, known in sizes.items() if partition in known}
         full = max((size for b, size in have.items() if b not in move.adding), default=0)
         copied = sum(min(full, have.get(b, 0)) for b in move.adding)
-        found.append(Progress(partition, move, copied, full * len(move.adding)))
+        waits_for = tuple(b for b in move.adding if b in read_only)
+        found.append(Progress(partition, move, copied, full * len(move.adding), waits_for))
     return found
+
+
+def waiting_text(moves: Sequence[Progress]) -> str:
+    """Return for whom moves wait that would not end by themselves; empty if for nobody."""
+    brokers = sorted({broker_id for each in moves for broker_id in each.waits_for})
+    if not brokers:
+        return ""
+    count = sum(bool(each.waits_for) for each in moves)
+    names = ", ".join(map(str, brokers))
+    whom = f"brokers {names}, which are" if len(brokers) > 1 else f"broker {names}, which is"
+    disks = "their disks" if len(brokers) > 1 else "its disk"
+    return (
+        f"{count} of {len(moves)} moves wait{'s' if count == 1 else ''} for {whom} read-only: "
+        f"make room on {disks}, or see quorate partitions reassign cancel"
+    )
 
 
 def progress_table(moves: Iterable[Progress]) -> Table:
@@ -187,11 +207,12 @@ def progress_table(moves: Iterable[Progress]) -> Table:
     columns = (
         Column("partition"), Column("replicas"), Column("adding"), Column("removing"),
         Column("copied_bytes"), Column("total_bytes"), Column("percent"),
+        Column("waits_for", wide_only=True),
     )  # fmt: skip
     rows = tuple(
         (
             str(m.partition), list(m.move.target), list(m.move.adding), list(m.move.removing),
-            m.copied_bytes, m.total_bytes, round(m.part * 100),
+            m.copied_bytes, m.total_bytes, round(m.part * 100), list(m.waits_for),
         )
         for m in moves
     )  # fmt: skip

@@ -24,7 +24,17 @@ from quorate.tools.why.looks import (
     broker_name,
     silence,
 )
-from quorate.tools.why.past import MIN_ISR, Past, Step, cause_of, leader_line, past_of, setting_of
+from quorate.tools.why.past import (
+    MIN_ISR,
+    Past,
+    Step,
+    broker_events,
+    cause_of,
+    leader_line,
+    past_of,
+    read_only,
+    setting_of,
+)
 
 OPENED_MAX: Final = 5
 """So many open transactions are told, the oldest."""
@@ -281,11 +291,19 @@ def _move(decided: Sequence[Decided], past: Past, standing: Standing) -> Finding
             lines,
             "quorate partitions reassign status -w",
         )
+    full = {b: event for b in stands if (event := read_only(broker_events(decided, b)))}
+    lines += [event.line() for event in full.values()]
+    hint = "quorate partitions reassign status; cancel ends it as it was"
+    if full:
+        hint = (
+            f"make room on the disk of broker {numbers(full)}; "
+            "quorate partitions reassign cancel ends it as it was"
+        )
     return Finding(
         f"The move of {past.name} does not progress: {numbers(stands)} got nothing in "
         f"{standing.seconds:.1f} s, and must be in sync before it ends.",
         lines,
-        "quorate partitions reassign status; cancel ends it as it was",
+        hint,
     )
 
 

@@ -33,6 +33,23 @@ def test_fenced_brokers_are_described_on_request() -> None:
     assert describe_cluster(node.broker, asked, over(2, "SSL")).brokers == []
 
 
+def test_a_broker_whose_disk_is_full_says_so_though_no_controller_has_noted_it() -> None:
+    node = new_cluster()
+    asked = DescribeClusterRequest(include_own_fields=True)
+
+    def told() -> list[bool]:
+        response = describe_cluster(node.broker, asked, over(2))
+        return [b.cannot_write for b in response.brokers]
+
+    assert told() == [False, False]
+    refusals = node.broker.replicas.store.refusals
+    refusals.note()
+    refusals.go_on()
+    assert told() == [True, False]
+    refusals.go_on()
+    assert told() == [False, False]
+
+
 def test_what_may_be_done_with_the_cluster_is_told_to_who_asks() -> None:
     node = new_cluster()
     response = describe_cluster(node.broker, DescribeClusterRequest(), over(2))

@@ -24,6 +24,7 @@ from quorate.tools.partitions.moving import (
     progress_of,
     progress_table,
     summary_lines,
+    waiting_text,
 )
 from quorate.tools.partitions.planning import Move
 from quorate.tools.partitions.retiring import (
@@ -106,11 +107,26 @@ def test_a_plan_tells_what_it_costs() -> None:
 
 def test_progress_is_what_new_replicas_have_of_what_the_others_have() -> None:
     moves = {A: Reassignment((4, 2, 1), (4,), (1,)), B: Reassignment((3, 1), (), (1,))}
-    first, second = progress_of(moves, SIZES)
+    first, second = progress_of(moves, SIZES, ())
     assert (first.copied_bytes, first.total_bytes, first.part) == (250, 1000, 0.25)
     assert (second.total_bytes, second.part) == (0, 1.0)
     assert progress_table([first]).items()[0]["percent"] == 25
     assert first.move.target == (4, 2)
+
+
+def test_moves_that_wait_for_a_read_only_broker_say_so() -> None:
+    moves = {A: Reassignment((4, 2, 1), (4,), (1,)), B: Reassignment((3, 1), (3,), ())}
+    assert waiting_text(progress_of(moves, SIZES, {1, 2})) == ""
+    under_way = progress_of(moves, SIZES, {1, 4})
+    assert [each.waits_for for each in under_way] == [(4,), ()]
+    assert waiting_text(under_way) == (
+        "1 of 2 moves waits for broker 4, which is read-only: make room on its disk, or see"
+        " quorate partitions reassign cancel"
+    )
+    assert progress_table(under_way).items()[0]["waits_for"] == [4]
+    assert waiting_text(progress_of(moves, SIZES, {3, 4})).startswith(
+        "2 of 2 moves wait for brokers 3, 4, which are read-only: make room on their disks"
+    )
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,21 @@ def test_a_move_tells_who_has_still_to_get_what(diary: Diary) -> None:
     assert texts(answer)[-1] == "broker 3 does not answer, and is to get a replica"
 
 
+def test_a_move_to_a_broker_that_is_read_only_tells_so(diary: Diary) -> None:
+    moving(diary)
+    full = r.BrokerChanged("broker 3 cannot write", diary.now_ms, 3, 0, cannot_write=True)
+    diary.write(full)
+    answer = asked(diary, look({1: 90, 2: 90, 3: 40}, 90))
+    assert "does not progress: 3 got nothing in 1.0 s" in answer.headline
+    assert "broker 3 is read-only: broker 3 cannot write" in texts(answer)
+    assert answer.hint == (
+        "make room on the disk of broker 3; quorate partitions reassign cancel ends it as it was"
+    )
+    diary.write(replace(full, cause="broker 3 can write again", cannot_write=False))
+    answer = asked(diary, look({1: 90, 2: 90, 3: 40}, 90))
+    assert not any("read-only" in text for text in texts(answer))
+
+
 def test_a_topic_that_was_deleted_is_told(diary: Diary) -> None:
     diary.write(r.TopicRemoved("DeleteTopics by User:a", diary.now_ms, TOPIC_ID))
     assert why_stuck(diary.decided(), T0, None).headline == "There is no t-0 any more."
