@@ -201,7 +201,8 @@ class ControllerLink:
 
     async def _beat(self) -> BrokerHeartbeatAnswer:
         # It is said until somebody has heard it.
-        self._was_refused |= self._broker.replicas.store.refusals.go_on()
+        now_ms = int(trio.current_time() * 1000)
+        self._was_refused |= self._broker.replicas.store.refusals.go_on(now_ms)
         request = BrokerHeartbeat(
             broker_id=self._broker.config.node_id,
             broker_epoch=self._epoch,

@@ -505,12 +505,9 @@ class Controller:
         before = self.image.brokers.get(request.broker_id)
         if request.cannot_write:
             self._sessions.refuse(request.broker_id, _session_clock_ms())
-        was_refused = self._sessions.was_refused(request.broker_id, _session_clock_ms())
         unable = self._sessions.unable(_session_clock_ms())
         answer = await self._decide_unless_nothing(
-            lambda image: brokers.heartbeat(
-                image, request, self._clock_ms(), was_refused=was_refused, unable=unable
-            ),
+            lambda image: brokers.heartbeat(image, request, self._clock_ms(), unable=unable),
             asked,
         )
         if before is not None and before.fenced and not answer.fenced:

@@ -1,10 +1,11 @@
 """LogContext: what all logs of a directory share."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import field
 from typing import Final
 
-from quorate.broker.log.files import FileSystem, OpenFiles
+from quorate.broker.log.files import FileSystem, OpenFiles, Space
 from quorate.broker.log.lookup import LogSegment
 from quorate.broker.log.trash import DELETED_SUFFIX, Trash
 from quorate.dataclass import dataclass
@@ -13,39 +14,58 @@ from quorate.model import TopicPartition
 ROOM_BYTES: Final = 1 << 20
 """A disk with less room than this would refuse the next records of somebody."""
 
+REFUSED_MS: Final = 60_000
+"""So long after it refused something a disk may refuse again, unless it was full and is not now."""
+
+MUCH_ROOM: Final = 20
+"""A disk of which one part in so many is free will not be full again in a moment."""
+
 
 class DiskRefusals:
     """How often the disk refused for now what logs were to write, and whether it still would."""
 
-    __slots__ = ("_directory", "_fs", "_told", "count", "last")
+    __slots__ = ("_directory", "_fs", "_since_ms", "_told", "_was_full", "count", "last")
 
     def __init__(self, fs: FileSystem, directory: str) -> None:
         self._fs = fs
         self._directory = directory
         self.count = 0
         self._told = 0
+        self._since_ms = 0
+        self._was_full = False
         self.last = False
         """What was answered last when somebody asked whether it goes on."""
 
     def note(self) -> None:
         """Note that a log could not be written to."""
         self.count += 1
+        self._was_full = self._space().usable_bytes < ROOM_BYTES
 
-    def go_on(self) -> bool:
-        """Whether the disk refused anything since this was asked last, or has had no room since.
+    def go_on(self, now_ms: int) -> bool:
+        """Whether the disk refuses, as far as is known: it did so lately, or has had no room since.
 
-        A full disk to which nobody writes refuses nothing, but would.
+        A full disk to which nobody writes refuses nothing, but would. One that was full is relied
+        on again as soon as it has much room; with little, or if it refused for another reason, it
+        would only come and go.
         """
         refused = self.count > self._told
         self._told = self.count
-        self.last = refused or (self.last and self._is_full())
+        if refused:
+            self.last, self._since_ms = True, now_ms
+        if self.last:
+            total_bytes, usable_bytes = self._space()
+            if usable_bytes < ROOM_BYTES:
+                self._was_full, self._since_ms = True, now_ms
+            elif not refused:
+                has_much = self._was_full and usable_bytes * MUCH_ROOM >= total_bytes
+                self.last = not has_much and now_ms - self._since_ms < REFUSED_MS
         return self.last
 
-    def _is_full(self) -> bool:
+    def _space(self) -> Space:
         try:
-            return self._fs.space(self._directory).usable_bytes < ROOM_BYTES
-        except OSError:
-            return False  # who cannot tell is heard of when something is written
+            return self._fs.space(self._directory)
+        except OSError:  # who cannot tell may have a little, and is heard of when it is written to
+            return Space(sys.maxsize, ROOM_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

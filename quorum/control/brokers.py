@@ -39,7 +39,7 @@ PRODUCER_ID_MAX: Final = 2**63 - 1
 INCARNATION_BYTES: Final = 16
 REPLACED_REMEMBERED: Final = 1024
 UNABLE_MS: Final = 60_000
-"""How long a broker cannot write after its disk refused something: it may not have room yet."""
+"""How long it is remembered that a broker could not write, where the metadata do not tell."""
 
 
 class Sessions:
@@ -63,10 +63,6 @@ class Sessions:
     def refuse(self, broker_id: int, now_ms: int) -> None:
         """Note that a broker's disk refuses what it is to write."""
         self._refused_ms[broker_id] = now_ms
-
-    def was_refused(self, broker_id: int, now_ms: int) -> bool:
-        """Whether a broker's disk refused something lately, or may have."""
-        return now_ms < self._refused_ms.get(broker_id, self._active_since_ms) + UNABLE_MS
 
     def unable(self, now_ms: int) -> frozenset[int]:
         """Return the brokers whose disks are known to have refused something lately."""
@@ -218,14 +214,13 @@ def heartbeat(
     request: m.BrokerHeartbeat,
     now_ms: int,
     *,
-    was_refused: bool = False,
     unable: AbstractSet[int] = NOBODY,
 ) -> Decision[m.BrokerHeartbeatAnswer]:
     """Take a broker into service once it has caught up, or out of it if it asks for that.
 
     One that cannot write stays in service for those who read, but others lead as far as they can,
-    until its disk ``was_refused`` nothing for a while. Where not every node knows that, all that
-    happens is that others lead, but for those who are known to be ``unable``, too.
+    until it says that it can. Where not every node knows that, all that happens is that others
+    lead, but for those who are known to be ``unable``, too.
 
     Raises:
         KafkaError: the broker is not registered, or was registered again since; or it was told
@@ -251,9 +246,7 @@ def heartbeat(
         moved = on_broker_unable(image, broker.broker_id, reason, unable)
         records = tuple(moved[:MOVED_TOGETHER_MAX])
     elif request.cannot_write or broker.cannot_write:
-        records = _written_to(
-            image, broker, now_ms, cannot_write=request.cannot_write or was_refused
-        )
+        records = _written_to(image, broker, now_ms, cannot_write=request.cannot_write)
     fences = not records or _completes(records)
     answer = m.BrokerHeartbeatAnswer(
         fenced=(request.wants_fence and fences) or not caught_up,

@@ -306,3 +306,24 @@ async def test_a_cluster_begins_with_the_rules_that_its_controller_was_started_w
     async with controller(tmp_path) as service:
         (properties,) = service.image.configs.values()
         assert properties == {"min.insync.replicas": "2"}
+
+
+async def test_who_can_write_again_leads_at_once_what_nobody_could_write(tmp_path: Path) -> None:
+    async with controller(tmp_path) as service:
+        endpoint = await free_endpoint()
+        epochs = {broker_id: await join(service, broker_id, endpoint) for broker_id in (1, 2)}
+        await create(service, 1, 2)
+
+        async def beat(broker_id: int, *, cannot_write: bool) -> None:
+            await service.handle(
+                m.BrokerHeartbeat(
+                    broker_id, epochs[broker_id], service.image.version, cannot_write=cannot_write
+                )
+            )
+
+        await beat(1, cannot_write=True)
+        await beat(2, cannot_write=True)
+        assert state(service.image).leader_id == 2
+        await beat(1, cannot_write=False)
+        await beat(2, cannot_write=True)
+        assert state(service.image).leader_id == 1

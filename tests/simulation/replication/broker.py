@@ -59,6 +59,7 @@ SYNC_RETRY_S: Final = 0.2
 VERIFY_S_MAX: Final = 0.1
 SHUT_DOWN_S_MAX: Final = 3.0
 BEATS_S: Final = 0.05
+MAY_REFUSE: Final = 0.8
 GONE: Final = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
 
 
@@ -255,9 +256,16 @@ class BrokerProcess:
             self._epoch,
             self._replicas.image.version,
             wants_shut_down=self._shutting_down is not None,
-            cannot_write=self._store.refusals.go_on(),
+            cannot_write=self._cannot_write(),
         )
         self._ask(request, self._beaten, CONTROL_TIMEOUT_S)
+
+    def _cannot_write(self) -> bool:
+        """Whether the disk refuses, or may again; for how long is another time each time."""
+        if self._store.refusals.go_on(self._replicas.host.now_ms):
+            return True
+        ours = self._replicas.image.brokers.get(self._replicas.node_id)
+        return ours is not None and ours.cannot_write and self._rng.random() < MAY_REFUSE
 
     def _beaten(self, answer: object) -> None:
         if isinstance(answer, m.ErrorAnswer):

@@ -32,7 +32,6 @@ TICK_S: Final = 0.15
 FOLLOWING_S_MAX: Final = 0.01
 BATCHES_KEPT: Final = 50
 FIRST_WALL_MS: Final = 1_800_000_000_000
-WAS_REFUSED: Final = 0.8
 DEFAULTS: Final = topics.TopicDefaults(1, 3)
 
 Decide = Callable[[MetadataImage], Decision[Any]]
@@ -157,9 +156,7 @@ class Controllers:
         now = brokers.Now(self.session_ms, self.wall_ms)
         decides: dict[type, Callable[[MetadataImage, Any], Decision[Any]]] = {
             m.RegisterBroker: lambda i, r: brokers.register(i, controller.sessions, r, now),
-            m.BrokerHeartbeat: lambda i, r: brokers.heartbeat(
-                i, r, now.wall_ms, was_refused=self._was_refused(i, r)
-            ),
+            m.BrokerHeartbeat: lambda i, r: brokers.heartbeat(i, r, now.wall_ms),
             p.AlterPartition: lambda i, r: partitions.alter_partition(i, r, now.wall_ms),
             m.CreateTopics: lambda i, r: topics.create_topics(
                 i, r, DEFAULTS, now.wall_ms, self._rng
@@ -167,11 +164,6 @@ class Controllers:
         }
         decide = decides[type(request)]
         return lambda image: decide(image, request)
-
-    def _was_refused(self, image: MetadataImage, beat: m.BrokerHeartbeat) -> bool:
-        """Whether a disk may refuse something again; for how long is another time each time."""
-        broker = image.brokers.get(beat.broker_id)
-        return broker is not None and broker.cannot_write and self._rng.random() < WAS_REFUSED
 
     def fence(self, broker_id: int) -> None:
         """Find out at once that a broker is gone; what is heard of it later is void."""

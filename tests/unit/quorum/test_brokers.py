@@ -258,11 +258,10 @@ def test_a_broker_that_cannot_write_has_others_lead_and_is_in_sync_still() -> No
     assert brokers.heartbeat(after, cannot_write(1), 0).records == ()
 
 
-def test_a_broker_can_write_again_once_its_disk_has_refused_nothing_for_a_while() -> None:
+def test_a_broker_can_write_again_once_it_says_so() -> None:
     image = replicated(partition())
     image = commit(image, brokers.heartbeat(image, cannot_write(1), 0))
     beat = replace(cannot_write(1), cannot_write=False)
-    assert brokers.heartbeat(image, beat, 0, was_refused=True).records == ()
     after = commit(image, brokers.heartbeat(image, beat, 0))
     assert not after.brokers[1].cannot_write
     assert brokers.heartbeat(after, beat, 0).records == ()
@@ -316,15 +315,6 @@ def test_what_not_every_node_knows_is_not_done_about_a_broker_that_cannot_write(
     assert the_partition(after).leader_id == 3, "others lead, as they always could"
     everybody = frozenset({1, 2, 3})
     assert brokers.heartbeat(after, cannot_write(3), 0, unable=everybody).records == ()
-
-
-def test_a_disk_that_refused_something_is_spared_for_a_while() -> None:
-    spared = sessions(now_ms=1000)
-    assert spared.was_refused(1, 1000 + UNABLE_MS - 1), "it may have told the controller before"
-    assert not spared.was_refused(1, 1000 + UNABLE_MS)
-    spared.refuse(1, 99_000)
-    assert spared.was_refused(1, 99_000 + UNABLE_MS - 1)
-    assert not spared.was_refused(1, 99_000 + UNABLE_MS)
 
 
 def test_whose_disk_refused_something_is_known_for_a_while() -> None:

@@ -2,6 +2,7 @@
 
 from quorate.broker.handlers.cluster import describe_cluster, describe_producers, unregister_broker
 from quorate.broker.handlers.operations import ON_CLUSTER
+from quorate.broker.log.context import REFUSED_MS
 from quorate.control.messages import UnregisterBroker, UnregisterBrokerAnswer
 from quorate.errors import ErrorCode
 from quorate.protocol.messages.cluster import (
@@ -44,9 +45,9 @@ def test_a_broker_whose_disk_is_full_says_so_though_no_controller_has_noted_it()
     assert told() == [False, False]
     refusals = node.broker.replicas.store.refusals
     refusals.note()
-    refusals.go_on()
+    refusals.go_on(NOW_MS)
     assert told() == [True, False]
-    refusals.go_on()
+    refusals.go_on(NOW_MS + REFUSED_MS)
     assert told() == [False, False]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from quorate.broker.log.appended import AppendResult
 from quorate.broker.log.checkpoints import load_checkpoints
-from quorate.broker.log.context import ROOM_BYTES
+from quorate.broker.log.context import MUCH_ROOM, REFUSED_MS, ROOM_BYTES
 from quorate.broker.log.files import FatalStorageError, OpenFiles, replace_file
 from quorate.broker.log.index import FIRST, TIME_ENTRY, Index
 from quorate.broker.log.log import Log
@@ -128,22 +128,47 @@ def test_a_full_disk_refuses_until_there_is_room_though_nobody_writes() -> None:
     store = open_data(disk)
     log = create(store)
     append(log, b"a")
-    assert not store.refusals.go_on()
+    refusals = store.refusals
+    assert not refusals.go_on(0)
     disk.capacity_bytes = disk.used_bytes()
-    assert not store.refusals.go_on(), "nobody has tried"
+    assert not refusals.go_on(0), "nobody has tried"
     for _ in range(2):
         with pytest.raises(StorageError, match="No space left on device"):
             append(log, b"b")
-    assert [store.refusals.go_on() for _ in range(3)] == [True] * 3
+    assert [refusals.go_on(n * REFUSED_MS) for n in range(3)] == [True] * 3
     disk.capacity_bytes = disk.used_bytes() + ROOM_BYTES - 1
-    assert store.refusals.go_on()
+    assert refusals.go_on(3 * REFUSED_MS)
     disk.capacity_bytes += 1
-    assert not store.refusals.go_on()
+    assert not refusals.go_on(3 * REFUSED_MS), "there is much room on a disk that small"
     assert append(log, b"b") == 1
-    assert store.refusals.count == 2
+    assert refusals.count == 2
 
 
-def test_a_disk_that_cannot_tell_its_space_refuses_only_while_it_does() -> None:
+def test_a_disk_that_was_full_and_has_little_room_now_is_spared_for_a_while() -> None:
+    disk = new_disk()
+    store = open_data(disk)
+    log = create(store)
+    for _ in range(2 * MUCH_ROOM):
+        append(log, b"a" * (ROOM_BYTES // 2))
+    disk.capacity_bytes = disk.used_bytes()
+    with pytest.raises(StorageError):
+        append(log, b"b")
+    assert store.refusals.go_on(1000)
+    disk.capacity_bytes += ROOM_BYTES
+    assert store.refusals.go_on(1000 + REFUSED_MS - 1)
+    assert not store.refusals.go_on(1000 + REFUSED_MS)
+
+
+def test_a_disk_that_refused_something_though_it_has_room_is_spared_for_a_while() -> None:
+    refusals = open_data(new_disk()).refusals
+    refusals.note()
+    assert refusals.go_on(1000)
+    assert refusals.go_on(1000 + REFUSED_MS - 1)
+    refusals.note()
+    assert [refusals.go_on(1000 + n * REFUSED_MS) for n in (1, 2)] == [True, False]
+
+
+def test_a_disk_that_cannot_tell_its_space_is_spared_for_a_while_when_it_refuses() -> None:
     disk = MoodyDisk()
     store = open_data(disk)
     log = create(store)
@@ -151,8 +176,8 @@ def test_a_disk_that_cannot_tell_its_space_refuses_only_while_it_does() -> None:
     disk.refused["space", "/data"] = errno.EIO
     with pytest.raises(StorageError):
         append(log, b"a")
-    assert store.refusals.go_on()
-    assert not store.refusals.go_on()
+    assert [store.refusals.go_on(ms) for ms in (0, REFUSED_MS - 1)] == [True, True]
+    assert not store.refusals.go_on(REFUSED_MS)
 
 
 def test_a_full_disk_takes_no_snapshot_but_the_records_are_safe() -> None:
