@@ -54,7 +54,7 @@ class FetchRules:
 class _Entry:
     """A partition, the request that last told its position, and when to try again after errors."""
 
-    __slots__ = ("asked_in", "follower", "pause_ms", "retry_at_ms", "told_start")
+    __slots__ = ("asked_in", "follower", "pause_ms", "retry_at_ms", "told_error", "told_start")
 
     def __init__(self, follower: FollowerReplica) -> None:
         self.follower = follower
@@ -62,6 +62,8 @@ class _Entry:
         """The number of that request; 0 if the leader does not know the position."""
         self.pause_ms = 0
         self.retry_at_ms = 0
+        self.told_error = ""
+        """What the log says of it; empty if nothing is wrong."""
         self.told_start = UNKNOWN_OFFSET
         """Where the leader was told that our log begins."""
 
@@ -210,6 +212,9 @@ class LeaderFetcher:
             self._pause(key, entry, error)
             return False
         entry.pause_ms = 0
+        if entry.told_error:
+            entry.told_error = ""
+            logger.info("%s: follows leader %d again", follower.topic_partition, self.leader_id)
         if moved or entry.told_start != follower.log.log_start_offset:
             entry.asked_in = 0
             entry.retry_at_ms = self._resume_ms(follower, data)
@@ -223,8 +228,10 @@ class LeaderFetcher:
         return host.fetching.resume_ms(host.image, follower.log.config, fetched, host.now_ms)
 
     def _pause(self, key: tuple[bytes, int], entry: _Entry, error: KafkaError) -> None:
-        """Ask again later, and later each time."""
-        if error.code not in FREQUENT or entry.pause_ms >= self._rules.backoff_max_ms:
+        """Ask again later, and later each time; say why once, however often it comes."""
+        lasts = error.code not in FREQUENT or entry.pause_ms >= self._rules.backoff_max_ms
+        if lasts and entry.told_error != str(error):
+            entry.told_error = str(error)
             logger.warning(
                 "%s: cannot follow leader %d: %s",
                 entry.follower.topic_partition, self.leader_id, error,

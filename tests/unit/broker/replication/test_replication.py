@@ -548,6 +548,27 @@ def test_the_high_watermark_goes_back_with_a_log_whose_disk_refuses_to_finish(
     assert follower.high_watermark == follower.log.log_end_offset < 2
 
 
+def test_a_follower_whose_disk_is_full_tells_so_once_and_when_that_is_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "quorate.broker.replication.fetching")
+    cluster = Cluster((1, 2))
+    disk = cluster.nodes[2].disk
+    for _ in range(2):
+        cluster.append(b"a")
+        disk.capacity_bytes = disk.used_bytes()
+        for _ in range(3):
+            cluster.fetch(2)
+            cluster.wait(1000)
+        disk.capacity_bytes = None
+        cluster.fetch(2, times=2)
+    assert cluster.follower(2).log.log_end_offset == 2
+    told, ended = caplog.messages[::2], caplog.messages[1::2]
+    assert ended == ["appLogs-0: follows leader 1 again"] * 2
+    assert len(told) == 2
+    assert all("No space left" in message for message in told)
+
+
 def test_an_unclean_leader_that_has_less_cuts_committed_records_off_and_the_log_says_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
