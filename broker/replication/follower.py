@@ -68,16 +68,19 @@ class FollowerReplica(Replica):
         appended = False
         if records:
             before = self.log.log_end_offset
-            self.log.append_replicated(self._fit(records, now_ms), now_ms=now_ms)
+            fitting = self._fit(records, data.log_start_offset, now_ms)
+            self.log.append_replicated(fitting, now_ms=now_ms)
             appended = self.log.log_end_offset != before
         self._learn(data)
         return appended
 
-    def _fit(self, records: memoryview, now_ms: int) -> memoryview:
+    def _fit(self, records: memoryview, leader_start: int, now_ms: int) -> memoryview:
         """Return records that continue our log, if the leader's begin with a batch that we are in.
 
-        After DeleteRecords an empty log begins where that batch does; what is too much is forgotten
-        again once the leader's log start is learnt.  A batch that compaction left for offsets
+        After DeleteRecords a log that is empty, or has only what the leader has deleted, begins
+        where that batch does; what is too much is forgotten again once the leader's log start is
+        learnt.  Then what we have need not be what the leader had: it does not know any more.  A
+        batch that compaction left for offsets
         without records may reach over our end: we take the rest of it.
         """
         log = self.log
@@ -86,7 +89,7 @@ class FollowerReplica(Replica):
         first = parse_header(records, 0)
         if not first.base_offset < log.log_end_offset < first.next_offset:
             return records
-        if log.log_start_offset == log.log_end_offset:
+        if max(log.log_start_offset, leader_start) >= log.log_end_offset:
             self._reset(first.base_offset, now_ms)
         elif is_empty_batch(first):
             rest = empty_batch(log.log_end_offset, first.last_offset, first.leader_epoch)

@@ -583,6 +583,22 @@ def test_an_unclean_leader_that_has_less_cuts_committed_records_off_and_the_log_
     assert "below the high watermark" in caplog.text
 
 
+def test_a_follower_that_ends_where_the_leaders_log_begins_amid_a_batch_goes_on() -> None:
+    """What it has the leader never had, but cannot say so: it has forgotten that time."""
+    cluster = Cluster((1, 2, 3), isr=(1, 3))
+    cluster.append(b"a")
+    cluster.fetch(2)
+    cluster.change(3, 1, (3,))
+    cluster.append(b"b", b"c", b"d", node_id=3)
+    cluster.leader(3).log.delete_records_before(1)
+    for _ in range(3):
+        cluster.fetch(2, 3)
+        cluster.wait(1000)
+    log = cluster.follower(2).log
+    assert (log.log_start_offset, log.log_end_offset) == (1, 3)
+    assert log.leader_epochs.latest_epoch == 1
+
+
 def test_a_follower_too_far_behind_begins_where_the_leaders_log_does() -> None:
     cluster = Cluster(isr=(1,))
     for value in (b"a", b"b", b"c"):
