@@ -138,7 +138,9 @@ class Durability:
             return  # what it made durable is no longer the log
         self.flushed_offset = max(self.flushed_offset, part.target_offset)
         for segment in part.closed_segments:
-            self._unsynced.pop(segment.base_offset, None)
+            # One that a truncation opened again may have been closed again since, with other files.
+            if self._unsynced.get(segment.base_offset) is segment:
+                del self._unsynced[segment.base_offset]
         self._names_synced = max(self._names_synced, part.names_changed)
         self._parent = None
         self.sealed = True

@@ -312,6 +312,7 @@ def let_power_go(run: Run, steps_max: int, action: Callable[[], None]) -> bool:
 @settings(max_examples=RUNS, deadline=None)
 @given(st.integers(0, 2**63))
 @example(7_967_392_881)  # while recovering, what a snapshot relies on was lost
+@example(3152)  # a segment was closed, opened again and closed with aborted transactions, unsynced
 def test_after_a_power_cut_every_flushed_record_is_there_and_no_wrong_one(seed: int) -> None:
     run = Run(seed)
     for _ in range(4):

@@ -31,6 +31,8 @@ class Ablation:
     world: Callable[[int], Scenario]
     off: tuple[str, ...]
     invariants: tuple[str, ...]
+    besides: tuple[str, ...] = ()
+    """What other seeds show, which is not enough."""
 
 
 def three(seed: int) -> Scenario:
@@ -129,7 +131,12 @@ ABLATIONS = {
     "snap_commit_guard": Ablation(five, ("snap_commit_guard",), (NEVER_CHANGED, COMMITTED)),
     "snap_guard": Ablation(lost_time, ("snap_guard",), (NEVER_BACK, COMMITTED)),
     "align": Ablation(three, ("align",), (COMPLETE, NEVER_BACK)),
-    "cfg_guard": Ablation(hasty_operators, ("cfg_guard",), (COMPLETE, COMMITTED, NEVER_CHANGED)),
+    "cfg_guard": Ablation(
+        hasty_operators,
+        ("cfg_guard",),
+        (COMPLETE, COMMITTED, NEVER_CHANGED),
+        besides=("the_quorum_recovers",),
+    ),
     "a disk that lies": Ablation(
         lying_disks, (), ("controllers_never_fail", "terms_never_go_back", COMMITTED, COMPLETE)
     ),
@@ -144,8 +151,9 @@ def test_some_seed_finds_what_is_missing(name: str) -> None:
     ablation = ABLATIONS[name]
     for seed in range(SEEDS_MAX):
         report = run(seed, without(ablation.world(seed), *ablation.off))
-        if report.violation is not None:
-            assert report.violation.partition(":")[0] in ablation.invariants
+        found = None if report.violation is None else report.violation.partition(":")[0]
+        if found is not None and found not in ablation.besides:
+            assert found in ablation.invariants
             return
     pytest.fail(f"nothing found in {SEEDS_MAX} seeds")
 
