@@ -138,9 +138,7 @@ class Durability:
             return  # what it made durable is no longer the log
         self.flushed_offset = max(self.flushed_offset, part.target_offset)
         for segment in part.closed_segments:
-            # One that a truncation opened again may have been closed again since, with other files.
-            if self._unsynced.get(segment.base_offset) is segment:
-                del self._unsynced[segment.base_offset]
+            self._unsynced.pop(segment.base_offset, None)
         self._names_synced = max(self._names_synced, part.names_changed)
         self._parent = None
         self.sealed = True
@@ -164,9 +162,13 @@ class Durability:
         self._snapshot_due = None
         self._snapshots.truncate_from_end(offset)
 
-    def cut(self, offset: int) -> None:
-        """The log was cut at the offset: what lay behind it need not be synced any more."""
-        for base_offset in [base for base in self._unsynced if base >= offset]:
+    def cut(self, active_offset: int) -> None:
+        """The log was cut, in the segment that begins at the offset: that one is closed no more.
+
+        Nor do those behind it wait to be synced.  Left here, it would be struck off by a flush of
+        what it was, once it has been closed again with other files.
+        """
+        for base_offset in [base for base in self._unsynced if base >= active_offset]:
             del self._unsynced[base_offset]
 
     def emptied(self, offset: int) -> None:

@@ -397,7 +397,7 @@ class Log(StoredLog):
             raise
         self._segments = Segments(segments.closed[:number], active)
         self.log_end_offset = end_offset
-        self._durability.cut(end_offset)
+        self._durability.cut(active.base_offset)
         self.leader_epochs.forget_from(end_offset)
         self.producers.hold_back(self.log_start_offset)
         self._owe(*self._removal_of(later), self._rebuild_producers)

@@ -80,8 +80,8 @@ class FollowerReplica(Replica):
         After DeleteRecords a log that is empty, or has only what the leader has deleted, begins
         where that batch does; what is too much is forgotten again once the leader's log start is
         learnt.  Then what we have need not be what the leader had: it does not know any more.  A
-        batch that compaction left for offsets
-        without records may reach over our end: we take the rest of it.
+        batch that compaction left for offsets without records may reach over our end: we take the
+        rest of it.
         """
         log = self.log
         if len(records) < HEADER_BYTES:

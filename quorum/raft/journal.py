@@ -110,7 +110,7 @@ class Journal:
         self._used_salts: Final = {mark.salt for mark in found.watermarks}
         self._syncs = max([mark.number for mark in found.watermarks], default=0)
         self._salt = 0
-        self._end = self._synced_end = found.size_bytes
+        self._end = found.size_bytes
         self._buffer: list[Content] = []
         self._replace_pending = self._term_dirty = True
         self._flushing = False
@@ -234,9 +234,7 @@ class Journal:
             data = self._new_generation()
             return ReplaceFlush(self._storage, data, self._next_watermark(len(data)))
         records, self._buffer = self._buffer, []
-        data = encode_records(
-            records, salt=self._salt, position=self._end, synced_end=self._synced_end
-        )
+        data = encode_records(records, salt=self._salt, position=self._end, synced_end=self._end)
         mark = self._next_watermark(self._end + len(data))
         return AppendFlush(self._storage, self._end, data, mark)
 
@@ -249,7 +247,7 @@ class Journal:
         assert self._flushing, "no flush was started"
         self._flushing = False
         self._term_dirty = False
-        self._end = self._synced_end = flush.end
+        self._end = flush.end
 
     def _new_generation(self) -> bytes:
         self._salt = next(s for s in iter(self._draw_salt, None) if s not in self._used_salts)
