@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PACKAGE := $(VENV)/.set-up-package
 STAMP := $(VENV)/.set-up
 SPARK := $(VENV)/.set-up-spark
 DOCS := $(VENV)/.set-up-docs
@@ -26,11 +27,16 @@ help: ## List the targets
 
 setup: $(STAMP) ## Make .venv with the package and all development tools (quick when nothing changed)
 
-$(STAMP): pyproject.toml setup.py $(wildcard quorate/records/*.[ch])
+# What runs the product comes first and alone: a test tool that a new Python cannot have must not keep the demo from it.
+$(PACKAGE): pyproject.toml setup.py $(wildcard quorate/records/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit("Quorate needs Python 3.11 or later, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 has no venv: on Debian and Ubuntu, apt install python3-venv"; exit 1; }
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable . --group dev
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable .
+	@touch $@
+
+$(STAMP): $(PACKAGE)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --group dev
 	@touch $@
 
 $(SPARK): $(STAMP)
@@ -41,7 +47,7 @@ $(DOCS): $(STAMP) pyproject.toml
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --group docs
 	@touch $@
 
-demo: setup ## Stream this machine's log lines through three brokers, kill one, read all back, compare
+demo: $(PACKAGE) ## Stream this machine's log lines through three brokers, kill one, read all back, compare
 	@$(BIN)/quorate demo $(ARGS)
 
 format: setup ## Format the sources and mend what can be mended
