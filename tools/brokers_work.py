@@ -11,7 +11,7 @@ from quorate.client.admin import Admin
 from quorate.client.admin_results import BrokerDescription, ConfigEntry, ConfigResource
 from quorate.control.partition_messages import ChangeBroker
 from quorate.dataclass import dataclass
-from quorate.errors import QuorateError
+from quorate.errors import KafkaError, NetworkError, QuorateError, RequestTimedOutError
 from quorate.model import TopicPartition
 from quorate.net.rpc import VersionRange
 from quorate.protocol.apis import APIS
@@ -37,6 +37,7 @@ from quorate.tools.topics import Client
 
 POLL_S: Final = 0.2
 DRAIN_TIMEOUT_S: Final = 30.0
+UNDECIDED: Final = "no controller leads, or answers the brokers: see quorate quorum status"
 OF_BROKER: Final = frozenset({2, 3, 4})
 """The protocol's numbers for settings that somebody made for brokers."""
 
@@ -58,11 +59,14 @@ class ClusterStatus:
     fenced: tuple[int, ...]
     read_only: tuple[int, ...]
     health: Health
+    is_decided: bool
+    """Whether the controllers answer, of whom one leads: else nothing can change."""
 
     @property
     def problems(self) -> list[str]:
         """What is not as it should be, in a few words each."""
-        found = [f"broker {broker_id} is out of service" for broker_id in self.fenced]
+        found = [] if self.is_decided else [UNDECIDED]
+        found += [f"broker {broker_id} is out of service" for broker_id in self.fenced]
         found += [
             f"broker {broker_id} is read-only: its disk is full, or was a minute ago, or fails"
             for broker_id in self.read_only
@@ -72,7 +76,14 @@ class ClusterStatus:
 
 async def cluster_status(client: Client) -> ClusterStatus:
     """Ask any broker how the cluster is."""
-    async with client.admin() as admin:
+    is_decided = True
+
+    async def ask_for_a_leader() -> None:
+        nonlocal is_decided
+        is_decided = await _is_decided(admin)
+
+    async with client.admin() as admin, trio.open_nursery() as nursery:
+        nursery.start_soon(ask_for_a_leader)
         cluster = await admin.describe_cluster(include_fenced=True)
         topics = await topics_of(admin)
         least = await min_isr_of(admin, topics)
@@ -80,7 +91,18 @@ async def cluster_status(client: Client) -> ClusterStatus:
     table = brokers_table(cluster.brokers, loads_of(topics), sizes, cluster.cluster_id)
     fenced = tuple(broker.broker_id for broker in cluster.brokers if broker.is_fenced)
     read_only = tuple(b.broker_id for b in cluster.brokers if broker_state(b) == READ_ONLY)
-    return ClusterStatus(table, fenced, read_only, health_of(topics, least))
+    return ClusterStatus(table, fenced, read_only, health_of(topics, least), is_decided)
+
+
+async def _is_decided(admin: Admin) -> bool:
+    """Whether a controller that leads answers; also if nobody may ask that here."""
+    try:
+        await admin.describe_quorum()
+    except (RequestTimedOutError, NetworkError):
+        return False
+    except KafkaError:
+        return True
+    return True
 
 
 async def describe(options: GlobalOptions, client: Client, broker_id: int) -> None:

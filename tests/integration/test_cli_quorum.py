@@ -343,7 +343,12 @@ def test_without_a_majority_nobody_leads_and_that_is_said(quorum: Quorum) -> Non
         asked = quorate("quorum", "status", "-b", address, *soon)
         assert asked.code in (1, 4)
         assert "Traceback" not in asked.err
+        whole = quorate("status", "-b", address)
+        assert whole.code == 3
+        assert "no controller leads" in whole.err
+        assert "in service" in whole.out
         quorum.start(victim).wait_ready()
         again = quorum.wait_for(lambda status: status["leader_id"] is not None)
+        assert quorate("status", "-b", address).code == 0
         never_heard = again["voters"][leader_id - 1]
         assert never_heard["behind_ms"] is None or never_heard["behind_ms"] < TIMEOUT_S * 1000
