@@ -87,6 +87,11 @@ class Reassignment:
         """Who has it in the end."""
         return tuple(broker_id for broker_id in self.replicas if broker_id not in self.removing)
 
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """Who had it before."""
+        return tuple(broker_id for broker_id in self.replicas if broker_id not in self.adding)
+
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:

@@ -55,28 +55,41 @@ async def listed(client: Client, wanted: Sequence[str]) -> list[Found]:
         return await find(admin, wanted)
 
 
-async def replicas_on_brokers(admin: Admin) -> dict[int, dict[TopicPartition, LogDirReplica]]:
-    """Return the replicas that brokers have, as each tells of its own; silent ones are left out."""
+async def log_dirs_of_brokers(admin: Admin) -> dict[int, BrokerLogDirs]:
+    """Return what brokers have on their disks, as each tells; silent ones are left out."""
     brokers = [b.broker_id for b in (await admin.describe_cluster()).brokers]
-    found: dict[int, dict[TopicPartition, LogDirReplica]] = {}
+    found: dict[int, BrokerLogDirs] = {}
 
     async def ask(broker_id: int) -> None:
-        told: BrokerLogDirs | QuorateError = QuorateError("it does not answer")
         with trio.move_on_after(BROKER_TIMEOUT_S):
             told = (await admin.describe_log_dirs([broker_id]))[broker_id]
-        if isinstance(told, QuorateError):
-            return
-        found[broker_id] = {
-            partition: replica
-            for log_dir in told.log_dirs
-            for partition, replica in log_dir.replicas.items()
-            if not replica.is_future
-        }
+            if not isinstance(told, QuorateError):
+                found[broker_id] = told
 
     async with trio.open_nursery() as nursery:
         for broker_id in brokers:
             nursery.start_soon(ask, broker_id)
     return found
+
+
+async def replicas_on_brokers(admin: Admin) -> dict[int, dict[TopicPartition, LogDirReplica]]:
+    """Return the replicas that brokers have, as each tells of its own; silent ones are left out."""
+    return replicas_in(await log_dirs_of_brokers(admin))
+
+
+def replicas_in(
+    log_dirs: Mapping[int, BrokerLogDirs],
+) -> dict[int, dict[TopicPartition, LogDirReplica]]:
+    """Return the replicas of each broker, from what is in its directories."""
+    return {
+        broker_id: {
+            partition: replica
+            for log_dir in told.log_dirs
+            for partition, replica in log_dir.replicas.items()
+            if not replica.is_future
+        }
+        for broker_id, told in log_dirs.items()
+    }
 
 
 async def describe(client: Client, wanted: Sequence[str]) -> list[Described]:

@@ -1,6 +1,7 @@
 """Trio shell of ``quorate partitions reassign``: plans moves, has them made, follows them."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import trio
@@ -19,13 +20,21 @@ from quorate.tools.arguments import GlobalOptions
 from quorate.tools.partitions.moving import (
     RATES,
     THROTTLED,
+    Disks,
     Progress,
     Sizes,
+    disks_of,
     moves_to,
     progress_of,
 )
 from quorate.tools.partitions.planning import Assignment, Move, PlanError, plan_moves
-from quorate.tools.partitions_work import BROKER_TIMEOUT_S, find, replicas_on_brokers
+from quorate.tools.partitions_work import (
+    BROKER_TIMEOUT_S,
+    find,
+    log_dirs_of_brokers,
+    replicas_in,
+    replicas_on_brokers,
+)
 from quorate.tools.problems import CommandError, RefusedError, UsageError
 from quorate.tools.session import note
 from quorate.tools.topics import Client
@@ -56,6 +65,7 @@ class Plan:
     moves: tuple[Move, ...]
     sizes: Sizes
     broker_ids: tuple[int, ...]
+    disks: Disks
 
     @property
     def targets(self) -> dict[TopicPartition, tuple[int, ...]]:
@@ -73,7 +83,7 @@ async def make_plan(client: Client, request: PlanRequest) -> Plan:
     async with client.admin() as admin:
         partitions = await find(admin, request.wanted)
         moving = await admin.list_partition_reassignments()
-        sizes = await replicas_on_brokers(admin)
+        log_dirs = await log_dirs_of_brokers(admin)
         cluster = await admin.describe_cluster(include_fenced=True)
     now = {f.topic_partition: f.told.replicas for f in partitions}
     for partition, move in moving.items():
@@ -87,7 +97,8 @@ async def make_plan(client: Client, request: PlanRequest) -> Plan:
         raise RefusedError(
             "there are too few brokers", why=str(error), hint="add a broker, or keep this one"
         ) from None
-    return Plan(now, tuple(moves), sizes, tuple(sorted(brokers)))
+    disks = disks_of(cluster.brokers, log_dirs)
+    return Plan(now, tuple(moves), replicas_in(log_dirs), tuple(sorted(brokers)), disks)
 
 
 def candidates(
@@ -130,7 +141,8 @@ async def plan_targets(client: Client, targets: Mapping[TopicPartition, tuple[in
     """
     async with client.admin() as admin:
         partitions = await find(admin)
-        sizes = await replicas_on_brokers(admin)
+        moving = await admin.list_partition_reassignments()
+        log_dirs = await log_dirs_of_brokers(admin)
         cluster = await admin.describe_cluster(include_fenced=True)
     brokers = {broker.broker_id for broker in cluster.brokers}
     for partition, replicas in targets.items():
@@ -142,8 +154,13 @@ async def plan_targets(client: Client, targets: Mapping[TopicPartition, tuple[in
                 hint="quorate brokers list",
             )
     now = {f.topic_partition: f.told.replicas for f in partitions}
-    moves = tuple(moves_to(now, targets))
-    return Plan(now, moves, sizes, tuple(sorted(brokers)))
+    moves = tuple(
+        # Those that a move under way adds are not there yet.
+        replace(move, before=moving[move.partition].origin) if move.partition in moving else move
+        for move in moves_to(now, targets)
+    )
+    disks = disks_of(cluster.brokers, log_dirs)
+    return Plan(now, moves, replicas_in(log_dirs), tuple(sorted(brokers)), disks)
 
 
 async def apply(options: GlobalOptions, client: Client, plan: Plan, throttle: int | None) -> None:

@@ -93,13 +93,15 @@ def print_moves(options: "GlobalOptions", made: "Plan") -> None:
 
 def tell_summary(options: "GlobalOptions", made: "Plan") -> None:
     """Tell what a plan does to each broker."""
-    from quorate.tools.partitions.moving import summary_lines
+    from quorate.tools.partitions.moving import summary_lines, warning_lines
 
     if not made.moves:
         note(options, "nothing has to move")
         return
     for line in summary_lines(made.now, made.moves, made.sizes, made.broker_ids):
         note(options, line)
+    for line in warning_lines(made.moves, made.sizes, made.disks):
+        note(options, f"warning: {line}")
 
 
 @app.command("apply", cls=Command)

@@ -1,10 +1,16 @@
 """Moves of partitions as they are written down, throttled, and followed."""
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from quorate.client.admin_results import LogDirReplica, Reassignment
+from quorate.client.admin_results import (
+    BrokerDescription,
+    BrokerLogDirs,
+    LogDirReplica,
+    Reassignment,
+)
 from quorate.dataclass import dataclass
 from quorate.model import TopicPartition
 from quorate.setting_fields import LONG_MAX
@@ -153,6 +159,41 @@ def summary_lines(
         lines.append(
             f"  broker {broker_id}: replicas {had} -> {has}, preferred leader of {led} -> {leads}"
         )
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Disks:
+    """How brokers can take more: bytes that are free, where known, and who writes nothing now."""
+
+    free_bytes: Mapping[int, int]
+    read_only: Collection[int]
+
+
+def disks_of(cluster: Sequence[BrokerDescription], log_dirs: Mapping[int, BrokerLogDirs]) -> Disks:
+    """Return how the brokers of a cluster can take more."""
+    free = {
+        broker_id: sum(log_dir.usable_bytes for log_dir in told.log_dirs)
+        for broker_id, told in log_dirs.items()
+        if all(log_dir.usable_bytes >= 0 for log_dir in told.log_dirs)
+    }
+    return Disks(free, {broker.broker_id for broker in cluster if broker.cannot_write})
+
+
+def warning_lines(moves: Sequence[Move], sizes: Sizes, disks: Disks) -> list[str]:
+    """Return which brokers cannot take what moves bring them, as their disks are now."""
+    coming: Counter[int] = Counter()
+    for move in moves:
+        for broker_id in move.adding:
+            coming[broker_id] += _largest(move.partition, sizes)
+    lines: list[str] = []
+    for broker_id, size_bytes in sorted(coming.items()):
+        free_bytes = disks.free_bytes.get(broker_id)
+        if broker_id in disks.read_only:
+            lines.append(f"broker {broker_id} is read-only: its moves wait until it can write")
+        elif free_bytes is not None and free_bytes < size_bytes:
+            size, free = bytes_text(size_bytes), bytes_text(free_bytes)
+            lines.append(f"broker {broker_id} gets {size}, and {free} are free on its disk")
     return lines
 
 

@@ -33,9 +33,16 @@ def test_replicas_are_left_behind_only_if_that_is_said() -> None:
 
 def test_a_broker_that_is_read_only_is_a_problem_though_all_is_in_sync() -> None:
     nobody = Table("brokers", (), ())
-    assert ClusterStatus(nobody, (), (), Health()).problems == []
-    (problem,) = ClusterStatus(nobody, (), (3,), Health()).problems
+    assert ClusterStatus(nobody, (), (), Health(), is_decided=True).problems == []
+    (problem,) = ClusterStatus(nobody, (), (3,), Health(), is_decided=True).problems
     assert problem.startswith("broker 3 is read-only: its disk is full")
+
+
+def test_that_nobody_decides_is_a_problem_though_all_is_in_sync() -> None:
+    (problem,) = ClusterStatus(
+        Table("brokers", (), ()), (), (), Health(), is_decided=False
+    ).problems
+    assert problem.startswith("no controller leads")
 
 
 def test_an_api_is_used_in_the_newest_version_that_both_speak() -> None:

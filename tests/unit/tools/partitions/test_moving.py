@@ -6,6 +6,8 @@ import pytest
 
 from quorate.client.admin_results import (
     BrokerDescription,
+    BrokerLogDirs,
+    LogDir,
     LogDirReplica,
     PartitionDescription,
     Reassignment,
@@ -16,6 +18,7 @@ from quorate.tools.partitions.listing import Found
 from quorate.tools.partitions.moving import (
     bytes_to_copy,
     decode_plan,
+    disks_of,
     encode_plan,
     moves_table,
     moves_to,
@@ -25,6 +28,7 @@ from quorate.tools.partitions.moving import (
     progress_table,
     summary_lines,
     waiting_text,
+    warning_lines,
 )
 from quorate.tools.partitions.planning import Move
 from quorate.tools.partitions.retiring import (
@@ -102,6 +106,27 @@ def test_a_plan_tells_what_it_costs() -> None:
         "  broker 1: replicas 2 -> 1, preferred leader of 2 -> 1",
         "  broker 2: replicas 1 -> 1, preferred leader of 0 -> 0",
         "  broker 4: replicas 0 -> 1, preferred leader of 0 -> 1",
+    ]
+
+
+def test_a_plan_warns_of_brokers_that_cannot_take_it() -> None:
+    def broker(broker_id: int, *, cannot_write: bool = False) -> BrokerDescription:
+        return BrokerDescription(
+            broker_id, Endpoint("h", 1), None, is_fenced=False, cannot_write=cannot_write
+        )
+
+    def disk(usable_bytes: int) -> BrokerLogDirs:
+        return BrokerLogDirs((LogDir("/d", None, 10_000, usable_bytes, {}),))
+
+    moves = [MOVE, Move(B, (1,), (1, 2, 4))]
+    log_dirs = {2: disk(499), 3: disk(0), 4: disk(1500)}
+    disks = disks_of([broker(2), broker(3), broker(4)], log_dirs)
+    assert warning_lines(moves, SIZES, disks) == [
+        "broker 2 gets 500 B, and 499 B are free on its disk"
+    ]
+    unknown = disks_of([broker(2), broker(4, cannot_write=True)], {2: disk(-1)})
+    assert warning_lines(moves, SIZES, unknown) == [
+        "broker 4 is read-only: its moves wait until it can write"
     ]
 
 
