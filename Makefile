@@ -36,7 +36,7 @@ $(PACKAGE): pyproject.toml setup.py $(wildcard quorate/records/*.[ch])
 	@touch $@
 
 $(STAMP): $(PACKAGE)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --group dev
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --group dev || { echo "the product is in .venv; what its tests need is not to be had for this Python yet: make clean, then PYTHON=python3.14 (or an older one), or install a C compiler"; exit 1; }
 	@touch $@
 
 $(SPARK): $(STAMP)

@@ -332,7 +332,9 @@ class Log(StoredLog):
     def apply_retention(self, *, high_watermark: int, now_ms: int) -> int:
         """Remove the oldest segments by ``retention.ms`` and ``retention.bytes``; return how many.
 
-        Nothing at or behind the high watermark, or of a log that is only compacted, is removed.
+        Nothing at or behind the high watermark, or of a log that is only compacted, is removed. A
+        segment of which DeleteRecords has left nothing is, be it the one that is appended to: who
+        deletes all records wants the space (Kafka keeps that one until it is too old).
 
         Raises:
             StorageError: the disk failed.
@@ -343,6 +345,8 @@ class Log(StoredLog):
         if high_watermark == self.log_end_offset and segments.active.size_bytes:
             deletable += 1
         expired = segments_expired(segments, self._config, deletable, now_ms)
+        if self.log_start_offset == self.log_end_offset:
+            expired = deletable
         closed = min(expired, len(segments) - 1)
         count = self.delete_records_before(segments.base_of(closed))
         if expired > closed:  # last, because a full disk may have no room for another one

@@ -79,7 +79,10 @@ def test_a_program_in_c_is_compiled_once(tmp_path: Path) -> None:
     source = tmp_path / "sources" / "answer.c"
     source.parent.mkdir()
     source.write_text("int main(void) { return 0; }\n")
-    first = native.compile_c(source)
+    try:
+        first = native.compile_c(source)
+    except cache.PeerUnavailableError as error:
+        pytest.skip(error.reason)
     assert cache.run([first], timeout_s=10) == ""
     assert native.compile_c(source) == first
     source.write_text("int main(void) { return 0 * 1; }\n")

@@ -186,6 +186,19 @@ def test_retention_by_time_keeps_what_is_young_and_what_is_not_committed() -> No
     assert append(log, b"v") == 20
 
 
+def test_a_segment_of_which_nothing_is_left_goes_before_its_time() -> None:
+    log = new_log(config=FIVE_PER_SEGMENT)
+    grow(log, 7)
+    log.delete_records_before(6)
+    assert log.apply_retention(high_watermark=7, now_ms=NOW_MS) == 0
+    log.delete_records_before(7)
+
+    assert log.apply_retention(high_watermark=7, now_ms=NOW_MS) == 1
+    assert (log.log_start_offset, log.size_bytes) == (7, 0)
+    assert log.apply_retention(high_watermark=7, now_ms=NOW_MS) == 0
+    assert append(log, b"v") == 7
+
+
 def test_an_old_record_before_a_young_one_is_kept_with_it() -> None:
     log = new_log(config=FIVE_PER_SEGMENT)
     grow(log, 5, timestamp_ms=NOW_MS)
