@@ -152,8 +152,10 @@ def test_groups(protocol: str, kafka: Server, topic: str, ours: Ours) -> None:
     first = OurMember(kafka, [topic], settings, None)
     eventually(lambda: first.assigned() == everything and len(first.read()) == 20, first.read)
     second = OurMember(kafka, [topic], settings, None)
-    eventually(lambda: len(second.assigned()) == 1, second.assigned)
-    assert first.assigned() | second.assigned() == everything
+    eventually(
+        lambda: first.assigned() | second.assigned() == everything and len(second.assigned()) == 1,
+        lambda: (first.assigned(), second.assigned()),
+    )
     first.end()
     eventually(lambda: second.assigned() == everything, second.assigned)
     ours.produce(kafka, topic, [Message(b"y", partition=n % 2) for n in range(20)], PLAIN)
