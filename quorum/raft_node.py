@@ -128,7 +128,12 @@ class RaftNode:
     @property
     def disk_full(self) -> bool:
         """Whether the log or a snapshot waits for space on the disk."""
-        return self._log_room.is_missing or self._snapshot_room.is_missing
+        return self.log_full or self._snapshot_room.is_missing
+
+    @property
+    def log_full(self) -> bool:
+        """Whether the log does: then it acknowledges nothing, and cannot lead."""
+        return self._log_room.is_missing
 
     @property
     def rounds(self) -> Rounds[Result]:

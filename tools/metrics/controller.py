@@ -66,8 +66,9 @@ class ControllerMetrics:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the controller knows who leads the quorum."""
-        return self._controller.raft.rounds.leader is not None
+        """Whether the controller knows who leads the quorum, and has room for what they decide."""
+        raft = self._controller.raft
+        return raft.rounds.leader is not None and not raft.log_full
 
     def look(self) -> None:
         """Count what is new."""

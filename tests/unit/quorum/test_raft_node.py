@@ -163,6 +163,7 @@ async def test_a_full_disk_is_told_when_it_begins_each_minute_and_when_it_ends(
             nursery.start_soon(propose, node, node.image.version, "1")
             await trio.sleep(150)
             assert node.disk_full
+            assert node.log_full
             assert [record.levelname for record in caplog.records] == ["ERROR"] * 3
             assert "No space left on device" in caplog.records[-1].getMessage()
             storage.full = False
@@ -213,6 +214,7 @@ async def test_a_snapshot_for_which_there_is_no_room_is_a_full_disk_too(
         }
         assert node.disk_full
         assert node.is_leader, "its log has room"
+        assert not node.log_full
         storage.room = True
         await happens(lambda: not node.disk_full)
         assert "a snapshot can be written again" in caplog.records[-1].getMessage()

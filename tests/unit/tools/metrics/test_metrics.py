@@ -4,7 +4,8 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -20,7 +21,7 @@ from quorate.quorum.metadata import records as r
 from quorate.quorum.metadata.machine import Committed, MetadataMachine, encode_command
 from quorate.settings import node_config
 from quorate.tools.metrics.broker import BrokerMetrics
-from quorate.tools.metrics.controller import ChangeCounter
+from quorate.tools.metrics.controller import ChangeCounter, ControllerMetrics
 from quorate.tools.metrics.exposition import exposition, registry_of
 from quorate.tools.metrics.http import Asked
 from quorate.tools.metrics.specs import ALL, Sample, shown_name
@@ -28,6 +29,9 @@ from quorate.tools.metrics_server import MetricsServer, NodeMetrics, metrics_end
 from quorate.tools.problems import UsageError
 from tests.unit.broker.handlers.transacting import add, end, init, new_transactions
 from tests.unit.broker.harness import Node, new_cluster, new_node
+
+if TYPE_CHECKING:
+    from quorate.quorum.controller import Controller
 
 DOCS = Path(__file__).parents[4] / "docs"
 OTHERS = re.compile(r"process_\w+")
@@ -260,6 +264,19 @@ def test_transactions_are_counted_by_state_and_the_oldest_is_timed() -> None:
     found = {(s.name, *s.labels): s.value for s in metrics_of(node).samples()}
     assert found["quorate_transaction_oldest_open_seconds",] == 0
     assert found["quorate_transaction_markers_written",] == 1
+
+
+@pytest.mark.parametrize(
+    ("leader", "log_full", "is_ready"),
+    [(None, False, False), ("a voter", False, True), ("a voter", True, False)],
+)
+def test_a_controller_is_ready_that_can_follow_whoever_leads(
+    leader: str | None, *, log_full: bool, is_ready: bool
+) -> None:
+    rounds = SimpleNamespace(leader=leader)
+    raft = SimpleNamespace(machine=MetadataMachine(), term=1, rounds=rounds, log_full=log_full)
+    metrics = ControllerMetrics(cast("Controller", SimpleNamespace(raft=raft)))
+    assert metrics.is_ready is is_ready
 
 
 def test_a_node_is_ready_once_all_of_it_is() -> None:
