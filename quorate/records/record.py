@@ -270,7 +270,7 @@ class RecordBatchBuilder(Columns):
         ends = [first for first, _ in self.runs[1:]]
         ends.append(self.count)
         for (first, timestamp_ms), end in zip(self.runs, ends, strict=True):
-            lead = b"\x00" + zigzag(timestamp_ms - self.first_timestamp_ms)
+            lead = b"\x00" + zigzag(wrapped(timestamp_ms - self.first_timestamp_ms))
             begin = first
             while begin < end:
                 width = (begin.bit_length() + 7) // 7  # bytes of an offset delta from here on

@@ -18,6 +18,7 @@ from termios import TIOCSWINSZ
 from threading import Thread
 from typing import Final, Self
 
+from quorate.jepsen.lab import native
 from quorate.net.ports import PortClaims
 from tests.pasted import CTRL_C, ENDED, GIVEN, INSTEAD, NOT_RUN, WAYS, Way
 from tests.typed import ROOT, TYPED
@@ -30,6 +31,8 @@ MARKS: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()=>][B0]?")
 NAMED: Final = (*range(9092, 9098), *range(9190, 9194), 9308)
 """Ports that pages name."""
 NOT_EVERYWHERE: Final = {"curl"}
+COMPILED: Final = "--faults directed"
+"""These faults are compiled on the spot."""
 
 
 _CLAIMS: Final = PortClaims()
@@ -130,6 +133,14 @@ def judge(command: str, code: int, codes: tuple[int, ...], shown: str) -> None:
         raise PasteError(f"{command}\nended with {code}, not {codes}:\n{shown[-4000:]}")
 
 
+def _lacks_something(command: str) -> bool:
+    """Whether a command needs what not every machine has, and this one has not."""
+    program = command.partition(" ")[0]
+    return (program in NOT_EVERYWHERE and not shutil.which(program)) or (
+        COMPILED in command and native.compiler() is None
+    )
+
+
 class Shell:
     """Owns a folder in which commands run, what stays in other terminals, and what was set."""
 
@@ -160,9 +171,7 @@ class Shell:
 
     def run(self, command: str) -> str:
         """Run one; return what it printed."""
-        if command in NOT_RUN or (
-            (program := command.partition(" ")[0]) in NOT_EVERYWHERE and not shutil.which(program)
-        ):
+        if command in NOT_RUN or _lacks_something(command):
             return ""
         if SETTING.fullmatch(command):
             self._settings.append(self._ports.put(command))

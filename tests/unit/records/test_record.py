@@ -448,6 +448,17 @@ def test_offsets_and_times_that_overflow_begin_again_below_as_in_java() -> None:
     assert (found.offset, found.timestamp_ms) == (-(2**63), -(2**63) + 5)
 
 
+def test_times_farther_apart_than_64_bits_tell_are_written_as_by_java() -> None:
+    builder = RecordBatchBuilder()
+    stamps = [-(2**62), 2**62, 2**63 - 1]
+    for time_ms in stamps:
+        builder.append(time_ms, None, b"v", b"", 0)
+    assert builder.encode_in_python().count(zigzag(-(2**63))) == 1
+    assert builder.encode() == builder.encode_in_python()
+    built = bytes(builder.build(Codec.NONE, NO_PRODUCER))
+    assert [found.timestamp_ms for found in read(built)] == stamps
+
+
 @given(records=st.lists(rows, min_size=1, max_size=80))
 def test_both_twins_write_the_same(records: list[Row]) -> None:
     builder = RecordBatchBuilder()
