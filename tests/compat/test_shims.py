@@ -14,7 +14,11 @@ from tests.compat.clients.agent import Java
 from tests.compat.peers import nodes
 from tests.compat.shim_steps import STEPS, Said, golden, run_all
 
-pytestmark = [pytest.mark.compat, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.compat,
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning"),
+]
 
 
 def ours(tool: str, words: Sequence[str], stdin: str) -> Said:

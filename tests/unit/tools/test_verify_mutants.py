@@ -9,6 +9,9 @@ from quorate.jepsen.mutants.registry import MUTANTS
 from quorate.tools import cli
 from quorate.tools.cli import run_command
 
+# Runs are forked from this process, in which there are threads of other tests.
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+
 
 class Runs:
     """Stands for the quorate command: a run with a bug is red, one without ends as is said."""
