@@ -154,11 +154,10 @@ async def plan_targets(client: Client, targets: Mapping[TopicPartition, tuple[in
                 hint="quorate brokers list",
             )
     now = {f.topic_partition: f.told.replicas for f in partitions}
-    moves = tuple(
-        # Those that a move under way adds are not there yet.
-        replace(move, before=moving[move.partition].origin) if move.partition in moving else move
-        for move in moves_to(now, targets)
-    )
+    changes = moves_to(now, targets)
+    # Those that moves under way add are not there yet.
+    now |= {partition: move.origin for partition, move in moving.items()}
+    moves = tuple(replace(change, before=now[change.partition]) for change in changes)
     disks = disks_of(cluster.brokers, log_dirs)
     return Plan(now, moves, replicas_in(log_dirs), tuple(sorted(brokers)), disks)
 

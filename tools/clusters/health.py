@@ -93,7 +93,7 @@ def health_lines(health: Health) -> str:
     """Return the counts in words."""
     if health.partitions == 0:
         return "no topics yet"
-    text = f"{_counted(health.partitions, 'partition')} in {_counted(health.topics, 'topic')}"
+    text = f"{counted(health.partitions, 'partition')} in {counted(health.topics, 'topic')}"
     if health.is_good:
         return f"{text}: all led, all replicas in sync"
     counts = (
@@ -105,5 +105,6 @@ def health_lines(health: Health) -> str:
     return f"{text}: " + ", ".join(f"{count} {what}" for count, what in counts if count)
 
 
-def _counted(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
+    """Return a number of things in words."""
     return f"{count} {what}{'' if count == 1 else 's'}"

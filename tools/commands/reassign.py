@@ -120,6 +120,7 @@ def apply(
     yes: Yes = False,
 ) -> None:
     """Begin the moves of a plan, or those that are named. They go on by themselves."""
+    from quorate.tools.clusters.health import counted
     from quorate.tools.partitions.moving import parse_rate
     from quorate.tools.reassign_work import apply as begin
     from quorate.tools.reassign_work import plan_targets
@@ -136,12 +137,13 @@ def apply(
     tell_summary(options, made)
     if dry_run:
         return
-    confirm(f"Move {len(made.moves)} partitions?", yes=yes)
+    confirm(f"Move {counted(len(made.moves), 'partition')}?", yes=yes)
     run(begin, options, client, made, rate)
     if wait:
         follow(options, list(made.targets))
         return
-    say(options, f"{len(made.moves)} moves are under way: quorate partitions reassign status -w")
+    begun = counted(len(made.moves), "move")
+    say(options, f"{begun} under way: quorate partitions reassign status -w")
 
 
 def _targets(sources: "Sequence[str]") -> "dict[TopicPartition, tuple[int, ...]]":

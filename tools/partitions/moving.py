@@ -14,6 +14,7 @@ from quorate.client.admin_results import (
 from quorate.dataclass import dataclass
 from quorate.model import TopicPartition
 from quorate.setting_fields import LONG_MAX
+from quorate.tools.clusters.health import counted
 from quorate.tools.output import Column, Table, bytes_text
 from quorate.tools.partitions.planning import Assignment, Move, loads
 from quorate.tools.problems import UsageError
@@ -150,9 +151,12 @@ def summary_lines(
     """Return what a plan does, in lines for people."""
     then = {**now, **{move.partition: move.after for move in moves}}
     before, after = loads(now, broker_ids), loads(then, broker_ids)
-    copies = sum(len(move.adding) for move in moves)
+    copies = counted(sum(len(move.adding) for move in moves), "replica")
     size = bytes_text(bytes_to_copy(moves, sizes))
-    lines = [f"{len(moves)} of {len(now)} partitions change; {copies} replicas, {size}, are copied"]
+    change = "changes" if len(moves) == 1 else "change"
+    lines = [
+        f"{len(moves)} of {counted(len(now), 'partition')} {change}; to copy: {copies}, {size}"
+    ]
     for broker_id in sorted({*before, *after}):
         led, had = before.get(broker_id, (0, 0))
         leads, has = after.get(broker_id, (0, 0))

@@ -102,7 +102,7 @@ def test_a_plan_tells_what_it_costs() -> None:
         }
     ]  # fmt: skip
     assert summary_lines({A: (1, 2), B: (1,)}, [MOVE], SIZES, [1, 2, 4]) == [
-        "1 of 2 partitions change; 1 replicas, 1.0 kB, are copied",
+        "1 of 2 partitions changes; to copy: 1 replica, 1.0 kB",
         "  broker 1: replicas 2 -> 1, preferred leader of 2 -> 1",
         "  broker 2: replicas 1 -> 1, preferred leader of 0 -> 0",
         "  broker 4: replicas 0 -> 1, preferred leader of 0 -> 1",
