@@ -259,14 +259,11 @@ class LogLoader:
             return None
         base = found.bases[-1]
         end_offset = base
-        try:
-            segment = self._resume(base, self._entry_counts(base))
-            size_bytes = self._size_of(base)
-            for header in self._whole_batches(segment, size_bytes, closed_at):
-                segment.recount(header)
-                end_offset = header.next_offset
-        except FileNotFoundError:
-            return None
+        segment = self._resume(base, self._entry_counts(base))
+        size_bytes = self._size_of(base)
+        for header in self._whole_batches(segment, size_bytes, closed_at):
+            segment.recount(header)
+            end_offset = header.next_offset
         if segment.size_bytes != size_bytes or end_offset != closed_at:
             return None
         closed = [self._closed(base) for base in found.bases[:-1]]

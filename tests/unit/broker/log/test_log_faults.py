@@ -607,12 +607,14 @@ def test_leftovers_of_a_crash_are_removed() -> None:
     names = set(disk.list_directory(FOLDER))
     for name in ("7.tmp", f"{5:020d}.index", f"{0:020d}.log.deleted"):
         disk.open(f"{FOLDER}/{name}", create=True)
+    disk.open(f"{store.directory}/8.tmp", create=True)
     disk.restart()
 
     store = open_data(disk)
     store.remove_paths(store.empty_trash(NOW_MS))
 
     assert set(disk.list_directory(FOLDER)) == names
+    assert "8.tmp" not in disk.list_directory(store.directory)
 
 
 def test_a_log_that_lost_all_its_files_begins_where_it_is_known_to() -> None:

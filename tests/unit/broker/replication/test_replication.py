@@ -9,7 +9,13 @@ import pytest
 from quorate.broker.replication.leader import LeaderReplica
 from quorate.control.messages import DONE, Failure
 from quorate.control.partition_messages import AlteredPartition, PartitionAlteration
-from quorate.errors import ErrorCode, KafkaError, NotEnoughReplicasError, StorageError
+from quorate.errors import (
+    ErrorCode,
+    KafkaError,
+    NotEnoughReplicasError,
+    OffsetOutOfRangeError,
+    StorageError,
+)
 from quorate.protocol.messages.data import (
     FetchEpochEndOffset,
     FetchRequest,
@@ -710,6 +716,18 @@ def test_what_was_deleted_cannot_be_continued() -> None:
     partition = request.topics[0].partitions[0]
     partition.last_fetched_epoch, partition.fetch_offset = 0, 1
     assert refusal(cluster, request) == [ErrorCode.OFFSET_OUT_OF_RANGE]
+
+
+def test_a_follower_knows_too_where_its_log_parts_from_a_readers() -> None:
+    cluster = Cluster((1, 2))
+    cluster.append(b"a")
+    cluster.replicate()
+    epoch = cluster.leader().log.leader_epochs.latest_epoch
+    follower = cluster.follower(2)
+    assert follower.diverging(1, epoch) is None
+    assert follower.diverging(2, epoch) == (epoch, 1)
+    with pytest.raises(OffsetOutOfRangeError, match=f"no epoch {epoch + 1}"):
+        follower.diverging(1, epoch + 1)
 
 
 def test_topics_may_be_named_or_identified_and_must_be_known() -> None:
