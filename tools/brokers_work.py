@@ -101,7 +101,7 @@ async def _is_decided(admin: Admin) -> bool:
     except (RequestTimedOutError, NetworkError):
         return False
     except KafkaError:
-        return True
+        pass  # who refuses to tell is there
     return True
 
 

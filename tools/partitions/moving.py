@@ -120,7 +120,16 @@ def moves_to(now: Assignment, targets: Mapping[TopicPartition, tuple[int, ...]])
 
 def bytes_to_copy(moves: Iterable[Move], sizes: Sizes) -> int:
     """Return how many bytes moves copy between brokers, as far as sizes are known."""
-    return sum(_largest(move.partition, sizes) * len(move.adding) for move in moves)
+    return sum(_bytes_to_each(moves, sizes).values())
+
+
+def _bytes_to_each(moves: Iterable[Move], sizes: Sizes) -> Counter[int]:
+    """Return how many bytes moves bring to each broker."""
+    coming: Counter[int] = Counter()
+    for move in moves:
+        for broker_id in move.adding:
+            coming[broker_id] += _largest(move.partition, sizes)
+    return coming
 
 
 def _largest(partition: TopicPartition, sizes: Sizes) -> int:
@@ -186,12 +195,8 @@ def disks_of(cluster: Sequence[BrokerDescription], log_dirs: Mapping[int, Broker
 
 def warning_lines(moves: Sequence[Move], sizes: Sizes, disks: Disks) -> list[str]:
     """Return which brokers cannot take what moves bring them, as their disks are now."""
-    coming: Counter[int] = Counter()
-    for move in moves:
-        for broker_id in move.adding:
-            coming[broker_id] += _largest(move.partition, sizes)
     lines: list[str] = []
-    for broker_id, size_bytes in sorted(coming.items()):
+    for broker_id, size_bytes in sorted(_bytes_to_each(moves, sizes).items()):
         free_bytes = disks.free_bytes.get(broker_id)
         if broker_id in disks.read_only:
             lines.append(f"broker {broker_id} is read-only: its moves wait until it can write")
